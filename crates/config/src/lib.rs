@@ -1,0 +1,1 @@
+//! Every setting of Fermata, declared once

@@ -1,0 +1,1 @@
+//! The server: connections, workers, back-pressure, shutdown

@@ -1,0 +1,1 @@
+//! Channels as logs over a shared-memory ring

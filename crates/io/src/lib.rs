@@ -1,0 +1,1 @@
+//! Event loop drivers, timers, buffers, sockets and processes

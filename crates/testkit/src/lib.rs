@@ -1,0 +1,1 @@
+//! Raw-byte client and server starter for tests

@@ -1,0 +1,2 @@
+//! Writes ext/fermata_core.h.
+fn main() {}
