@@ -1,1 +1,26 @@
-//! Every setting of Fermata, declared once
+//! Every setting of Fermata, declared once.
+//!
+//! [`table()`] is the one declaration: name, type, default, range, unit and documentation of each
+//! setting. The typed [`Settings`], the INI entries of the extension, `php --ri fermata` and
+//! `docs/reference/settings.md` all come from it, so none of them can disagree with the others.
+//!
+//! A value may be given in four places. [`Builder`] merges them; the later one in this list wins:
+//! the built-in default, `php.ini`, the program's code, the environment.
+//!
+//! The price of one table: a value arrives as text even from code. Settings are read once at start,
+//! so that costs nothing that matters, and every source gets the same checks and the same errors.
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod error;
+mod listen;
+pub mod reference;
+mod table;
+mod value;
+
+pub use builder::{Builder, Source};
+pub use error::SettingError;
+pub use listen::Listen;
+pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
+pub use value::{Kind, LogFormat, LogLevel};

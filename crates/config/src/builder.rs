@@ -1,0 +1,369 @@
+//! Merges the places a setting can come from, and checks what only the whole can show.
+
+use crate::error::{SettingError, quoted};
+use crate::listen::{Listen, parse_port};
+use crate::table::{Setting, Settings, find, table};
+
+/// What every setting's environment variable starts with.
+pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
+
+/// The variable by which platforms tell a program its port.
+const PORT_VARIABLE: &str = "PORT";
+
+/// A mistyped environment variable is refused when this close to a setting's name. Others that
+/// start with the prefix belong to somebody else (tests, deployment scripts) and are left alone.
+const TYPO_DISTANCE_MAX: usize = 2;
+
+/// A ring that holds fewer of the largest events than this would make every publish wait for the
+/// slowest worker.
+const EVENTS_IN_RING_MIN: usize = 4;
+
+/// Where a value came from. The order is the precedence: the last wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Built in.
+    Default,
+    /// `fermata.<name>` in `php.ini` or `php -d`.
+    Ini,
+    /// An argument of `Server`, `Limits`, `History` or `Log`.
+    Code,
+    /// `FERMATA_<NAME>`.
+    Environment,
+}
+
+/// Collects values from all sources, in any order, and gives the [`Settings`].
+///
+/// ```
+/// use fermata_config::{Builder, Source};
+///
+/// let mut builder = Builder::new();
+/// builder.set("workers", "2", Source::Code)?;
+/// builder.environment([("FERMATA_WORKERS".to_owned(), "4".to_owned())])?;
+/// assert_eq!(builder.build()?.workers, 4);
+/// # Ok::<(), fermata_config::SettingError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    settings: Settings,
+    /// The source of each setting's present value, in the order of the table.
+    sources: Vec<Source>,
+    /// The port from `PORT`, which replaces the one in `listen` unless `FERMATA_LISTEN` is given.
+    port: Option<u16>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// A builder in which every setting has its default.
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            sources: vec![Source::Default; table().len()],
+            port: None,
+        }
+    }
+
+    /// Gives a setting a value, unless it already has one from a source with precedence.
+    ///
+    /// # Errors
+    /// `Unknown` when there is no such setting, `Invalid` when the text is no value of it; also
+    /// when another source would have won, because a wrong value is wrong wherever it stands.
+    pub fn set(&mut self, name: &str, value: &str, source: Source) -> Result<(), SettingError> {
+        let Some((index, setting)) = find(name) else {
+            return Err(unknown(name, source));
+        };
+        let wins = source >= self.sources[index];
+        let target = if wins {
+            &mut self.settings
+        } else {
+            &mut Settings::default()
+        };
+        target
+            .assign(setting, value)
+            .map_err(|cause| SettingError::invalid(setting, source, value, cause))?;
+        if wins {
+            self.sources[index] = source;
+        }
+        Ok(())
+    }
+
+    /// Reads `FERMATA_<NAME>` and `PORT` from these variables; others are ignored.
+    ///
+    /// # Errors
+    /// As [`Builder::set`]. An unknown `FERMATA_…` variable is an error only when it looks like a
+    /// mistyped setting.
+    pub fn environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), SettingError> {
+        for (variable, value) in variables {
+            if variable == PORT_VARIABLE {
+                self.port = Some(parse_port(&value).map_err(|cause| SettingError::Invalid {
+                    place: format!("environment variable {PORT_VARIABLE}"),
+                    value: quoted(&value),
+                    cause,
+                    fix: "a number from 0 to 65535".to_owned(),
+                })?);
+                continue;
+            }
+            let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+                continue;
+            };
+            let name = name.to_ascii_lowercase();
+            let known = find(&name).is_some();
+            if known || nearest(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX) {
+                self.set(&name, &value, Source::Environment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the settings against each other and hands them over.
+    ///
+    /// # Errors
+    /// `Conflict` when two settings exclude each other.
+    pub fn build(mut self) -> Result<Settings, SettingError> {
+        let listen_source = find("listen").map(|(index, _)| self.sources[index]);
+        if let Some(port) = self.port
+            && listen_source != Some(Source::Environment)
+        {
+            let listen = Listen {
+                port,
+                ..self.settings.listen_address()
+            };
+            self.settings.listen = listen.to_string();
+        }
+        check(&self.settings)?;
+        Ok(self.settings)
+    }
+}
+
+/// What no single setting can show to be wrong.
+fn check(settings: &Settings) -> Result<(), SettingError> {
+    let fits = |name, value: usize, other: &str, bound: usize, parts: usize| {
+        if value <= bound / parts {
+            return Ok(());
+        }
+        let part = match parts {
+            1 => String::new(),
+            _ => format!(", and {parts} of them must fit"),
+        };
+        Err(SettingError::Conflict {
+            name,
+            value: value.to_string(),
+            cause: format!("{other} is only {bound}{part}"),
+            fix: format!("lower {name} to {} or raise {other}", bound / parts),
+        })
+    };
+    let event = settings.event_bytes_max;
+    fits(
+        "target_bytes_max",
+        settings.target_bytes_max,
+        "header_bytes_max",
+        settings.header_bytes_max,
+        1,
+    )?;
+    fits(
+        "event_bytes_max",
+        event,
+        "history_bytes_max",
+        settings.history_bytes_max,
+        EVENTS_IN_RING_MIN,
+    )?;
+    fits(
+        "event_bytes_max",
+        event,
+        "channel_log_bytes_max",
+        settings.channel_log_bytes_max,
+        1,
+    )?;
+    fits(
+        "event_bytes_max",
+        event,
+        "queue_bytes_max",
+        settings.queue_bytes_max,
+        1,
+    )
+}
+
+fn unknown(name: &str, source: Source) -> SettingError {
+    let written = |name: &str| match source {
+        Source::Environment => format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase()),
+        Source::Ini => format!("fermata.{name}"),
+        Source::Code | Source::Default => name.to_owned(),
+    };
+    // A name that shares less than half its letters with the nearest one was not mistyped.
+    let suggestion = nearest(name)
+        .filter(|(setting, distance)| distance * 2 <= setting.name.len())
+        .map(|(setting, _)| written(setting.name));
+    SettingError::Unknown {
+        place: quoted(&written(name)),
+        suggestion,
+    }
+}
+
+/// The setting whose name needs the fewest edits, and how many.
+fn nearest(name: &str) -> Option<(&'static Setting, usize)> {
+    // Longer than any name could be mistyped; keeps the distance cheap for a hostile variable.
+    if name.len() > 64 {
+        return None;
+    }
+    table()
+        .iter()
+        .map(|setting| (setting, distance(setting.name.as_bytes(), name.as_bytes())))
+        .min_by_key(|(_, distance)| *distance)
+}
+
+/// Levenshtein distance: single-byte insertions, deletions and replacements.
+fn distance(left: &[u8], right: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, &a) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Result<Settings, SettingError> {
+        let mut builder = Builder::new();
+        builder.set("listen", "http://127.0.0.2:9000", Source::Code)?;
+        builder.environment(
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+        )?;
+        builder.build()
+    }
+
+    #[test]
+    fn precedence_does_not_depend_on_order() {
+        let sources = [Source::Ini, Source::Code, Source::Environment];
+        for first in sources {
+            for second in sources {
+                let mut builder = Builder::new();
+                builder.set("workers", "1", first).expect("valid");
+                builder.set("workers", "2", second).expect("valid");
+                let expected = if second >= first { 2 } else { 1 };
+                assert_eq!(builder.build().expect("valid").workers, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_even_where_it_would_lose() {
+        let mut builder = Builder::new();
+        builder
+            .set("workers", "1", Source::Environment)
+            .expect("valid");
+        assert!(builder.set("workers", "many", Source::Ini).is_err());
+        assert_eq!(builder.build().expect("valid").workers, 1);
+    }
+
+    #[test]
+    fn port_replaces_the_port_and_fermata_listen_the_whole() {
+        let listen = |pairs| environment(pairs).expect("valid").listen;
+        assert_eq!(listen(&[("PORT", "80")]), "http://127.0.0.2:80");
+        assert_eq!(
+            listen(&[("FERMATA_LISTEN", "http://[::]:1")]),
+            "http://[::]:1"
+        );
+        let both = [("PORT", "80"), ("FERMATA_LISTEN", "http://[::]:1")];
+        assert_eq!(listen(&both), "http://[::]:1");
+    }
+
+    #[test]
+    fn errors_name_setting_value_cause_and_fix() {
+        for (pair, sentence) in [
+            (
+                ("FERMATA_HEADER_BYTES_MAX", "16q"),
+                "environment variable FERMATA_HEADER_BYTES_MAX is \"16q\": that is not a size; \
+                 give a size from 1024 (1 KiB) to 1048576 (1 MiB), such as 65536, 64k or 1m",
+            ),
+            (
+                ("FERMATA_LOG_LEVEL", "loud"),
+                "environment variable FERMATA_LOG_LEVEL is \"loud\": that is not known; \
+                 give one of error, warning, info, debug",
+            ),
+            (
+                ("FERMATA_IDLE_TIMOUT_MS", "1"),
+                "\"FERMATA_IDLE_TIMOUT_MS\" is not a setting; did you mean FERMATA_IDLE_TIMEOUT_MS?",
+            ),
+            (
+                ("PORT", "http"),
+                "environment variable PORT is \"http\": that is not a port from 0 to 65535; \
+                 give a number from 0 to 65535",
+            ),
+            (
+                ("FERMATA_EVENT_BYTES_MAX", "2m"),
+                "event_bytes_max is 2097152, but channel_log_bytes_max is only 262144; \
+                 lower event_bytes_max to 262144 or raise channel_log_bytes_max",
+            ),
+        ] {
+            let error = environment(&[pair]).expect_err(sentence);
+            assert_eq!(error.to_string(), sentence);
+        }
+    }
+
+    #[test]
+    fn code_and_ini_are_named_as_the_user_wrote_them() {
+        let mut builder = Builder::new();
+        let code = builder
+            .set("header_bytes_max", "1", Source::Code)
+            .expect_err("too small");
+        assert!(
+            code.to_string()
+                .starts_with("setting header_bytes_max (Limits headerBytes) is")
+        );
+        let ini = builder
+            .set("header_bytes_max", "1", Source::Ini)
+            .expect_err("too small");
+        assert!(
+            ini.to_string()
+                .starts_with("INI setting fermata.header_bytes_max is \"1\"")
+        );
+        let unknown = builder
+            .set("colour", "red", Source::Ini)
+            .expect_err("unknown");
+        assert_eq!(
+            unknown.to_string(),
+            "\"fermata.colour\" is not a setting; docs/reference/settings.md lists them all"
+        );
+    }
+
+    #[test]
+    fn variables_of_others_are_left_alone() {
+        let pairs = [
+            ("FERMATA_EXTENSION", "x"),
+            ("FERMATA_ROOT", "/"),
+            ("HOME", "/root"),
+        ];
+        assert!(environment(&pairs).is_ok());
+    }
+
+    #[test]
+    fn events_must_fit_the_ring_several_times() {
+        let mut builder = Builder::new();
+        builder
+            .set("history_bytes_max", "128k", Source::Code)
+            .expect("in range");
+        let error = builder.build().expect_err("64k events in a 128k ring");
+        assert_eq!(
+            error.to_string(),
+            "event_bytes_max is 65536, but history_bytes_max is only 131072, and 4 of them must \
+             fit; lower event_bytes_max to 32768 or raise history_bytes_max"
+        );
+    }
+}

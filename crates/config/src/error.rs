@@ -1,0 +1,80 @@
+//! What is wrong with a setting, in a sentence that says how to mend it.
+
+use crate::builder::Source;
+use crate::table::Setting;
+
+/// Longest part of a refused value that an error repeats.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// A setting could not be accepted. Every message names the setting, the value, the cause and the fix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no setting of that name.
+    #[error("{place} is not a setting{}", suggestion_text(.suggestion))]
+    Unknown {
+        /// The name as the user wrote it, with the place.
+        place: String,
+        /// The setting with the most similar name, written for the same place.
+        suggestion: Option<String>,
+    },
+    /// The text is no value of this setting.
+    #[error("{place} is {value}: that is {cause}; give {fix}")]
+    Invalid {
+        /// Where the value stands, naming the setting.
+        place: String,
+        /// The value, quoted and shortened.
+        value: String,
+        /// What is wrong with it.
+        cause: String,
+        /// What would be accepted.
+        fix: String,
+    },
+    /// Two settings exclude each other.
+    #[error("{name} is {value}, but {cause}; {fix}")]
+    Conflict {
+        /// The setting that is too large for the other.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The other setting and its value, as a clause.
+        cause: String,
+        /// What to change, as a clause.
+        fix: String,
+    },
+}
+
+impl SettingError {
+    pub(crate) fn invalid(setting: &Setting, source: Source, value: &str, cause: String) -> Self {
+        Self::Invalid {
+            place: place(setting, source),
+            value: quoted(value),
+            cause,
+            fix: setting.kind.fix(),
+        }
+    }
+}
+
+fn suggestion_text(suggestion: &Option<String>) -> String {
+    match suggestion {
+        Some(name) => format!("; did you mean {name}?"),
+        None => "; docs/reference/settings.md lists them all".to_owned(),
+    }
+}
+
+/// How the user knows this setting in the place where the value was given.
+fn place(setting: &Setting, source: Source) -> String {
+    match (source, setting.code) {
+        (Source::Environment, _) => format!("environment variable {}", setting.environment_name()),
+        (Source::Ini, _) => format!("INI setting {}", setting.ini_name()),
+        (Source::Code, Some(code)) => format!("setting {} ({code})", setting.name),
+        (Source::Code | Source::Default, _) => format!("setting {}", setting.name),
+    }
+}
+
+/// The value in quotes, with control characters escaped, cut where it gets long.
+pub(crate) fn quoted(value: &str) -> String {
+    match value.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &value[..end]),
+        None => format!("{value:?}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! The two kinds of address a server is given: where it listens and where its control socket is.
+
+use std::fmt;
+
+/// Longest path of a Unix socket: `sun_path` has 108 bytes with the final NUL (unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Where a server listens: the parts of `http://HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// An IPv4 address, an IPv6 address without brackets, or a name to resolve.
+    pub host: String,
+    /// The TCP port; 0 lets the kernel choose a free one.
+    pub port: u16,
+}
+
+impl Listen {
+    /// Reads `http://HOST:PORT`; an IPv6 address stands in brackets, a final `/` is ignored.
+    ///
+    /// # Errors
+    /// The cause, as a clause after "it is …".
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("empty".to_owned());
+        }
+        if text.starts_with("https://") {
+            return Err("https, but Fermata does not speak TLS: put a proxy in front".to_owned());
+        }
+        let Some(authority) = text.strip_prefix("http://") else {
+            return Err("not an address: it must start with http://".to_owned());
+        };
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        if authority.contains(['/', '?', '#', '@']) {
+            return Err("not an address: only a host and a port may follow http://".to_owned());
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let Some((host, port)) = rest.split_once(']') else {
+                    return Err("not an address: the bracket is not closed".to_owned());
+                };
+                if host.parse::<std::net::Ipv6Addr>().is_err() {
+                    return Err("not an address: only IPv6 stands in brackets".to_owned());
+                }
+                (host, port.strip_prefix(':'))
+            }
+            None => match authority.rsplit_once(':') {
+                Some((host, _)) if host.contains(':') => {
+                    return Err("not an address: write IPv6 in brackets, [::1]".to_owned());
+                }
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() {
+            return Err("without a host; 0.0.0.0 means every IPv4 address".to_owned());
+        }
+        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("not an address: the host has a blank or a byte beyond ASCII".to_owned());
+        }
+        let Some(port) = port else {
+            return Err("without a port".to_owned());
+        };
+        Ok(Self {
+            host: host.to_owned(),
+            port: parse_port(port)?,
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(out, "http://[{}]:{}", self.host, self.port)
+        } else {
+            write!(out, "http://{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Reads a TCP port; the error is the cause, as a clause after "it is …".
+pub(crate) fn parse_port(text: &str) -> Result<u16, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<u16>() {
+        Ok(port) if digits => Ok(port),
+        _ => Err("not a port from 0 to 65535".to_owned()),
+    }
+}
+
+/// Checks `unix:/path`; the error is the cause, as a clause after "it is …".
+pub(crate) fn parse_control(text: &str) -> Result<(), String> {
+    let Some(path) = text.strip_prefix("unix:") else {
+        return Err("not a control address: it must start with unix:".to_owned());
+    };
+    if path.is_empty() {
+        return Err("without a path".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("not a path: it contains a NUL byte".to_owned());
+    }
+    if path.len() > SOCKET_PATH_BYTES_MAX {
+        return Err(format!(
+            "{} bytes of path, over {SOCKET_PATH_BYTES_MAX}",
+            path.len()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_back() {
+        for (text, host, port) in [
+            ("http://127.0.0.1:8080", "127.0.0.1", 8080),
+            ("http://[::1]:0", "::1", 0),
+            ("http://localhost:65535", "localhost", 65535),
+        ] {
+            let listen = Listen::parse(text).expect(text);
+            assert_eq!((listen.host.as_str(), listen.port), (host, port));
+            assert_eq!(listen.to_string(), text);
+        }
+        assert!(Listen::parse("http://0.0.0.0:80/").is_ok());
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused() {
+        for text in [
+            "",
+            "8080",
+            "127.0.0.1:8080",
+            "https://127.0.0.1:8443",
+            "http://127.0.0.1",
+            "http://:8080",
+            "http://::1:8080",
+            "http://[::1:8080",
+            "http://[::1]8080",
+            "http://[localhost]:1",
+            "http://host:port",
+            "http://host:65536",
+            "http://host:+1",
+            "http://host:",
+            "http://host:1/path",
+            "http://user@host:1",
+            "http://ho st:1",
+        ] {
+            assert!(Listen::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_control_path_must_fit_the_kernel() {
+        assert_eq!(parse_control("unix:/run/fermata.sock"), Ok(()));
+        assert!(parse_control(&format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX))).is_err());
+        assert!(parse_control("tcp:1").is_err());
+        assert!(parse_control("unix:").is_err());
+    }
+}

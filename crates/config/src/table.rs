@@ -1,0 +1,270 @@
+//! The table of settings: the one place where a setting is declared.
+
+use std::path::PathBuf;
+
+use crate::builder::ENVIRONMENT_PREFIX;
+use crate::listen::Listen;
+use crate::value::{Kind, LogFormat, LogLevel, Value};
+
+/// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
+pub const WORKERS_MAX: u16 = 64;
+
+const SECOND: u64 = 1_000;
+const HOUR: u64 = 3_600 * SECOND;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Name in snake case, with unit and bound last: `idle_timeout_ms`.
+    pub name: &'static str,
+    /// The built-in value as text.
+    pub default: &'static str,
+    /// Type and range.
+    pub kind: Kind,
+    /// The argument of the PHP surface that sets it, if there is one: `Limits headerBytes`.
+    pub code: Option<&'static str>,
+    /// What it does, one sentence per line.
+    pub doc: &'static str,
+}
+
+impl Setting {
+    /// The environment variable: `FERMATA_IDLE_TIMEOUT_MS`.
+    pub fn environment_name(&self) -> String {
+        format!("{ENVIRONMENT_PREFIX}{}", self.name.to_ascii_uppercase())
+    }
+
+    /// The `php.ini` directive: `fermata.idle_timeout_ms`.
+    pub fn ini_name(&self) -> String {
+        format!("fermata.{}", self.name)
+    }
+}
+
+/// Every setting, in the order the documentation shows them.
+pub fn table() -> &'static [Setting] {
+    TABLE
+}
+
+/// The row of this name and its place in the table.
+pub(crate) fn find(name: &str) -> Option<(usize, &'static Setting)> {
+    TABLE
+        .iter()
+        .enumerate()
+        .find(|(_, setting)| setting.name == name)
+}
+
+/// Every setting's name and its present value, in the order of the table.
+pub fn effective(settings: &Settings) -> Vec<(&'static str, String)> {
+    TABLE
+        .iter()
+        .map(|setting| (setting.name, settings.text(setting)))
+        .collect()
+}
+
+impl Settings {
+    /// The parts of `listen`.
+    pub fn listen_address(&self) -> Listen {
+        // A caller may have filled the public field by hand; the default is then the safe answer.
+        Listen::parse(&self.listen).unwrap_or_else(|_| Listen {
+            host: "127.0.0.1".to_owned(),
+            port: 8080,
+        })
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::from_defaults()
+    }
+}
+
+macro_rules! settings {
+    ($($name:ident: $type:ty = $default:literal, $kind:expr, $code:expr, $doc:literal;)+) => {
+        /// The value of every setting, checked. Sizes are bytes, durations milliseconds.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Settings {
+            $(#[doc = $doc] pub $name: $type,)+
+        }
+
+        static TABLE: &[Setting] = &[$(Setting {
+            name: stringify!($name),
+            default: $default,
+            kind: $kind,
+            code: $code,
+            doc: $doc,
+        }),+];
+
+        impl Settings {
+            fn from_defaults() -> Self {
+                Self {
+                    $($name: Value::read($default, &$kind).expect("a default is in its range"),)+
+                }
+            }
+
+            /// Reads, checks and stores a value; the error is the cause, after "it is …".
+            pub(crate) fn assign(&mut self, setting: &Setting, text: &str) -> Result<(), String> {
+                match setting.name {
+                    $(stringify!($name) => self.$name = Value::read(text, &$kind)?,)+
+                    _ => {}
+                }
+                Ok(())
+            }
+
+            /// The value as text that `assign` would take.
+            pub(crate) fn text(&self, setting: &Setting) -> String {
+                match setting.name {
+                    $(stringify!($name) => Value::text(&self.$name),)+
+                    _ => String::new(),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    listen: String = "http://127.0.0.1:8080", Kind::Address, Some("Server listen"),
+        "Address the server binds.\n\
+         Port 0 takes any free port.\n\
+         The environment variable PORT replaces the port alone.";
+    workers: u16 = "0", Kind::Count { min: 0, max: WORKERS_MAX as u64, unit: "processes" },
+        Some("Server workers"),
+        "Worker processes.\n\
+         0 starts one per usable core.";
+    control: Option<String> = "", Kind::Control, Some("Server control"),
+        "Unix socket on which other processes publish.\n\
+         Empty means none.\n\
+         The socket has mode 0600, so only the server's own user can publish.";
+    io: String = "epoll", Kind::Choice(&["epoll"]), None,
+        "Kernel interface of the event loop.";
+    log_format: LogFormat = "text", Kind::Choice(&["text", "json"]), Some("Log format"),
+        "Form of the log lines on standard error: words for people or one JSON object per line.";
+    log_level: LogLevel = "info", Kind::Choice(&["error", "warning", "info", "debug"]),
+        Some("Log level"),
+        "Least severe line that is still written.";
+    connections_max: usize = "10000",
+        Kind::Count { min: 1, max: 10_000_000, unit: "connections" }, Some("Limits connections"),
+        "Open connections per worker.\n\
+         At the limit a worker stops accepting until one closes.";
+    connections_per_address_max: usize = "0",
+        Kind::Count { min: 0, max: 10_000_000, unit: "connections" },
+        Some("Limits connectionsPerAddress"),
+        "Open connections per worker from one client address.\n\
+         0 means no limit.\n\
+         Leave it at 0 behind a proxy, where every client has the proxy's address.";
+    header_bytes_max: usize = "16384", Kind::Bytes { min: KIB, max: MIB },
+        Some("Limits headerBytes"),
+        "Bytes of a request's line and headers together.\n\
+         A request over the limit is answered 431.";
+    headers_count_max: usize = "100", Kind::Count { min: 1, max: 1_000, unit: "lines" }, None,
+        "Header lines of a request.\n\
+         A request over the limit is answered 431.";
+    target_bytes_max: usize = "8192", Kind::Bytes { min: 64, max: 64 * KIB }, None,
+        "Bytes of a request's target, the path with the query.\n\
+         A request over the limit is answered 414.";
+    body_bytes_max: usize = "1048576", Kind::Bytes { min: 0, max: GIB }, Some("Limits bodyBytes"),
+        "Bytes of a request's body.\n\
+         A request over the limit is answered 413.";
+    header_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 1, max: HOUR },
+        Some("Limits headerTimeoutMs"),
+        "Time from a request's first byte to the end of its headers.\n\
+         After it the request is answered 408.";
+    body_timeout_ms: u64 = "30000", Kind::Milliseconds { min: 1, max: HOUR },
+        Some("Limits bodyTimeoutMs"),
+        "Time from the end of a request's headers to the end of its body.\n\
+         After it the request is answered 408.";
+    idle_timeout_ms: u64 = "75000", Kind::Milliseconds { min: 1, max: HOUR },
+        Some("Limits idleTimeoutMs"),
+        "Time a connection may stay open without a request.\n\
+         After it the connection is closed; held clients are not idle.";
+    write_timeout_ms: u64 = "30000", Kind::Milliseconds { min: 1, max: HOUR },
+        Some("Limits writeTimeoutMs"),
+        "Time a client may take no byte while some wait for it.\n\
+         After it the connection is closed.";
+    drain_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 0, max: HOUR },
+        Some("Limits drainTimeoutMs"),
+        "Time a stopping server gives its open requests and held clients to end.\n\
+         After it their connections are closed.";
+    retry_ms: u64 = "1000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Delay before reconnecting that a stopping server tells its SSE clients.";
+    queue_bytes_max: usize = "1048576", Kind::Bytes { min: 4 * KIB, max: GIB },
+        Some("Limits queueBytes"),
+        "Unsent bytes that a connection may have queued before the server stops reading from it.";
+    keep_alive_ms: u64 = "25000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Silence on a held SSE connection after which a comment is sent, so that proxies keep it open.\n\
+         0 turns the comments off.\n\
+         Hold::keepAlive() sets it for one client, in seconds.";
+    channels_per_hold_max: usize = "32", Kind::Count { min: 1, max: 1_024, unit: "channels" }, None,
+        "Channels that one held client may subscribe to.";
+    event_bytes_max: usize = "65536", Kind::Bytes { min: 64, max: 16 * MIB },
+        Some("Limits eventBytes"),
+        "Bytes of a published event: channel, name and data together.\n\
+         A larger one is refused with MisuseError.";
+    channel_log_bytes_max: usize = "262144", Kind::Bytes { min: KIB, max: GIB }, None,
+        "Encoded bytes per channel and wire format that a worker keeps for clients that have not taken them.\n\
+         A client that falls further behind meets the slow policy of its hold.";
+    history_count_max: usize = "1000", Kind::Count { min: 1, max: 1_000_000, unit: "events" },
+        Some("History count"),
+        "Events of a channel that a reconnecting client can be sent again.";
+    history_age_ms_max: u64 = "86400000", Kind::Milliseconds { min: 1, max: 366 * 24 * HOUR },
+        Some("History ageMs"),
+        "Age after which an event is no longer sent again.";
+    history_bytes_max: usize = "16777216", Kind::Bytes { min: 64 * KIB, max: 64 * GIB },
+        Some("History bytes"),
+        "Size of the ring in shared memory that holds the events of all channels.\n\
+         The oldest events make room for new ones.";
+    history_path: Option<PathBuf> = "", Kind::Path, Some("History path"),
+        "File that holds the ring, so that history survives a restart.\n\
+         Empty keeps it in memory.";
+    members_max: usize = "16384", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
+        "Users present in channels, counted once per channel and worker.";
+    leave_delay_ms: u64 = "2000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Time after a user's last connection before the user counts as gone.\n\
+         A page that reloads within it causes no leave and no join.";
+    publish_wait_ms_max: u64 = "1000", Kind::Milliseconds { min: 0, max: 60 * SECOND }, None,
+        "Time a publish waits for a worker that has fallen a whole ring behind.\n\
+         After it the publish is refused with BackpressureException.";
+    restart_delay_ms_max: u64 = "5000", Kind::Milliseconds { min: 10, max: HOUR }, None,
+        "Longest pause before a worker that keeps dying is started again.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+
+    #[test]
+    fn defaults_pass_every_check() {
+        assert_eq!(Builder::new().build(), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn names_are_unique_and_every_row_has_a_sentence() {
+        for (index, setting) in table().iter().enumerate() {
+            assert_eq!(
+                find(setting.name).map(|(at, _)| at),
+                Some(index),
+                "{}",
+                setting.name
+            );
+            assert!(setting.doc.ends_with('.'), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn effective_values_read_back_to_the_same_settings() {
+        let settings = Settings {
+            workers: 3,
+            control: Some("unix:/run/f.sock".to_owned()),
+            history_path: Some(PathBuf::from("/var/lib/ring")),
+            log_level: LogLevel::Debug,
+            ..Settings::default()
+        };
+        let mut copy = Settings::default();
+        for ((_, text), setting) in effective(&settings).iter().zip(table()) {
+            copy.assign(setting, text).expect(setting.name);
+        }
+        assert_eq!(copy, settings);
+    }
+}

@@ -1,0 +1,326 @@
+//! The types a setting can have: how its text is read, checked and written.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::listen::{Listen, parse_control};
+
+/// What text a setting accepts, with its bounds. Bounds are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `http://HOST:PORT`.
+    Address,
+    /// `unix:/path`, or empty for none.
+    Control,
+    /// A file path, or empty for none.
+    Path,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number of something.
+    Count {
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
+        /// What is counted, in the plural.
+        unit: &'static str,
+    },
+    /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
+    Bytes {
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
+    },
+    /// A duration in milliseconds.
+    Milliseconds {
+        /// Smallest accepted value.
+        min: u64,
+        /// Largest accepted value.
+        max: u64,
+    },
+}
+
+impl Kind {
+    /// The name of the type, as documentation shows it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Control => "socket",
+            Self::Path => "path",
+            Self::Choice(_) => "word",
+            Self::Count { .. } => "number",
+            Self::Bytes { .. } => "size",
+            Self::Milliseconds { .. } => "duration",
+        }
+    }
+
+    /// The unit of the value, empty where the type has none.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Self::Count { unit, .. } => unit,
+            Self::Bytes { .. } => "bytes",
+            Self::Milliseconds { .. } => "ms",
+            Self::Address | Self::Control | Self::Path | Self::Choice(_) => "",
+        }
+    }
+
+    /// The accepted values in words.
+    pub fn range(&self) -> String {
+        match self {
+            Self::Address => "http://HOST:PORT".to_owned(),
+            Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
+            Self::Path => "a file path, or empty for none".to_owned(),
+            Self::Choice(words) => words.join(", "),
+            Self::Count { min, max, .. } => format!("{min} to {max}"),
+            Self::Bytes { min, max } => format!("{} to {}", bytes_text(*min), bytes_text(*max)),
+            Self::Milliseconds { min, max } => format!("{min} to {max}"),
+        }
+    }
+
+    /// What to write instead of a refused value; completes "… give ".
+    pub(crate) fn fix(&self) -> String {
+        match self {
+            Self::Address => "http://HOST:PORT, such as http://127.0.0.1:8080".to_owned(),
+            Self::Control => "unix:/path/to.sock, or nothing for no control socket".to_owned(),
+            Self::Path => "a file path, or nothing".to_owned(),
+            Self::Choice([only]) => format!("{only}, the only choice"),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
+            Self::Bytes { .. } => {
+                format!("a size from {}, such as 65536, 64k or 1m", self.range())
+            }
+            Self::Milliseconds { .. } => {
+                format!(
+                    "milliseconds from {}, such as 5000 for five seconds",
+                    self.range()
+                )
+            }
+        }
+    }
+
+    /// Reads a number of this kind; the error is the cause, as a clause after "it is …".
+    fn number(&self, text: &str) -> Result<u64, String> {
+        let (digits, unit, min, max) = match self {
+            Self::Count { min, max, .. } | Self::Milliseconds { min, max } => (text, 1, min, max),
+            Self::Bytes { min, max } => {
+                let (digits, unit) = split_size(text);
+                (digits, unit, min, max)
+            }
+            Self::Address | Self::Control | Self::Path | Self::Choice(_) => {
+                return Err("not a number".to_owned());
+            }
+        };
+        if digits.is_empty() {
+            return Err("empty".to_owned());
+        }
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(match self {
+                Self::Bytes { .. } => "not a size".to_owned(),
+                _ => "not a whole number".to_owned(),
+            });
+        }
+        // More digits than a u64 has can only be too large, never wrong in another way.
+        let number = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|count| count.checked_mul(unit));
+        match number {
+            Some(number) if number < *min => Err("too small".to_owned()),
+            Some(number) if number <= *max => Ok(number),
+            Some(_) | None => Err("too large".to_owned()),
+        }
+    }
+
+    fn word(&self, text: &str) -> Result<String, String> {
+        match self {
+            Self::Choice(words) if words.contains(&text) => Ok(text.to_owned()),
+            _ if text.is_empty() => Err("empty".to_owned()),
+            _ => Err("not known".to_owned()),
+        }
+    }
+}
+
+fn split_size(text: &str) -> (&str, u64) {
+    let unit = match text.as_bytes().last() {
+        Some(b'k' | b'K') => 1 << 10,
+        Some(b'm' | b'M') => 1 << 20,
+        Some(b'g' | b'G') => 1 << 30,
+        _ => return (text, 1),
+    };
+    (&text[..text.len() - 1], unit)
+}
+
+/// A size with its binary unit when it is a whole number of one: `16384 (16 KiB)`.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    let mut text = bytes.to_string();
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes != 0 && bytes % (1 << shift) == 0 {
+            // Writing to a String cannot fail.
+            let _ = write!(text, " ({} {unit})", bytes >> shift);
+            break;
+        }
+    }
+    text
+}
+
+/// A field type of [`Settings`](crate::Settings): from text and back.
+pub(crate) trait Value: Sized {
+    /// Reads and checks; the error is the cause, as a clause after "it is …".
+    fn read(text: &str, kind: &Kind) -> Result<Self, String>;
+    /// Writes text that `read` accepts and that gives the same value.
+    fn text(&self) -> String;
+}
+
+macro_rules! number_value {
+    ($($type:ty),+) => {$(
+        impl Value for $type {
+            fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+                Self::try_from(kind.number(text)?).map_err(|_| "too large".to_owned())
+            }
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+number_value!(u16, u64, usize);
+
+impl Value for String {
+    fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+        match kind {
+            Kind::Address => Listen::parse(text).map(|_| text.to_owned()),
+            _ => kind.word(text),
+        }
+    }
+    fn text(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Value for Option<String> {
+    fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+        match kind {
+            _ if text.is_empty() => Ok(None),
+            Kind::Control => parse_control(text).map(|()| Some(text.to_owned())),
+            _ => kind.word(text).map(Some),
+        }
+    }
+    fn text(&self) -> String {
+        self.clone().unwrap_or_default()
+    }
+}
+
+impl Value for Option<PathBuf> {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+        if text.contains('\0') {
+            return Err("not a path: it contains a NUL byte".to_owned());
+        }
+        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+    fn text(&self) -> String {
+        self.as_deref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default()
+    }
+}
+
+/// How a log line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One line of words, for people.
+    Text,
+    /// One JSON object per line, for log collectors.
+    Json,
+}
+
+/// The least severe line that is still written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something failed that should not: an uncaught exception, a dead worker.
+    Error,
+    /// Something was refused or degraded: a limit reached, a feature missing.
+    Warning,
+    /// Start, stop and what was bound.
+    Info,
+    /// Every connection and request.
+    Debug,
+}
+
+macro_rules! word_value {
+    ($type:ident { $($variant:ident = $word:literal),+ }) => {
+        impl Value for $type {
+            fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+                match kind.word(text)?.as_str() {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err("not known".to_owned()),
+                }
+            }
+            fn text(&self) -> String {
+                match self { $(Self::$variant => $word),+ }.to_owned()
+            }
+        }
+    };
+}
+
+word_value!(LogFormat { Text = "text", Json = "json" });
+word_value!(LogLevel { Error = "error", Warning = "warning", Info = "info", Debug = "debug" });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Kind = Kind::Bytes {
+        min: 1024,
+        max: 1 << 30,
+    };
+
+    #[test]
+    fn sizes_take_binary_suffixes() {
+        for (text, bytes) in [
+            ("1024", 1024),
+            ("16k", 16384),
+            ("16K", 16384),
+            ("3m", 3 << 20),
+            ("1g", 1 << 30),
+        ] {
+            assert_eq!(usize::read(text, &SIZE), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_outside_the_range_or_the_grammar_say_why() {
+        let count = Kind::Count {
+            min: 1,
+            max: 64,
+            unit: "processes",
+        };
+        for (text, kind, cause) in [
+            ("", count, "empty"),
+            ("k", SIZE, "empty"),
+            ("0", count, "too small"),
+            ("65", count, "too large"),
+            ("1k", count, "not a whole number"),
+            ("-1", count, "not a whole number"),
+            ("+1", count, "not a whole number"),
+            (" 1", count, "not a whole number"),
+            ("1.5m", SIZE, "not a size"),
+            ("1kk", SIZE, "not a size"),
+            ("99999999999999999999", count, "too large"),
+            ("99999999999999999g", SIZE, "too large"),
+        ] {
+            assert_eq!(u64::read(text, &kind), Err(cause.to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_u16_never_truncates() {
+        let kind = Kind::Count {
+            min: 0,
+            max: 100_000,
+            unit: "things",
+        };
+        assert_eq!(u16::read("70000", &kind), Err("too large".to_owned()));
+    }
+}
