@@ -155,7 +155,7 @@ fn split_size(text: &str) -> (&str, u64) {
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut text = bytes.to_string();
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes != 0 && bytes % (1 << shift) == 0 {
+        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
             // Writing to a String cannot fail.
             let _ = write!(text, " ({} {unit})", bytes >> shift);
             break;
