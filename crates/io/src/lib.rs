@@ -1,1 +1,26 @@
-//! Event loop drivers, timers, buffers, sockets and processes
+//! Event loop drivers, timers, buffers, sockets and processes: every system call of Fermata.
+//!
+//! The engine owns a [`Driver`] and asks it what is ready; nothing here knows HTTP. The crate is
+//! one of the two places where `unsafe` is allowed, so what leaves it has to be safe to hold wrong:
+//! a stale token, a late timer or a signal during a fork costs a wake-up, never memory safety.
+//!
+//! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`] and, in tests, by
+//!   [`sys::fake`].
+//! - [`wheel`], [`buffer`], [`wake`]: timers, reusable buffers, waking another process.
+//! - [`net`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
+//!   supervision.
+
+pub mod buffer;
+pub mod clock;
+pub mod driver;
+pub mod net;
+pub mod probe;
+pub mod process;
+pub mod random;
+pub mod shm;
+pub mod signal;
+pub mod sys;
+pub mod wake;
+pub mod wheel;
+
+pub use driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};

@@ -1,0 +1,104 @@
+//! Opening listeners.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+/// Permissions of a Unix socket: the owner alone.
+pub const UNIX_MODE: u32 = 0o600;
+
+/// Opens a TCP listener and tells its address (the port that was chosen when `addr` has port 0).
+///
+/// Connections inherit `TCP_NODELAY`: the engine writes once per tick, so nothing is gained by
+/// waiting for more. An IPv6 address serves IPv6 only, so that `[::]` and `0.0.0.0` can both be
+/// listened on. `reuse_port` lets several listeners share the port, among which the kernel spreads
+/// connections; it also lets a second server of the same user in, so call [`check_tcp_free`] first.
+///
+/// # Errors
+/// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` (a port below 1024), or no descriptor left.
+pub fn bind_tcp(
+    addr: SocketAddr,
+    backlog: i32,
+    reuse_port: bool,
+) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = tcp_socket(addr)?;
+    sockopt::set_socket_reuseport(&socket, reuse_port)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    rustix::net::bind(&socket, &addr)?;
+    rustix::net::listen(&socket, backlog)?;
+    let bound = local_addr(&socket)?;
+    Ok((socket, bound))
+}
+
+/// Fails with `AddrInUse` when somebody listens at `addr`, even when they share their port.
+///
+/// # Errors
+/// Those of [`bind_tcp`].
+pub fn check_tcp_free(addr: SocketAddr) -> io::Result<()> {
+    let socket = tcp_socket(addr)?;
+    rustix::net::bind(&socket, &addr)?;
+    Ok(())
+}
+
+/// The address a TCP socket is bound to.
+///
+/// # Errors
+/// `fd` is no TCP socket.
+pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)
+}
+
+/// Opens a Unix listener at `path` for its owner alone ([`UNIX_MODE`]).
+///
+/// A socket file that a killed server left behind is replaced, but only after a connect to it was
+/// refused; a file that is no socket is never touched.
+///
+/// # Errors
+/// `AddrInUse` when a server listens there or the path is another kind of file, `InvalidInput`
+/// when the path is too long (107 bytes), or what the file system says.
+pub fn bind_unix(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::bind(&socket, &address) {
+        Err(Errno::ADDRINUSE) if is_stale_socket(path) => {
+            std::fs::remove_file(path)?;
+            rustix::net::bind(&socket, &address)?;
+        }
+        bound => bound?,
+    }
+    // Before `listen`: until then nobody can connect, so the wider mode of `bind` is never usable.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(UNIX_MODE))?;
+    rustix::net::listen(&socket, backlog)?;
+    Ok(socket)
+}
+
+fn tcp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if addr.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    if addr.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    // A restart must not wait for connections of the previous server in TIME_WAIT.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    Ok(socket)
+}
+
+/// Whether `path` is a socket that nobody listens on.
+fn is_stale_socket(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}

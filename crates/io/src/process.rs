@@ -1,0 +1,173 @@
+//! Processes: fork, watch, end, and what the machine grants them.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+/// A process id.
+pub type Pid = i32;
+
+/// Which side of a fork we are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fork {
+    /// We are the parent; the child has this id.
+    Parent(Pid),
+    /// We are the child.
+    Child,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It ended by itself with this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(out, "exit code {code}"),
+            Exit::Signal(signal) => write!(out, "signal {signal}"),
+        }
+    }
+}
+
+/// Splits this process in two. Only the calling thread lives on in the child, so call it before
+/// any thread is started. In the child, install the signal pipe and open a driver anew.
+///
+/// # Errors
+/// `WouldBlock` at the process limit, `OutOfMemory`.
+pub fn fork() -> io::Result<Fork> {
+    // SAFETY: Fermata forks before it starts a thread, so no lock can be held by a thread that is
+    // missing in the child. `fork` itself touches no memory of ours.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Collects one child that has ended, without waiting. `None`: none has.
+///
+/// It takes any child, also one that the PHP script has started; ignore ids you do not know.
+#[must_use]
+pub fn reap() -> Option<(Pid, Exit)> {
+    wait(-1)
+}
+
+/// As [`reap`], for one child only. `None` also when it is not our child (any more).
+#[must_use]
+pub fn reap_pid(pid: Pid) -> Option<Exit> {
+    if pid <= 0 {
+        None
+    } else {
+        wait(pid).map(|(_, exit)| exit)
+    }
+}
+
+/// Sends a signal to one process.
+///
+/// # Errors
+/// `NotFound` when there is no such process, `PermissionDenied`, `InvalidInput` for an id that
+/// would address a group.
+pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
+    if pid <= 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the call takes two numbers and touches no memory.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
+            error => error,
+        }),
+    }
+}
+
+/// Whether a process with this id exists (it may be a zombie, or another user's).
+#[must_use]
+pub fn is_alive(pid: Pid) -> bool {
+    match kill(pid, 0) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
+
+/// This process's id.
+#[must_use]
+pub fn pid() -> Pid {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The parent's id, which changes when the parent dies.
+#[must_use]
+pub fn parent_pid() -> Pid {
+    rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get())
+}
+
+/// Has the kernel send us `signal` when our parent dies, so that a killed master leaves no workers.
+///
+/// The parent may have died before the call: compare [`parent_pid`] afterwards.
+///
+/// # Errors
+/// An unknown signal number.
+pub fn signal_when_parent_dies(signal: i32) -> io::Result<()> {
+    let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+    rustix::process::set_parent_process_death_signal(Some(signal))?;
+    Ok(())
+}
+
+/// How many workers make sense: the cores we may run on, cut by the control group's CPU quota
+/// (versions 1 and 2, rounded down). At least one.
+#[must_use]
+pub fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// How many descriptors this process may have open (the soft limit).
+#[must_use]
+pub fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Raises the soft limit of descriptors to the hard one and tells the limit that now holds.
+pub fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // A refusal leaves the old limit, which is what we then report.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    descriptor_limit()
+}
+
+/// Ends the process at once: no destructors, no exit handlers, no flushing of inherited buffers.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: ends the process; nothing can observe what it skips.
+    unsafe { libc::_exit(code) }
+}
+
+fn wait(pid: Pid) -> Option<(Pid, Exit)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for the one integer that the call writes.
+        let ended = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
+        match ended {
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            -1 | 0 => return None,
+            _ if libc::WIFEXITED(status) => {
+                return Some((ended, Exit::Code(libc::WEXITSTATUS(status))));
+            }
+            _ if libc::WIFSIGNALED(status) => {
+                return Some((ended, Exit::Signal(libc::WTERMSIG(status))));
+            }
+            // Stopped or continued under a debugger: it has not ended.
+            _ => {}
+        }
+    }
+}

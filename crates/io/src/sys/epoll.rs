@@ -1,0 +1,208 @@
+//! The epoll driver.
+//!
+//! One `epoll_wait` per tick into a buffer that is allocated once, one clock reading behind it.
+//! Streams are added edge triggered for everything and never modified, so the only `epoll_ctl` in
+//! a connection's life is the one that adds it.
+
+use std::io;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
+};
+use rustix::time::Timespec;
+
+use crate::clock;
+use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};
+
+/// Buffers that one `sendmsg` takes (`UIO_MAXIOV`); more are left for the next call.
+const SEND_BUFS_MAX: usize = 1024;
+
+/// Readiness of real descriptors. Make one per process, after the fork: the kernel object would
+/// otherwise be shared, and a child's watches would be reported to its parent.
+pub struct Epoll {
+    epoll: OwnedFd,
+    /// Where the kernel writes: capacity [`EVENTS_MAX`], empty between waits.
+    ready: Vec<epoll::Event>,
+    now_ms: u64,
+}
+
+impl Epoll {
+    /// Opens an epoll instance.
+    ///
+    /// # Errors
+    /// No descriptor or no memory left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            ready: Vec::with_capacity(EVENTS_MAX),
+            now_ms: clock::monotonic_ms(),
+        })
+    }
+
+    fn add(&mut self, fd: Fd, token: u64, flags: EventFlags) -> io::Result<()> {
+        epoll::add(&self.epoll, borrow(fd), EventData::new_u64(token), flags)?;
+        Ok(())
+    }
+}
+
+impl Driver for Epoll {
+    #[inline]
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    #[inline]
+    fn refresh_now(&mut self) -> u64 {
+        self.now_ms = clock::monotonic_ms();
+        self.now_ms
+    }
+
+    #[inline]
+    fn unix_ms(&self) -> u64 {
+        clock::unix_ms()
+    }
+
+    fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        // Exclusive: of the workers that share a listener (the control socket), a connection wakes
+        // one and not all. It costs nothing where each worker has its own.
+        self.add(fd, token, EventFlags::IN | EventFlags::EXCLUSIVE)
+    }
+
+    #[inline]
+    fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        self.add(fd, token, flags)
+    }
+
+    fn add_wake(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.add(fd, token, EventFlags::IN)
+    }
+
+    fn remove(&mut self, fd: Fd) -> io::Result<()> {
+        epoll::delete(&self.epoll, borrow(fd))?;
+        Ok(())
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
+        let timeout = timeout_ms.map(timespec);
+        let waited = epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.ready),
+            timeout.as_ref(),
+        );
+        self.now_ms = clock::monotonic_ms();
+        match waited {
+            // A signal: its handler has written to the signal pipe, which the next wait reports.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        events.extend(self.ready.drain(..).map(event));
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>> {
+        loop {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::acceptfrom_with(borrow(listener), flags) {
+                Ok((fd, address)) => {
+                    return Ok(Some(Accepted {
+                        fd: fd.into_raw_fd(),
+                        peer: peer(address),
+                    }));
+                }
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        would_block(|| Ok(rustix::net::recv(borrow(fd), &mut *buf, RecvFlags::empty())?.0))
+    }
+
+    fn send(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        let bufs = &bufs[..bufs.len().min(SEND_BUFS_MAX)];
+        would_block(|| {
+            let mut control = SendAncillaryBuffer::default();
+            rustix::net::sendmsg(borrow(fd), bufs, &mut control, SendFlags::NOSIGNAL)
+        })
+    }
+
+    #[inline]
+    fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
+        would_block(|| rustix::net::send(borrow(fd), buf, SendFlags::NOSIGNAL))
+    }
+
+    fn shutdown_write(&mut self, fd: Fd) {
+        // It fails only where the connection is already gone, which the next read reports.
+        let _ = rustix::net::shutdown(borrow(fd), Shutdown::Write);
+    }
+
+    #[inline]
+    fn close(&mut self, fd: Fd) {
+        // SAFETY: by the contract of `Driver` the caller owns `fd`, which `accept` or `net` gave
+        // away as a plain number, and uses it no more after this call.
+        unsafe { rustix::io::close(fd) };
+    }
+}
+
+/// Lends a plain number to a system call.
+#[inline]
+fn borrow(fd: Fd) -> BorrowedFd<'static> {
+    assert!(
+        fd >= 0,
+        "a descriptor that was never opened reached the driver"
+    );
+    // SAFETY: not -1, the only value the type forbids. The descriptor is open by the contract of
+    // `Driver`; were it not, the kernel would answer EBADF to the one call the borrow is used for.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+#[inline]
+fn would_block(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match call() {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+#[inline]
+fn event(ready: epoll::Event) -> Event {
+    let flags = ready.flags;
+    let hangup = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
+    Event {
+        token: ready.data.u64(),
+        readable: flags.contains(EventFlags::IN),
+        writable: flags.contains(EventFlags::OUT),
+        hangup,
+    }
+}
+
+fn peer(address: Option<SocketAddrAny>) -> Peer {
+    match address.map(SocketAddr::try_from) {
+        Some(Ok(address)) => Peer::from(address),
+        _ => Peer::Unix,
+    }
+}
+
+/// Whole milliseconds that fit the kernel's 32-bit argument; a longer sleep is cut and repeated.
+#[inline]
+fn timespec(timeout_ms: u64) -> Timespec {
+    let timeout_ms = timeout_ms.min(i32::MAX as u64) as i64;
+    Timespec {
+        tv_sec: timeout_ms / 1000,
+        tv_nsec: (timeout_ms % 1000) * 1_000_000,
+    }
+}

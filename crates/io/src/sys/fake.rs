@@ -1,0 +1,1 @@
+//! The fake driver for tests: virtual clock, scripted peers, seeded faults.

@@ -1,0 +1,4 @@
+//! The kernels behind [`crate::Driver`].
+
+pub mod epoll;
+pub mod fake;

@@ -1,0 +1,47 @@
+//! Waking a worker that sleeps in `wait`, from another process.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+
+use crate::driver::Fd;
+
+/// An eventfd that is made before the fork, so that every process can wake every other one.
+#[derive(Debug)]
+pub struct Waker {
+    eventfd: OwnedFd,
+}
+
+impl Waker {
+    /// Makes a waker that nobody has rung.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            eventfd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Wakes the owner. Calls before it drains are one wake-up.
+    #[inline]
+    pub fn wake(&self) {
+        // The only failure is a full counter, and then the owner is being woken already.
+        while let Err(Errno::INTR) = write(self.eventfd.as_fd(), &1_u64.to_ne_bytes()) {}
+    }
+
+    /// Forgets past wake-ups. Drain first, look for work after, or a wake-up in between is lost.
+    #[inline]
+    pub fn drain(&self) {
+        let mut count = [0_u8; 8];
+        while let Err(Errno::INTR) = read(self.eventfd.as_fd(), &mut count[..]) {}
+    }
+
+    /// What to give to [`crate::Driver::add_wake`].
+    #[must_use]
+    pub fn fd(&self) -> Fd {
+        self.eventfd.as_raw_fd()
+    }
+}

@@ -1,0 +1,240 @@
+//! Timers: a hierarchical timing wheel in 16 bytes per entry.
+//!
+//! Six levels of 64 slots; a slot of level `n` spans `64^n` ms. An entry lies on the level of the
+//! highest digit (base 64) in which its due time differs from the wheel's time, and falls to a
+//! lower level when the wheel reaches its slot, so arming is O(1) and an entry moves at most five
+//! times. A bitmap per level finds the next slot without visiting empty ones.
+//!
+//! There is no cancelling. A connection that becomes active does not touch the wheel; when its old
+//! entry fires, the owner compares with its real deadline and arms anew. So a busy connection
+//! costs one entry per time-out, not one per request, and the entry needs no back pointer.
+//!
+//! Slots are linked lists through one slab: a slot costs 8 bytes, bursts leave no capacity behind
+//! in slots, and entries of one millisecond fire in the order in which they were armed.
+
+const LEVELS: usize = 6;
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const NONE: u32 = u32::MAX;
+
+/// The farthest a due time may lie ahead, in milliseconds (24.8 days). Entries beyond fire then.
+pub const AHEAD_MS_MAX: u64 = i32::MAX as u64;
+
+/// A slab that has grown beyond this many entries is freed when the last one has fired.
+const ENTRIES_KEPT_MAX: usize = 4096;
+
+/// A timer whose time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fired {
+    /// The key it was armed with.
+    pub key: u64,
+    /// The due time it was armed with, at most [`AHEAD_MS_MAX`] from the time it was armed.
+    pub due_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    key: u64,
+    /// The low half of the due time; the high half follows from the wheel's time, which is never
+    /// farther away than `AHEAD_MS_MAX`.
+    due_low: u32,
+    /// The next entry of the same slot, or of the free list.
+    next: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    first: u32,
+    /// Valid unless `first` is `NONE`.
+    last: u32,
+}
+
+/// A set of timers, each a key and a due time.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The wheel's time. Invariant: no entry lies in a slot that begins before it, except overdue
+    /// ones, which lie in its own slot of level 0.
+    now_ms: u64,
+    /// The start of the earliest slot that holds an entry, `u64::MAX` when there is none.
+    next_ms: u64,
+    entries: Vec<Entry>,
+    free: u32,
+    len: usize,
+    /// Bit `s` of word `l`: slot `s` of level `l` holds an entry.
+    occupied: [u64; LEVELS],
+    slots: Box<[[Slot; SLOTS]; LEVELS]>,
+}
+
+impl Wheel {
+    /// An empty wheel that stands at `now_ms`.
+    #[must_use]
+    pub fn new(now_ms: u64) -> Self {
+        Self {
+            now_ms,
+            next_ms: u64::MAX,
+            entries: Vec::new(),
+            free: NONE,
+            len: 0,
+            occupied: [0; LEVELS],
+            slots: Box::new(
+                [[Slot {
+                    first: NONE,
+                    last: NONE,
+                }; SLOTS]; LEVELS],
+            ),
+        }
+    }
+
+    /// Arms a timer. A due time in the past fires with the next [`poll`](Self::poll).
+    ///
+    /// # Panics
+    /// With 2^32 - 1 timers armed (64 GiB of them).
+    pub fn arm(&mut self, key: u64, due_ms: u64) {
+        let due_ms = due_ms
+            .min(self.now_ms.saturating_add(AHEAD_MS_MAX))
+            .max(self.now_ms.saturating_sub(AHEAD_MS_MAX));
+        let entry = Entry {
+            key,
+            due_low: due_ms as u32,
+            next: NONE,
+        };
+        let index = if self.free == NONE {
+            let index = u32::try_from(self.entries.len()).unwrap_or(NONE);
+            assert!(index != NONE, "2^32 - 1 timers are armed");
+            self.entries.push(entry);
+            index
+        } else {
+            let index = self.free;
+            let place = &mut self.entries[index as usize];
+            self.free = place.next;
+            *place = entry;
+            index
+        };
+        self.len += 1;
+        self.link(index);
+    }
+
+    /// Moves the wheel to `now_ms` and appends every timer that is due by then, earliest first.
+    ///
+    /// A clock that stands still or went back fires nothing new. Costs one comparison when nothing
+    /// is due.
+    pub fn poll(&mut self, now_ms: u64, fired: &mut Vec<Fired>) {
+        while self.next_ms <= now_ms {
+            let (level, slot) = self.earliest();
+            self.now_ms = self.next_ms;
+            self.empty(level, slot, fired);
+            self.next_ms = match self.occupied.iter().any(|&bits| bits != 0) {
+                true => self.start_ms(self.earliest()),
+                false => u64::MAX,
+            };
+        }
+        self.now_ms = self.now_ms.max(now_ms);
+        if self.len == 0 && self.entries.capacity() > ENTRIES_KEPT_MAX {
+            self.entries = Vec::new();
+            self.free = NONE;
+        }
+    }
+
+    /// When to call [`poll`](Self::poll) next: no timer is due before. It may be too early, as far
+    /// timers are sorted by and by; it is never too late. `None` when nothing is armed.
+    #[inline]
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<u64> {
+        (self.len != 0).then_some(self.next_ms)
+    }
+
+    /// How many timers are armed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is armed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends an entry to the slot of its due time.
+    fn link(&mut self, index: u32) {
+        // An overdue entry goes to the slot of the present, the next to be emptied.
+        let due_ms = self
+            .due_ms(self.entries[index as usize].due_low)
+            .max(self.now_ms);
+        let level = level(self.now_ms, due_ms);
+        let number = digit(due_ms, level);
+        self.entries[index as usize].next = NONE;
+        let slot = &mut self.slots[level][number];
+        match slot.first {
+            NONE => slot.first = index,
+            _ => self.entries[slot.last as usize].next = index,
+        }
+        slot.last = index;
+        self.occupied[level] |= 1 << number;
+        let start_ms = due_ms >> shift(level) << shift(level);
+        self.next_ms = self.next_ms.min(start_ms);
+    }
+
+    /// Takes the list of a slot that the wheel has reached: fires it, or sorts it into lower levels.
+    fn empty(&mut self, level: usize, number: usize, fired: &mut Vec<Fired>) {
+        let mut index = std::mem::replace(&mut self.slots[level][number].first, NONE);
+        self.occupied[level] &= !(1 << number);
+        while index != NONE {
+            let Entry { key, due_low, next } = self.entries[index as usize];
+            if level == 0 {
+                fired.push(Fired {
+                    key,
+                    due_ms: self.due_ms(due_low),
+                });
+                self.entries[index as usize].next = self.free;
+                self.free = index;
+                self.len -= 1;
+            } else {
+                self.link(index);
+            }
+            index = next;
+        }
+    }
+
+    /// The slot that begins first. Lower levels come first: their entries share all higher digits
+    /// with the present, so they lie before every slot of the levels above.
+    fn earliest(&self) -> (usize, usize) {
+        let level = self
+            .occupied
+            .iter()
+            .position(|&bits| bits != 0)
+            .unwrap_or(0);
+        let present = digit(self.now_ms, level);
+        let ahead = self.occupied[level]
+            .rotate_right(present as u32)
+            .trailing_zeros() as usize;
+        (level, (present + ahead) % SLOTS)
+    }
+
+    /// When a slot that holds entries begins.
+    fn start_ms(&self, (level, number): (usize, usize)) -> u64 {
+        let ahead = (number + SLOTS - digit(self.now_ms, level)) % SLOTS;
+        ((self.now_ms >> shift(level)) + ahead as u64) << shift(level)
+    }
+
+    /// The whole due time from its low half: the one nearest to the present.
+    fn due_ms(&self, due_low: u32) -> u64 {
+        let distance = due_low.wrapping_sub(self.now_ms as u32) as i32;
+        self.now_ms.wrapping_add_signed(i64::from(distance))
+    }
+}
+
+const fn shift(level: usize) -> u32 {
+    DIGIT_BITS * level as u32
+}
+
+const fn digit(time_ms: u64, level: usize) -> usize {
+    (time_ms >> shift(level)) as usize % SLOTS
+}
+
+/// The highest digit in which two times differ. Times that differ above the top level are at most
+/// two of its slots apart and have only just crossed a boundary, so the top level still holds them.
+fn level(now_ms: u64, due_ms: u64) -> usize {
+    let highest_bit = 63 - ((now_ms ^ due_ms) | 1).leading_zeros();
+    ((highest_bit / DIGIT_BITS) as usize).min(LEVELS - 1)
+}
