@@ -1,1 +1,37 @@
-//! Raw-byte client and server starter for tests
+//! Starts the real server and speaks bytes to it: everything a black-box test needs, never shipped.
+//!
+//! [`Server`] runs `php -d extension=fermata.so script.php` as a child, follows its log and kills the whole
+//! process group when dropped. [`Connection`] sends raw bytes and parses answers strictly, so a sloppy
+//! server fails a test even where a browser would forgive it. [`sse::Stream`] reads an event stream and
+//! [`sse::Follower`] resumes one as a browser would.
+//!
+//! Nothing here sleeps to synchronise. Tests wait for a condition with [`wait_until`], which gives up at
+//! [`deadline`]: far longer than any correct run needs, even on a machine that is busy with other work.
+//! Random choices come from [`Random`], whose seed is printed and can be given back.
+//!
+//! Environment: `FERMATA_EXTENSION` (path of `fermata.so`; default `build/fermata.so`), `FERMATA_PHP` (the
+//! PHP binary; default `php`), `FERMATA_IO` (the backend under test; default `epoll`),
+//! `FERMATA_TEST_SEED`, `FERMATA_TEST_DEADLINE_S`.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod directory;
+mod log;
+mod php;
+mod process;
+mod random;
+mod response;
+mod server;
+pub mod sse;
+mod wait;
+
+pub use client::{Connection, End, ReadError, Target};
+pub use directory::Directory;
+pub use log::{Line, Log};
+pub use php::{Php, ScriptOutput, extension_path, workspace_root};
+pub use process::{Signal, is_running, send_signal};
+pub use random::Random;
+pub use response::{Chunked, Framing, Head, Response, parse_head};
+pub use server::{Builder, Exited, Server, free_port};
+pub use wait::{deadline, holds_until, wait_until};

@@ -1,0 +1,145 @@
+//! The server's log as it is written, with a way to wait for a line.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use crate::wait::deadline;
+
+/// One line and when the test saw it.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Without the line end.
+    pub text: String,
+    /// When it was read, shortly after it was written.
+    pub seen: Instant,
+}
+
+/// All lines a child wrote so far. Clones share the same lines.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    lines: Mutex<Vec<Line>>,
+    changed: Condvar,
+}
+
+impl Log {
+    /// Reads `source` to its end on a thread of its own; each line is stored behind `prefix`.
+    pub(crate) fn follow(&self, source: impl Read + Send + 'static, prefix: &'static str) {
+        let log = self.clone();
+        thread::spawn(move || {
+            let mut reader = BufReader::new(source);
+            let mut bytes = Vec::new();
+            while reader
+                .read_until(b'\n', &mut bytes)
+                .is_ok_and(|len| len > 0)
+            {
+                let text = String::from_utf8_lossy(&bytes);
+                log.push(format!("{prefix}{}", text.trim_end_matches(['\r', '\n'])));
+                bytes.clear();
+            }
+        });
+    }
+
+    /// How many lines there are: a mark to wait from.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy of the lines from number `from` on.
+    pub fn lines_from(&self, from: usize) -> Vec<Line> {
+        self.lock().iter().skip(from).cloned().collect()
+    }
+
+    /// Everything as one text.
+    pub fn text(&self) -> String {
+        self.lock()
+            .iter()
+            .fold(String::new(), |text, line| text + &line.text + "\n")
+    }
+
+    /// Whether any line contains `part`.
+    pub fn contains(&self, part: &str) -> bool {
+        self.lock().iter().any(|line| line.text.contains(part))
+    }
+
+    /// Waits for a line at or after number `from` that contains `part`.
+    ///
+    /// # Panics
+    /// Panics with the whole log at the deadline.
+    #[track_caller]
+    pub fn wait_for(&self, from: usize, part: &str) -> Line {
+        self.wait_map(from, part, |line| {
+            line.text.contains(part).then(|| line.clone())
+        })
+    }
+
+    /// Waits for a line at or after number `from` for which `map` gives a value.
+    ///
+    /// # Panics
+    /// Panics with `what` and the whole log at the deadline.
+    #[track_caller]
+    pub fn wait_map<T>(
+        &self,
+        from: usize,
+        what: &str,
+        mut map: impl FnMut(&Line) -> Option<T>,
+    ) -> T {
+        let end = Instant::now() + deadline();
+        let mut lines = self.lock();
+        let mut next = from;
+        loop {
+            while next < lines.len() {
+                if let Some(value) = map(&lines[next]) {
+                    return value;
+                }
+                next += 1;
+            }
+            let Some(left) = end.checked_duration_since(Instant::now()) else {
+                drop(lines);
+                panic!("no log line for: {what}\n--- log ---\n{}", self.text());
+            };
+            let waited = self.shared.changed.wait_timeout(lines, left);
+            lines = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(crate) fn push(&self, text: String) {
+        self.lock().push(Line {
+            text,
+            seen: Instant::now(),
+        });
+        self.shared.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
+        self.shared
+            .lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_followed_and_found_from_a_mark() {
+        let log = Log::default();
+        log.follow(&b"one\ntwo\r\none more"[..], "");
+        assert_eq!(log.wait_for(1, "one").text, "one more");
+        assert_eq!(log.len(), 3);
+        assert!(log.contains("two") && !log.contains("\r"));
+    }
+}

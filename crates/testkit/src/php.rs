@@ -1,0 +1,119 @@
+//! Finds PHP and the extension, and runs scripts to their end.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The repository's root folder.
+pub fn workspace_root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize()
+        .expect("the testkit lives two folders below the root")
+}
+
+/// The extension under test: `FERMATA_EXTENSION`, else `build/fermata.so` in the repository.
+///
+/// # Panics
+/// Panics with what to do when it is not there.
+pub fn extension_path() -> PathBuf {
+    let given = std::env::var_os("FERMATA_EXTENSION").map(PathBuf::from);
+    let path = given.unwrap_or_else(|| workspace_root().join("build/fermata.so"));
+    assert!(
+        path.is_file(),
+        "{} does not exist: run `make` first, or set FERMATA_EXTENSION to the path of fermata.so",
+        path.display()
+    );
+    path
+}
+
+/// A PHP command line with the extension loaded and an environment without settings from outside.
+#[derive(Debug)]
+pub struct Php {
+    command: Command,
+}
+
+/// What a script left behind.
+#[derive(Debug)]
+pub struct ScriptOutput {
+    /// Exit code, or `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Php {
+    /// `php` with the extension and these extra `-d` lines ("name=value").
+    pub fn new(ini: &[String]) -> Php {
+        let binary = std::env::var_os("FERMATA_PHP");
+        let mut command = Command::new(binary.as_deref().unwrap_or(OsStr::new("php")));
+        command.arg("-d").arg(extension_argument(&extension_path()));
+        // Errors belong on stderr in tests whatever the machine's php.ini says.
+        command.args(["-d", "display_errors=stderr", "-d", "html_errors=0"]);
+        for line in ini {
+            command.arg("-d").arg(line);
+        }
+        for (name, _) in std::env::vars_os() {
+            let name_text = name.to_string_lossy();
+            if name_text == "PORT" || name_text.starts_with("FERMATA_") {
+                command.env_remove(&name);
+            }
+        }
+        command.env("FERMATA_IO", backend());
+        command.stdin(Stdio::null());
+        Php { command }
+    }
+
+    /// Adds an environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Php {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Adds an argument: the script first, then its own.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Php {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// Panics when PHP cannot be started.
+    pub fn run(mut self) -> ScriptOutput {
+        let output = self
+            .command
+            .output()
+            .expect("php is installed and can be started");
+        ScriptOutput {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The command itself, for callers that start it in their own way.
+    pub(crate) fn into_command(self) -> Command {
+        self.command
+    }
+}
+
+/// The backend under test. The whole suite runs once per backend.
+fn backend() -> String {
+    std::env::var("FERMATA_IO").unwrap_or_else(|_| String::from("epoll"))
+}
+
+fn extension_argument(path: &Path) -> String {
+    format!("extension={}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(workspace_root().join("Cargo.toml").is_file());
+    }
+}

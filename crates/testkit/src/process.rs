@@ -1,0 +1,83 @@
+//! Signals, and whether a process still runs.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal as KernelSignal};
+
+/// The signals tests send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM: drain and end.
+    Terminate,
+    /// SIGINT: the same, from a terminal.
+    Interrupt,
+    /// SIGKILL: gone at once, nothing can be tidied.
+    Kill,
+    /// SIGSTOP: frozen until [`Signal::Continue`].
+    Stop,
+    /// SIGCONT.
+    Continue,
+}
+
+impl Signal {
+    fn kernel(self) -> KernelSignal {
+        match self {
+            Signal::Terminate => KernelSignal::TERM,
+            Signal::Interrupt => KernelSignal::INT,
+            Signal::Kill => KernelSignal::KILL,
+            Signal::Stop => KernelSignal::STOP,
+            Signal::Continue => KernelSignal::CONT,
+        }
+    }
+}
+
+/// Sends `signal` to one process. Returns false when there is no such process any more.
+pub fn send_signal(pid: u32, signal: Signal) -> bool {
+    process_id(pid).is_some_and(|pid| rustix::process::kill_process(pid, signal.kernel()).is_ok())
+}
+
+/// Kills every process of the group that `leader` leads. For cleaning up, so failures are ignored.
+pub(crate) fn kill_group(leader: u32) {
+    if let Some(pid) = process_id(leader) {
+        let _ = rustix::process::kill_process_group(pid, KernelSignal::KILL);
+    }
+}
+
+/// Whether the process exists and is not a zombie. An orphan may stay a zombie for ever inside a
+/// container whose first process does not reap, and has ended all the same.
+pub fn is_running(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The command name is in parentheses and may itself contain some; the state follows the last one.
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+fn process_id(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_killed_child_is_not_running_even_before_it_is_reaped() {
+        assert!(is_running(std::process::id()));
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep exists");
+        assert!(is_running(child.id()));
+        assert!(send_signal(child.id(), Signal::Kill));
+        crate::wait_until("the child ends", || (!is_running(child.id())).then_some(()));
+        child.wait().expect("our own child can be reaped");
+        assert!(!send_signal(child.id(), Signal::Kill));
+    }
+}

@@ -1,0 +1,81 @@
+//! Random choices that can be repeated: the seed is printed, and cargo shows it when the test fails.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
+
+/// A small generator (SplitMix64). Good enough to choose where to cut bytes, and easy to replay.
+#[derive(Debug, Clone)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// A generator seeded from `FERMATA_TEST_SEED` when set, else from the system. Prints the seed.
+    pub fn from_environment() -> Random {
+        let given = std::env::var("FERMATA_TEST_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        println!("seed {seed}; repeat with FERMATA_TEST_SEED={seed}");
+        Random::new(seed)
+    }
+
+    /// A generator with a known seed.
+    pub fn new(seed: u64) -> Random {
+        Random { state: seed }
+    }
+
+    /// The next 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number inside `range`, which must not be empty. The bias of the modulo does not matter here.
+    pub fn within(&mut self, range: Range<usize>) -> usize {
+        assert!(!range.is_empty(), "an empty range has no number to choose");
+        let width = (range.end - range.start) as u64;
+        range.start + (self.bits() % width) as usize
+    }
+
+    /// One of `choices`, which must not be empty.
+    pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.within(0..choices.len())]
+    }
+
+    /// Cuts `bytes` into pieces of 1 to `piece_bytes_max` bytes.
+    pub fn split<'a>(&mut self, bytes: &'a [u8], piece_bytes_max: usize) -> Vec<&'a [u8]> {
+        let mut pieces = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(self.within(1..piece_bytes_max + 1).min(rest.len()));
+            pieces.push(piece);
+            rest = after;
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let (mut one, mut other) = (Random::new(7), Random::new(7));
+        for _ in 0..100 {
+            assert_eq!(one.bits(), other.bits());
+        }
+    }
+
+    #[test]
+    fn pieces_make_up_the_whole() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let pieces = Random::new(1).split(&bytes, 9);
+        assert!(pieces.iter().all(|piece| (1..=9).contains(&piece.len())));
+        assert_eq!(pieces.concat(), bytes);
+    }
+}
