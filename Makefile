@@ -1,0 +1,81 @@
+# Fermata. `make help` lists what there is to make.
+
+# The PHP to build and test with, its target folder for cargo, and how many tests run at once.
+PHP ?= php
+export PHP
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:/usr/sbin
+export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
+
+CARGO_TEST := cargo test --locked --quiet
+
+.DEFAULT_GOAL := all
+.PHONY: all chat test lint bench clean help setup generate test-rust test-phpt test-docs \
+	test-server test-chat test-browser test-bench test-generated leak fuzz
+
+all: ## Build build/fermata.so and build/fermata
+	@scripts/setup.sh build
+	@scripts/build-ext.sh
+
+chat: ## Build, then serve the chat at http://127.0.0.1:8000
+	@scripts/setup.sh chat
+	@scripts/build-ext.sh
+	exec $(PHP) -d extension=$(FERMATA_EXTENSION) examples/chat/server.php
+
+test: setup all ## Run every test
+	@scripts/test-all.sh
+
+lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
+	@scripts/lint.sh
+
+bench: ## Measure against the peers, about ten minutes; needs a quiet machine
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/run.py
+
+clean: ## Remove everything that was built
+	rm -rf build target tests/browser/node_modules
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what the tests need and this machine lacks
+	@scripts/setup.sh test
+
+generate: ## Rewrite the generated files: C header, arginfo, settings reference
+	cargo run --locked --quiet -p fermata-header
+	scripts/arginfo.sh
+	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config reference
+
+test-rust: ## Unit and property tests of the crates
+	$(CARGO_TEST) --workspace --exclude fermata-tests
+
+test-server: all ## Black-box tests over real sockets
+	$(CARGO_TEST) -p fermata-tests
+
+test-phpt: all ## Tests of the extension, one behaviour per file
+	scripts/phpt.sh
+
+test-chat: all ## PHPUnit tests of the chat
+	scripts/test-chat.sh
+
+test-browser: all ## The chat in Chromium
+	scripts/test-browser.sh
+
+test-docs: all ## Run the samples of the documentation
+	$(PHP) scripts/check-samples.php
+
+test-bench: all ## A quick run of the benchmark, to see that it still works
+	python3 bench/run.py --quick
+
+test-generated: ## Check that the generated files are up to date
+	cargo run --locked --quiet -p fermata-header -- --check
+	scripts/arginfo.sh --check
+	$(CARGO_TEST) -p fermata-config reference
+
+leak: all ## The extension's tests under valgrind
+	scripts/phpt.sh --valgrind
+
+fuzz: ## Fuzz every parser for SECONDS=60 each; needs a nightly Rust
+	@scripts/setup.sh fuzz
+	scripts/fuzz.sh $(or $(SECONDS),60)

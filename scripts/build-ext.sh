@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Builds build/fermata.so (the extension) and build/fermata (the command).
+#
+# The extension is compiled in a copy of ext/, so phpize leaves nothing in the source tree.
+# A second run without changes does nothing; a change in crates/ links anew, a changed header
+# compiles anew, a changed config.m4 or set of files configures anew.
+#
+#   PHP=php8.3 scripts/build-ext.sh      builds for another PHP
+#   BUILD=build/asan CFLAGS=… …          builds into another folder, with other flags
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+build=${BUILD:-build}
+work=$build/ext
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+export FERMATA_ROOT=$root
+PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+
+php=${PHP:-php}
+version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+phpize=phpize$version
+php_config=php-config$version
+command -v "$phpize" >/dev/null || phpize="phpize"
+command -v "$php_config" >/dev/null || php_config="php-config"
+
+cargo build --release --locked -p fermata-ffi -p fermata-cli
+library=$CARGO_TARGET_DIR/release/libfermata_ffi.a
+mkdir -p "$work"
+cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||
+    install -m 755 "$CARGO_TARGET_DIR/release/fermata" "$build/fermata"
+
+# Copy what changed, and only that, so that make sees true dates.
+copied=()
+for file in ext/*.c ext/*.h ext/*.php ext/config.m4; do
+    [ -e "$file" ] || continue
+    if ! cmp -s "$file" "$work/${file#ext/}"; then
+        cp "$file" "$work/${file#ext/}"
+        copied+=("${file#ext/}")
+    fi
+done
+
+# What a configured build depends on: the PHP, the flags, the list of sources and config.m4.
+configuration=$(
+    "$php_config" --version --extension-dir
+    echo "$root $library ${CC:-} ${CFLAGS:-} ${LDFLAGS:-}"
+    ls ext/*.c
+    cat ext/config.m4
+)
+if [ ! -e "$work/Makefile" ] || [ "$configuration" != "$(cat "$work/.configuration" 2>/dev/null)" ]; then
+    echo "configuring for PHP $version"
+    (
+        cd "$work"
+        if [ -e Makefile ]; then
+            make -s distclean >/dev/null 2>&1 || true
+        fi
+        "$phpize" >configure.log
+        ./configure -q --with-php-config="$(command -v "$php_config")" >>configure.log 2>&1 ||
+            { tail -n 30 configure.log >&2 && exit 1; }
+    )
+    printf '%s\n' "$configuration" >"$work/.configuration"
+fi
+
+# phpize's Makefile knows no headers and no library: drop what they make old.
+case " ${copied[*]:-} " in
+    *.h\ *) rm -rf "$work"/*.lo "$work"/*.o "$work"/.libs ;;
+esac
+if [ "$library" -nt "$work/modules/fermata.so" ]; then
+    rm -rf "$work/fermata.la" "$work/modules"
+fi
+make -s -C "$work" -j"$(nproc)" >"$work/make.log" 2>&1 || {
+    cat "$work/make.log" >&2
+    exit 1
+}
+# Warnings of our own code are worth seeing even when the build succeeds.
+grep -E 'warning:' "$work/make.log" >&2 || true
+
+if ! cmp -s "$work/modules/fermata.so" "$build/fermata.so"; then
+    # Replaced by rename: a server that has the old one mapped keeps it.
+    cp "$work/modules/fermata.so" "$build/fermata.so.new"
+    mv "$build/fermata.so.new" "$build/fermata.so"
+fi
+echo "built $build/fermata.so and $build/fermata"

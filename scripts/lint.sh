@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Formatting and static checks of every language in the repository.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+php=${PHP:-php}
+php_config=php-config$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+command -v "$php_config" >/dev/null || php_config="php-config"
+step() { printf '== %s\n' "$*"; }
+
+step "rustfmt"
+cargo fmt --all --check
+
+step "clippy"
+cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+
+step "C warnings"
+# PHP's own headers are not ours to mend, so they count as system headers.
+read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')
+cc -fsyntax-only -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror \
+    -Wno-unused-parameter -Wno-missing-field-initializers \
+    "${includes[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 ext/*.c
+
+step "PHP syntax"
+git ls-files -z '*.php' | xargs -0 -P "$(nproc)" -n 1 "$php" -n -l >/dev/null
+
+step "JavaScript syntax"
+git ls-files -z '*.js' '*.mjs' | xargs -0 -r -n 1 node --check
+
+step "shell scripts"
+if command -v shellcheck >/dev/null; then
+    git ls-files -z 'scripts/*.sh' 'bench/*.sh' 'bench/**/*.sh' .ci/run | xargs -0 shellcheck
+else
+    echo "shellcheck is not installed; skipped"
+fi
+echo "lint: clean"

@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# Finds what this machine lacks for a task and installs it. Asks nothing.
+#
+#   scripts/setup.sh build|chat|test|bench|fuzz
+#
+# It looks for the programs themselves, not for packages, so a tool installed by other means counts,
+# and a machine that lacks nothing is done within a tenth of a second without touching apt.
+# On Debian and Ubuntu the missing packages are installed; elsewhere they are named.
+set -euo pipefail
+
+task=${1:-build}
+case $task in
+    build | chat | test | bench | fuzz) ;;
+    *)
+        echo "usage: scripts/setup.sh build|chat|test|bench|fuzz" >&2
+        exit 2
+        ;;
+esac
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:/usr/local/go/bin:/usr/sbin
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+    say "$*"
+    exit 1
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+# The PHP to build for: PHP=php8.3 chooses another than the default.
+php=${PHP:-php}
+php_package=php
+php_modules=''
+if has "$php"; then
+    # shellcheck disable=SC2016 # PHP's variables, not the shell's
+    facts=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION, " ", (int) PHP_ZTS;')
+    php_version=${facts% *}
+    at_least 8.2 "$php_version" || fail "$php is PHP $php_version; Fermata needs 8.2 to 8.5. Set PHP=php8.2 to choose another."
+    [ "${facts#* }" = 0 ] || fail "$php is thread-safe (ZTS); Fermata needs a PHP without threads (NTS)."
+    php_package=php$php_version
+    php_modules=$("$php" -m)
+fi
+has_module() { grep -qix "$1" <<<"$php_modules"; }
+
+missing=()
+need() { # package, then a command that succeeds when it is there
+    local package=$1
+    shift
+    "$@" || missing+=("$package")
+}
+
+has_rust() {
+    local version
+    version=$(cargo --version 2>/dev/null) || return 1
+    version=${version#cargo }
+    at_least "$rust_version" "${version%%[ -]*}"
+}
+
+# Debian names one phpize per version, others have just one.
+has_phpize() { has "phpize${php_version:-}" || { ! has apt-get && has phpize; }; }
+
+need_build() {
+    need build-essential has cc
+    need build-essential has make
+    need git has git
+    need "$php_package-cli" has "$php"
+    need "$php_package-dev" has_phpize
+    need rust has_rust
+}
+need_chat() {
+    need_build
+    need "$php_package-sqlite3" has_module pdo_sqlite
+    need "$php_package-mbstring" has_module mbstring
+}
+need_load() {
+    need python3 has python3
+    need wrk has wrk
+    need apache2-utils has ab
+}
+need_node() {
+    # Debian's node lacks npm; other builds bring it, so ask for each.
+    need nodejs has node
+    need npm has npm
+}
+need_test() {
+    need_chat
+    need_load
+    need_node
+    need php-parser test -e /usr/share/php/PhpParser/autoload.php
+    need phpunit has phpunit
+    need valgrind has valgrind
+    need strace has strace
+    need procps has ps
+    need curl has curl
+    need shellcheck has shellcheck
+    need chromium has chromium
+    need rustfmt has rustfmt
+    need clippy has cargo-clippy
+}
+need_bench() {
+    need_chat
+    need_load
+    need nginx-light has nginx
+    need nodejs has node
+    need golang-go has go
+    need default-jdk-headless has javac
+    need valgrind has valgrind
+}
+need_fuzz() {
+    need_build
+    need cargo-fuzz has cargo-fuzz
+}
+
+# Rust is often installed by rustup, and Debian's own may be too old: find the way that fits.
+install_rust() {
+    if has rustup; then
+        say "installing a Rust of at least $rust_version with rustup"
+        rustup toolchain install stable --profile minimal --no-self-update
+        has_rust || rustup default stable
+        return
+    fi
+    local package version
+    # Debian keeps a current compiler beside its own for building browsers: cargo-web.
+    for package in cargo cargo-web $(apt-cache pkgnames cargo-1. | sort -rV) rustup; do
+        version=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
+        case $package:$version in
+            *: | *:'(none)') continue ;;
+            cargo:* | cargo-web:*) at_least "$rust_version" "${version%%[+~-]*}" || continue ;;
+            cargo-1.*) at_least "$rust_version" "${package#cargo-}" || continue ;;
+        esac
+        apt_install "$package"
+        if [ "$package" = rustup ]; then
+            rustup default stable
+        elif ! has cargo; then
+            # Ubuntu's versioned packages install /usr/bin/cargo-1.89 only.
+            ln -s "/usr/bin/$package" /usr/local/bin/cargo
+            ln -s "/usr/bin/rustc-${package#cargo-}" /usr/local/bin/rustc
+        fi
+        return
+    done
+    fail "this system has no Rust of at least $rust_version. Install rustup as https://rustup.rs says, then run this again."
+}
+
+install_component() { # rustfmt or clippy, with the toolchain that is there
+    if has rustup; then
+        rustup component add "$1"
+        return
+    fi
+    case $(dpkg -S "$(command -v cargo)" 2>/dev/null) in
+        cargo-web:*) case $1 in rustfmt) apt_install rustfmt-web ;; clippy) apt_install rust-web-clippy ;; esac ;;
+        *) case $1 in rustfmt) apt_install rustfmt ;; clippy) apt_install rust-clippy ;; esac ;;
+    esac
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif has sudo; then
+        sudo -n "$@" || fail "root is needed: run this as root, or install by hand: $*"
+    else
+        fail "root is needed: run this as root, or install by hand: $*"
+    fi
+}
+
+# apt's list is fetched once per run, and only when something is missing.
+apt_updated=
+apt_update() {
+    [ -z "$apt_updated" ] || return 0
+    say "updating apt's package lists"
+    as_root apt-get update -qq
+    apt_updated=1
+}
+apt_install() {
+    apt_update
+    say "installing $*"
+    # A progress line per package; apt's own chatter goes to a log that is shown when it fails.
+    local log
+    log=$(mktemp)
+    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        "$@" </dev/null 2>&1 | tee "$log" | sed -un 's/^Setting up \([^ ]*\) \(.*\) .*/setup:   \1 \2/p' >&2; then
+        cat "$log" >&2
+        rm -f "$log"
+        fail "apt could not install $*"
+    fi
+    rm -f "$log"
+}
+
+"need_$task"
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+# The first need of a package may stand twice (cc and make).
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | awk '!seen[$0]++')
+say "missing for '$task': ${missing[*]}"
+if ! has apt-get; then
+    fail "this is not Debian or Ubuntu: install the above (names are Debian's; rust means cargo and rustc $rust_version or later), then run this again."
+fi
+
+apt_update
+packages=()
+later=()
+for package in "${missing[@]}"; do
+    case $package in
+        rust | rustfmt | clippy | cargo-fuzz) later+=("$package") ;;
+        *) packages+=("$package") ;;
+    esac
+done
+[ ${#packages[@]} -eq 0 ] || apt_install "${packages[@]}"
+for package in "${later[@]}"; do
+    case $package in
+        rust) install_rust ;;
+        cargo-fuzz) cargo install --locked cargo-fuzz ;;
+        *) install_component "$package" ;;
+    esac
+done
+say "done"
