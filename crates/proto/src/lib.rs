@@ -1,1 +1,23 @@
-//! HTTP/1.1 and Server-Sent Events as state machines
+//! HTTP/1.1 and Server-Sent Events as state machines: bytes in, spans and bytes out.
+//!
+//! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: a message that two
+//! parsers could read differently is refused, never guessed at, and every bound has a name. Each parser is
+//! written so that any split of the input gives the same result; `fuzzing` holds the checks of that.
+
+#![forbid(unsafe_code)]
+
+pub mod chunk;
+pub mod chunked;
+pub mod date;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod http1;
+pub mod number;
+pub mod percent;
+mod refusal;
+pub mod response;
+mod span;
+pub mod sse;
+
+pub use refusal::Refusal;
+pub use span::Span;

@@ -1,0 +1,95 @@
+//! Writing the chunked transfer coding (RFC 9112, 7.1).
+
+use std::ops::Range;
+
+use crate::number::{hex_digits, write_hex};
+
+/// Ends a chunked body that has no trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Size digits that are left free before the length is known: right for chunks of 16 to 255 bytes, the usual event.
+const DIGITS_GUESSED: usize = 2;
+
+/// Appends what `write` appends, framed as one chunk; returns where in `out` the payload now is.
+///
+/// Appending nothing writes nothing, because an empty chunk would end the body. `write` must only append.
+/// A chunk whose size has other than two digits costs one move of its payload.
+pub fn wrap(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    let start = out.len();
+    out.extend_from_slice(b"00\r\n");
+    let guessed = out.len();
+    write(out);
+    let payload_len = out.len() - guessed;
+    if payload_len == 0 {
+        out.truncate(start);
+        return start..start;
+    }
+    let digits = hex_digits(payload_len as u64);
+    let payload = start + digits + 2;
+    if digits != DIGITS_GUESSED {
+        if digits > DIGITS_GUESSED {
+            out.resize(payload + payload_len, 0);
+        }
+        out.copy_within(guessed..guessed + payload_len, payload);
+        out.truncate(payload + payload_len);
+        out[payload - 2..payload].copy_from_slice(b"\r\n");
+    }
+    write_hex(&mut out[start..start + digits], payload_len as u64);
+    out.extend_from_slice(b"\r\n");
+    payload..payload + payload_len
+}
+
+/// Appends `data` as one chunk; nothing when it is empty.
+pub fn write(out: &mut Vec<u8>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let mut head = [0u8; 18];
+    let digits = hex_digits(data.len() as u64);
+    write_hex(&mut head[..digits], data.len() as u64);
+    head[digits..digits + 2].copy_from_slice(b"\r\n");
+    out.reserve(data.len() + digits + 4);
+    out.extend_from_slice(&head[..digits + 2]);
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrap_and_write_agree_for_every_size_class() {
+        for len in [
+            1usize,
+            2,
+            15,
+            16,
+            17,
+            255,
+            256,
+            4095,
+            4096,
+            65535,
+            65536,
+            1 << 20,
+        ] {
+            let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let mut wrapped = b"before".to_vec();
+            let payload = wrap(&mut wrapped, |out| out.extend_from_slice(&data));
+            assert_eq!(&wrapped[payload], &data[..]);
+            let mut written = b"before".to_vec();
+            write(&mut written, &data);
+            assert_eq!(wrapped, written);
+            assert!(wrapped.starts_with(format!("before{len:x}\r\n").as_bytes()));
+        }
+    }
+
+    #[test]
+    fn an_empty_payload_writes_nothing() {
+        let mut out = b"x".to_vec();
+        assert_eq!(wrap(&mut out, |_| ()), 1..1);
+        write(&mut out, b"");
+        assert_eq!(out, b"x");
+    }
+}

@@ -1,0 +1,235 @@
+//! The headers that decide about framing and the connection.
+
+use super::head::{Body, Head, HeaderSpan};
+use crate::number::{hex_value, parse_decimal};
+use crate::{Refusal, Span};
+
+/// What has been seen of them so far.
+#[derive(Default)]
+pub(super) struct Fields {
+    host: Option<Span>,
+    content_length: Option<u64>,
+    transfer: Transfer,
+    connection_close: bool,
+    connection_keep_alive: bool,
+    connection_upgrade: bool,
+    upgrade: bool,
+    expect_continue: bool,
+}
+
+/// `Transfer-Encoding` over all of its lines.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Transfer {
+    #[default]
+    None,
+    Chunked,
+    /// Well-formed, but with a coding that is not supported.
+    Unknown,
+    /// An unsupported coding, then `chunked`: still unknown, and nothing may follow.
+    UnknownThenChunked,
+}
+
+impl Fields {
+    /// Looks at one header line.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        buf: &[u8],
+        line: HeaderSpan,
+        head: &mut Head,
+    ) -> Result<(), Refusal> {
+        let name = line.name.of(buf);
+        // Most lines are told apart by their length alone.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => self.host(buf, line.value),
+            6 if name.eq_ignore_ascii_case(b"expect") => self.expect(line.value.of(buf), head),
+            7 if name.eq_ignore_ascii_case(b"upgrade") => {
+                self.upgrade = true;
+                Ok(())
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.connection(line.value.of(buf));
+                Ok(())
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                self.content_length(line.value.of(buf))
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.transfer_encoding(line.value.of(buf))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All lines are in: decides what only the whole head can tell.
+    #[inline]
+    pub(super) fn finish(&self, head: &mut Head) -> Result<(), Refusal> {
+        let http11 = head.minor_version > 0;
+        if http11 && self.host.is_none() {
+            return Err(Refusal::HostMissing);
+        }
+        head.host = head.host.or(self.host);
+        head.body = match (self.transfer, self.content_length) {
+            (Transfer::None, None | Some(0)) => Body::None,
+            (Transfer::None, Some(len)) => Body::Length(len),
+            (_, Some(_)) => return Err(Refusal::LengthAndChunked),
+            _ if !http11 => return Err(Refusal::TransferEncodingVersion),
+            (Transfer::Chunked, None) => Body::Chunked,
+            (Transfer::Unknown | Transfer::UnknownThenChunked, None) => {
+                return Err(Refusal::TransferEncodingUnknown);
+            }
+        };
+        head.keep_alive = !self.connection_close && (http11 || self.connection_keep_alive);
+        head.expect_continue = self.expect_continue && http11 && head.body != Body::None;
+        head.upgrade = http11 && self.upgrade && self.connection_upgrade;
+        Ok(())
+    }
+
+    #[inline]
+    fn host(&mut self, buf: &[u8], value: Span) -> Result<(), Refusal> {
+        if self.host.is_some() {
+            return Err(Refusal::HostRepeated);
+        }
+        if !valid_host(value.of(buf)) {
+            return Err(Refusal::HostInvalid);
+        }
+        self.host = Some(value);
+        Ok(())
+    }
+
+    fn expect(&mut self, value: &[u8], head: &Head) -> Result<(), Refusal> {
+        if value.eq_ignore_ascii_case(b"100-continue") {
+            self.expect_continue = true;
+        } else if head.minor_version > 0 {
+            return Err(Refusal::Expectation);
+        }
+        Ok(())
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            if option.eq_ignore_ascii_case(b"close") {
+                self.connection_close = true;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.connection_keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                self.connection_upgrade = true;
+            }
+        }
+    }
+
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        if self.content_length.is_some() {
+            // Equal ones could be joined, but whoever sends them is more likely attacking than clumsy.
+            return Err(Refusal::ContentLengthRepeated);
+        }
+        self.content_length = Some(parse_decimal(value).ok_or(Refusal::ContentLengthInvalid)?);
+        Ok(())
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            self.transfer = if coding.eq_ignore_ascii_case(b"chunked") {
+                match self.transfer {
+                    Transfer::None => Transfer::Chunked,
+                    Transfer::Unknown => Transfer::UnknownThenChunked,
+                    // Twice.
+                    _ => return Err(Refusal::TransferEncodingInvalid),
+                }
+            } else {
+                // A coding may have parameters after a semicolon.
+                let name = coding
+                    .split(|&byte| byte == b';')
+                    .next()
+                    .unwrap_or_default()
+                    .trim_ascii_end();
+                match self.transfer {
+                    Transfer::None | Transfer::Unknown if super::is_token(name) => {
+                        Transfer::Unknown
+                    }
+                    // Malformed, or `chunked` is not the last one.
+                    _ => return Err(Refusal::TransferEncodingInvalid),
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// What may stand in a host name: `unreserved` and `sub-delims` of RFC 3986. Percent escapes are checked apart.
+const HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < 256 {
+        let byte = i as u8;
+        table[i] = byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'-' | b'.'
+                    | b'_'
+                    | b'~'
+                    | b'!'
+                    | b'$'
+                    | b'&'
+                    | b'\''
+                    | b'('
+                    | b')'
+                    | b'*'
+                    | b'+'
+                    | b','
+                    | b';'
+                    | b'='
+            );
+        i += 1;
+    }
+    table
+};
+
+/// Whether `host` is a host name or address with an optional port (RFC 9110, 4.2.1 refuses an empty one).
+pub(super) fn valid_host(host: &[u8]) -> bool {
+    let name_end = if host.first() == Some(&b'[') {
+        match memchr::memchr(b']', host) {
+            Some(end) if valid_ip_literal(&host[1..end]) => end + 1,
+            _ => return false,
+        }
+    } else {
+        match name_end(host) {
+            Some(end) if end > 0 => end,
+            _ => return false,
+        }
+    };
+    match &host[name_end..] {
+        [] => true,
+        [b':', port @ ..] => valid_port(port),
+        _ => false,
+    }
+}
+
+/// Where the host name ends: at a colon or at the end. `None` when another byte or a bad escape stands there.
+fn name_end(host: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&byte) = host.get(at) {
+        if HOST[byte as usize] {
+            at += 1;
+        } else if byte == b':' {
+            break;
+        } else if byte == b'%' {
+            hex_value(*host.get(at + 1)?)?;
+            hex_value(*host.get(at + 2)?)?;
+            at += 3;
+        } else {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// The inside of the brackets: an IPv6 address. Future address forms (`v1.x`) do not exist.
+fn valid_ip_literal(inside: &[u8]) -> bool {
+    std::str::from_utf8(inside).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+/// Empty (RFC 3986, 3.2.3) or a number up to 65535.
+fn valid_port(port: &[u8]) -> bool {
+    port.is_empty() || (port.len() <= 5 && parse_decimal(port).is_some_and(|port| port <= 65_535))
+}

@@ -1,0 +1,14 @@
+//! Reading HTTP/1.0 and HTTP/1.1 request heads (RFC 9112), strictly.
+
+mod fields;
+mod head;
+mod parse;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use crate::Refusal;
+pub use head::{Body, Head, HeaderSpan, Limits, Method};
+pub use parse::{METHOD_BYTES_MAX, Parse, parse};
+pub use scan::is_token;
+pub(crate) use scan::{is_field_byte, is_token_byte};

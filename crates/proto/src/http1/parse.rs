@@ -1,0 +1,258 @@
+//! One pass over a request head.
+//!
+//! Each check fires at a byte that does not depend on how much follows, so a head gives the same result however
+//! it was split: `Partial` up to some byte, and from there on always the same answer.
+
+use super::fields::Fields;
+use super::head::{Head, HeaderSpan, Limits, Method};
+use super::scan::{target_end, token_end, trim, value_end};
+use crate::{Refusal, Span};
+
+/// Longest method that is looked at. The longest registered one has 17 bytes.
+pub const METHOD_BYTES_MAX: usize = 32;
+
+/// What [`parse`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Parse {
+    /// So far nothing is wrong; call again with more bytes and these in front.
+    Partial,
+    /// `Head` is filled; the body starts after this many bytes.
+    Complete {
+        /// Bytes of the head with its final empty line and a leading empty one.
+        head_bytes: usize,
+    },
+    /// Answer with `Refusal::status` and close: where the next request starts is unknown.
+    Refused(Refusal),
+}
+
+/// Why the pass ended before the end of the head.
+enum Stop {
+    Partial { in_request_line: bool },
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+const MORE_LINE: Stop = Stop::Partial {
+    in_request_line: true,
+};
+const MORE_HEADERS: Stop = Stop::Partial {
+    in_request_line: false,
+};
+
+/// Reads one request head from the start of `buf`, which may hold less or more than that.
+///
+/// One empty line in front is skipped (RFC 9112, 2.2). `head` holds something only after `Complete`; its spans are
+/// positions in `buf`. A head that reaches `limits.head_bytes_max` unfinished is refused.
+pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
+    let view = &buf[..buf.len().min(limits.head_bytes_max).min(u32::MAX as usize)];
+    match run(view, limits, head) {
+        Ok(head_bytes) => Parse::Complete { head_bytes },
+        Err(Stop::Refused(refusal)) => Parse::Refused(refusal),
+        Err(Stop::Partial { .. }) if view.len() < limits.head_bytes_max => Parse::Partial,
+        Err(Stop::Partial {
+            in_request_line: true,
+        }) => Parse::Refused(Refusal::TargetTooLong),
+        Err(Stop::Partial {
+            in_request_line: false,
+        }) => Parse::Refused(Refusal::HeadTooLarge),
+    }
+}
+
+fn run(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
+    head.clear();
+    let mut at = match buf {
+        [b'\r', b'\n', ..] => 2,
+        [] | [b'\r'] => return Err(MORE_LINE),
+        [b'\r', ..] => return Err(Refusal::BareCarriageReturn.into()),
+        [b'\n', ..] => return Err(Refusal::BareLineFeed.into()),
+        _ => 0,
+    };
+    at = method(buf, at, head)?;
+    at = target(buf, at, limits, head)?;
+    at = version(buf, at, head)?;
+    let mut fields = Fields::default();
+    loop {
+        match buf[at..] {
+            [b'\r', b'\n', ..] => break,
+            [] | [b'\r'] => return Err(MORE_HEADERS),
+            [b'\r', ..] => return Err(Refusal::BareCarriageReturn.into()),
+            _ if head.headers.len() == limits.headers_count_max => {
+                return Err(Refusal::HeadersTooMany.into());
+            }
+            _ => at = header(buf, at, head, &mut fields)?,
+        }
+    }
+    fields.finish(head)?;
+    Ok(at + 2)
+}
+
+/// From the first byte of the method to the first of the target.
+#[inline]
+fn method(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
+    let end = if buf[start..].starts_with(b"GET ") {
+        start + 3
+    } else {
+        token_end(buf, start)
+    };
+    if end - start > METHOD_BYTES_MAX {
+        return Err(Refusal::MethodTooLong.into());
+    }
+    match buf.get(end) {
+        None => return Err(MORE_LINE),
+        Some(b' ') if end > start => {}
+        Some(b'\n') => return Err(Refusal::BareLineFeed.into()),
+        Some(_) => return Err(Refusal::RequestLine.into()),
+    }
+    head.method_span = Span::new(start, end);
+    head.method = Method::from_bytes(&buf[start..end]);
+    if head.method == Method::Connect {
+        return Err(Refusal::Connect.into());
+    }
+    Ok(end + 1)
+}
+
+/// From the first byte of the target to the first of the version.
+#[inline]
+fn target(buf: &[u8], start: usize, limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
+    let (end, question) = target_end(buf, start);
+    if end - start > limits.target_bytes_max {
+        return Err(Refusal::TargetTooLong.into());
+    }
+    match buf.get(end) {
+        None => return Err(MORE_LINE),
+        Some(b' ') => {}
+        Some(b'\n') => return Err(Refusal::BareLineFeed.into()),
+        Some(b'\r') => return Err(Refusal::RequestLine.into()),
+        Some(_) => return Err(Refusal::Target.into()),
+    }
+    head.target = Span::new(start, end);
+    head.query = question.map(|question| Span::new(question + 1, end));
+    let path_end = question.unwrap_or(end);
+    match buf[start..end] {
+        [b'/', ..] => head.path = Span::new(start, path_end),
+        [b'*'] if head.method == Method::Options => head.path = Span::new(start, end),
+        _ => absolute(buf, start, path_end, head)?,
+    }
+    Ok(end + 1)
+}
+
+/// A target with scheme and authority (RFC 9112, 3.2.2); `end` is where its query or the target ends.
+#[cold]
+fn absolute(buf: &[u8], start: usize, end: usize, head: &mut Head) -> Result<(), Refusal> {
+    let url = &buf[start..end];
+    let scheme_len = [&b"http://"[..], b"https://"]
+        .iter()
+        .find(|scheme| {
+            url.get(..scheme.len())
+                .is_some_and(|is| is.eq_ignore_ascii_case(scheme))
+        })
+        .ok_or(Refusal::Target)?
+        .len();
+    let authority = start + scheme_len;
+    let slash = memchr::memchr(b'/', &buf[authority..end]).map(|at| authority + at);
+    head.path = match slash {
+        Some(slash) => Span::new(slash, end),
+        // An empty path means `/`; the last slash of the scheme is one.
+        None => Span::new(authority - 1, authority),
+    };
+    let authority = Span::new(authority, slash.unwrap_or(end));
+    if !super::fields::valid_host(authority.of(buf)) {
+        return Err(Refusal::Target);
+    }
+    head.host = Some(authority);
+    Ok(())
+}
+
+/// From the first byte of the version to the first of the headers.
+#[inline]
+fn version(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
+    match buf[start..] {
+        [
+            b'H',
+            b'T',
+            b'T',
+            b'P',
+            b'/',
+            b'1',
+            b'.',
+            minor @ b'0'..=b'9',
+            b'\r',
+            b'\n',
+            ..,
+        ] => {
+            head.minor_version = minor - b'0';
+            Ok(start + 10)
+        }
+        _ => Err(version_stop(&buf[start..])),
+    }
+}
+
+/// What is wrong with a version that is not complete and right.
+#[cold]
+fn version_stop(rest: &[u8]) -> Stop {
+    const NAME: &[u8] = b"HTTP/";
+    for (i, &byte) in rest.iter().enumerate().take(10) {
+        let refusal = match (i, byte) {
+            (0..5, _) if byte == NAME[i] => continue,
+            (5 | 7, b'0'..=b'9') | (6, b'.') | (8, b'\r') => {
+                // Complete when the minor digit is there: only then is it surely another version, not garbage.
+                if i == 7 && rest[5] != b'1' {
+                    Refusal::Version
+                } else {
+                    continue;
+                }
+            }
+            (_, b'\n') => Refusal::BareLineFeed,
+            (9, _) => Refusal::BareCarriageReturn,
+            // `HTTP/2` without a minor digit.
+            (6, b'\r') if rest[5] != b'1' => Refusal::Version,
+            _ => Refusal::RequestLine,
+        };
+        return refusal.into();
+    }
+    MORE_LINE
+}
+
+/// From the first byte of a header line to the first of the next.
+#[inline]
+fn header(buf: &[u8], start: usize, head: &mut Head, fields: &mut Fields) -> Result<usize, Stop> {
+    let name_end = token_end(buf, start);
+    match buf.get(name_end) {
+        Some(b':') if name_end > start => {}
+        found => return Err(name_stop(found.copied(), name_end == start)),
+    }
+    let value_end = value_end(buf, name_end + 1);
+    match buf[value_end..] {
+        [b'\r', b'\n', ..] => {}
+        [] | [b'\r'] => return Err(MORE_HEADERS),
+        [b'\r', ..] => return Err(Refusal::BareCarriageReturn.into()),
+        [b'\n', ..] => return Err(Refusal::BareLineFeed.into()),
+        _ => return Err(Refusal::HeaderValue.into()),
+    }
+    let (value_start, value_stop) = trim(buf, name_end + 1, value_end);
+    let line = HeaderSpan {
+        name: Span::new(start, name_end),
+        value: Span::new(value_start, value_stop),
+    };
+    head.headers.push(line);
+    fields.take(buf, line, head)?;
+    Ok(value_end + 2)
+}
+
+/// What is wrong with a name that is not followed by a colon.
+#[cold]
+fn name_stop(found: Option<u8>, at_line_start: bool) -> Stop {
+    match found {
+        None => MORE_HEADERS,
+        Some(b' ' | b'\t') if at_line_start => Refusal::LineFolding.into(),
+        Some(b' ' | b'\t') => Refusal::SpaceBeforeColon.into(),
+        Some(b'\n') => Refusal::BareLineFeed.into(),
+        Some(_) => Refusal::HeaderName.into(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a request is refused, and with which status.
+
+/// Hard errors of the peer. Each one ends the connection after the answer: where a message ends is no longer certain.
+///
+/// `Display` is one sentence with cause and fix, fit for the log and for the body of the answer; it never
+/// repeats bytes of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A line ended in LF without CR (RFC 9112, 2.2).
+    #[error("a line ends in LF alone; end every line of the head with CRLF")]
+    BareLineFeed,
+    /// A CR that is not followed by LF (RFC 9112, 2.2).
+    #[error("a CR is not followed by LF; end every line of the head with CRLF")]
+    BareCarriageReturn,
+    /// The first line is not `METHOD TARGET HTTP/1.x` with single spaces (RFC 9112, 3).
+    #[error("the request line is malformed; send `METHOD TARGET HTTP/1.1`")]
+    RequestLine,
+    /// A method longer than [`crate::http1::METHOD_BYTES_MAX`] (RFC 9112, 3).
+    #[error("the method is too long; use a method the server knows")]
+    MethodTooLong,
+    /// `CONNECT`: this is not a tunnel.
+    #[error("CONNECT is not supported; this server is not a proxy")]
+    Connect,
+    /// Neither a path nor an `http` URL nor `OPTIONS *`, or it holds a fragment, user name or control byte (RFC 9112, 3.2).
+    #[error("the request target is malformed; percent-encode it and leave out the fragment")]
+    Target,
+    /// Longer than `Limits::target_bytes_max` (RFC 9110, 15.5.15).
+    #[error("the request target is too long; shorten it or raise target_bytes_max")]
+    TargetTooLong,
+    /// Not HTTP/1.x (RFC 9110, 15.6.6).
+    #[error("only HTTP/1.0 and HTTP/1.1 are spoken here; use one of them")]
+    Version,
+    /// Longer than `Limits::head_bytes_max` (RFC 6585, 5).
+    #[error(
+        "the request head is too large; send fewer or shorter headers or raise header_bytes_max"
+    )]
+    HeadTooLarge,
+    /// More than `Limits::headers_count_max` lines (RFC 6585, 5).
+    #[error("the request has too many headers; send fewer or raise headers_count_max")]
+    HeadersTooMany,
+    /// A header line goes on in the next line (RFC 9112, 5.2).
+    #[error("a header is folded over lines; send it in one line")]
+    LineFolding,
+    /// Empty or not a token (RFC 9110, 5.1).
+    #[error("a header name is malformed; use letters, digits and hyphens")]
+    HeaderName,
+    /// Space between name and colon (RFC 9112, 5.1).
+    #[error("a header name is followed by a space; put the colon right after the name")]
+    SpaceBeforeColon,
+    /// NUL or another control byte in a value (RFC 9110, 5.5).
+    #[error("a header value holds a control byte; remove or encode it")]
+    HeaderValue,
+    /// HTTP/1.1 without `Host` (RFC 9112, 3.2).
+    #[error("the Host header is missing; HTTP/1.1 needs exactly one")]
+    HostMissing,
+    /// Several `Host` lines (RFC 9112, 3.2).
+    #[error("there are several Host headers; send exactly one")]
+    HostRepeated,
+    /// Not `host` or `host:port` (RFC 9112, 3.2).
+    #[error("the Host header is malformed; send a host name or address and an optional port")]
+    HostInvalid,
+    /// Not a plain decimal number below 2^64 (RFC 9110, 8.6).
+    #[error("Content-Length is malformed; send one decimal number")]
+    ContentLengthInvalid,
+    /// Several `Content-Length` lines, equal or not (RFC 9110, 8.6).
+    #[error("there are several Content-Length headers; send exactly one")]
+    ContentLengthRepeated,
+    /// `Content-Length` beside `Transfer-Encoding`: the mark of request smuggling (RFC 9112, 6.1).
+    #[error("Content-Length and Transfer-Encoding are both present; send only one of them")]
+    LengthAndChunked,
+    /// `chunked` is repeated or not last, or the list is malformed (RFC 9112, 6.3).
+    #[error("Transfer-Encoding is malformed; send `chunked` exactly once")]
+    TransferEncodingInvalid,
+    /// A coding other than `chunked` (RFC 9112, 6.1).
+    #[error("only the transfer coding `chunked` is supported; send the body without another one")]
+    TransferEncodingUnknown,
+    /// `Transfer-Encoding` in an HTTP/1.0 request (RFC 9112, 6.1).
+    #[error("HTTP/1.0 has no Transfer-Encoding; send Content-Length or use HTTP/1.1")]
+    TransferEncodingVersion,
+    /// An expectation other than `100-continue` (RFC 9110, 10.1.1).
+    #[error("the expectation is unknown; only 100-continue is supported")]
+    Expectation,
+    /// No hexadecimal chunk size, or 2^64 and more (RFC 9112, 7.1).
+    #[error("a chunk size is malformed; send a hexadecimal number")]
+    ChunkSize,
+    /// Something other than CRLF where a chunk or its size line ends (RFC 9112, 7.1).
+    #[error("a chunk is malformed; end its size and its data with CRLF")]
+    ChunkFraming,
+    /// More than [`crate::chunked::EXTENSION_BYTES_MAX`] in one body (RFC 9112, 7.1.1).
+    #[error("the chunk extensions are too long; leave them out")]
+    ChunkExtensions,
+    /// More than [`crate::chunked::TRAILER_BYTES_MAX`] after the last chunk (RFC 9112, 7.1.2).
+    #[error("the trailer section is too large; leave it out")]
+    TrailersTooLarge,
+    /// The body is longer than the server takes (RFC 9110, 15.5.14).
+    #[error("the request body is too large; send less or raise body_bytes_max")]
+    BodyTooLarge,
+    /// A `%` without two hexadecimal digits, or `%00` (RFC 3986, 2.1).
+    #[error("the path holds a malformed percent escape; write a literal % as %25")]
+    PercentEncoding,
+}
+
+impl Refusal {
+    /// The status code of the answer.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::BodyTooLarge => 413,
+            Self::TargetTooLong => 414,
+            Self::Expectation => 417,
+            Self::HeadTooLarge | Self::HeadersTooMany | Self::TrailersTooLarge => 431,
+            Self::MethodTooLong | Self::Connect | Self::TransferEncodingUnknown => 501,
+            Self::Version => 505,
+            _ => 400,
+        }
+    }
+}
