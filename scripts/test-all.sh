@@ -3,7 +3,7 @@
 # `make test-NAME` runs one of them alone.
 set -uo pipefail
 
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 suites=(generated rust phpt server chat docs browser bench)
 passed=0
 failed=()
