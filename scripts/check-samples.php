@@ -1,0 +1,258 @@
+<?php
+
+/**
+ * Runs the samples of the documentation, so that none of them can be wrong for long.
+ *
+ * What it finds in a page:
+ *   ```php              is linted; a block without `<?php` gets one first.
+ *   ```php server       is also started; it must say where it listens.
+ *   ```php script       is also run to its end, beside the server above it.
+ *   ```console          has lines `$ command`, run together in bash; the other lines are the output
+ *                       they must give. `…` stands for anything within a line.
+ *   ```console background   is the same, started first and read when the page's next server starts
+ *                       or the page ends; the output must begin with what is shown.
+ *
+ * A server listens on a free port; `127.0.0.1:8080` in a command is replaced by its address.
+ */
+
+declare(strict_types=1);
+
+const START_SECONDS_MAX = 10.0;
+const COMMAND_SECONDS_MAX = 10;
+const BACKGROUND_SECONDS_MAX = 5.0;
+
+/** A child process whose standard output and error go to files, so that it never blocks on a pipe. */
+final class Child
+{
+    /** @var resource */
+    private $process;
+    private readonly string $output;
+
+    /** @param list<string> $command @param array<string, string> $environment */
+    public function __construct(array $command, string $folder, array $environment)
+    {
+        $this->output = tempnam($folder, 'output-');
+        $file = ['file', $this->output, 'a'];
+        $process = proc_open($command, [['file', '/dev/null', 'r'], $file, $file], $pipes, $folder, $environment + getenv());
+        if ($process === false) {
+            throw new RuntimeException('cannot start ' . $command[0]);
+        }
+        $this->process = $process;
+    }
+
+    public function output(): string
+    {
+        return (string) file_get_contents($this->output);
+    }
+
+    public function running(): bool
+    {
+        return proc_get_status($this->process)['running'];
+    }
+
+    /** Waits until the condition holds or the process ends; false when neither happens in time. */
+    public function waitUntil(Closure $condition, float $secondsMax): bool
+    {
+        $deadline = microtime(true) + $secondsMax;
+        while (!$condition($this->output())) {
+            if (microtime(true) > $deadline || !$this->running()) {
+                return $condition($this->output());
+            }
+            usleep(10_000);
+        }
+        return true;
+    }
+
+    public function stop(): void
+    {
+        proc_terminate($this->process, SIGTERM);
+        $deadline = microtime(true) + START_SECONDS_MAX;
+        while ($this->running()) {
+            if (microtime(true) > $deadline) {
+                proc_terminate($this->process, SIGKILL);
+            }
+            usleep(10_000);
+        }
+        proc_close($this->process);
+    }
+}
+
+final class Samples
+{
+    public int $passed = 0;
+    public int $failed = 0;
+    private ?Child $server = null;
+    private string $address = '';
+    /** @var list<array{string, string, Child}> place, expected output, process */
+    private array $background = [];
+
+    public function __construct(private readonly string $extension, private readonly string $folder)
+    {
+    }
+
+    public function page(string $path): void
+    {
+        $lines = file($path, FILE_IGNORE_NEW_LINES) ?: [];
+        $kind = null;
+        foreach ($lines as $index => $line) {
+            if ($kind === null && preg_match('/^```(php|console)\b *(.*)$/', $line, $match)) {
+                [$kind, $block, $start] = [trim("$match[1] $match[2]"), [], $index + 1];
+            } elseif ($kind !== null && $line === '```') {
+                $this->block($kind, implode("\n", $block), "$path:$start");
+                $kind = null;
+            } elseif ($kind !== null) {
+                $block[] = $line;
+            }
+        }
+        $this->endServer();
+    }
+
+    private function block(string $kind, string $text, string $place): void
+    {
+        match ($kind) {
+            'php' => $this->lint($text, $place),
+            'php server' => $this->lint($text, $place) && $this->startServer($text, $place),
+            'php script' => $this->lint($text, $place) && $this->script($text, $place),
+            'console' => $this->server === null || $this->console($text, $place),
+            'console background' => $this->startBackground($text, $place),
+            default => $this->fail($place, "unknown kind of sample: $kind"),
+        };
+    }
+
+    private function lint(string $code, string $place): bool
+    {
+        $file = "$this->folder/sample.php";
+        file_put_contents($file, str_starts_with($code, '<?php') ? $code : "<?php\n$code");
+        exec(escapeshellarg(PHP_BINARY) . ' -n -l ' . escapeshellarg($file) . ' 2>&1', $output, $status);
+        return $status === 0 ? $this->pass() : $this->fail($place, implode("\n", $output));
+    }
+
+    private function startServer(string $code, string $place): bool
+    {
+        $this->endServer();
+        file_put_contents("$this->folder/server.php", $code);
+        $this->server = $this->php('server.php', ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '2']);
+        $listening = '~listening on http://(127\.0\.0\.1:\d+)~';
+        $this->server->waitUntil(static fn (string $output): bool => preg_match($listening, $output) === 1, START_SECONDS_MAX);
+        if (preg_match($listening, $this->server->output(), $match) !== 1) {
+            $output = $this->server->output();
+            $this->server->stop();
+            $this->server = null;
+            return $this->fail($place, "the server did not start:\n$output");
+        }
+        $this->address = $match[1];
+        return $this->pass();
+    }
+
+    private function endServer(): void
+    {
+        foreach ($this->background as [$place, $expected, $child]) {
+            $begins = static fn (string $output): bool => self::matches($expected, $output, whole: false);
+            $child->waitUntil($begins, BACKGROUND_SECONDS_MAX)
+                ? $this->pass()
+                : $this->fail($place, "expected to begin with:\n$expected\ngot:\n" . $child->output());
+            $child->stop();
+        }
+        $this->background = [];
+        $this->server?->stop();
+        $this->server = null;
+    }
+
+    private function script(string $code, string $place): bool
+    {
+        file_put_contents("$this->folder/script.php", $code);
+        $child = $this->php('script.php', []);
+        if (!$child->waitUntil(static fn (): bool => !$child->running(), COMMAND_SECONDS_MAX)) {
+            $child->stop();
+            return $this->fail($place, 'the script did not end');
+        }
+        $output = $child->output();
+        return str_contains($output, 'Fatal error') ? $this->fail($place, $output) : $this->pass();
+    }
+
+    private function console(string $text, string $place): bool
+    {
+        [$commands, $expected] = $this->split($text);
+        $child = $this->bash($commands);
+        $child->waitUntil(static fn (): bool => !$child->running(), COMMAND_SECONDS_MAX + 1.0);
+        $output = $child->output();
+        $child->stop();
+        return self::matches($expected, $output, whole: true)
+            ? $this->pass()
+            : $this->fail($place, "expected:\n$expected\ngot:\n$output");
+    }
+
+    private function startBackground(string $text, string $place): bool
+    {
+        [$commands, $expected] = $this->split($text);
+        $this->background[] = [$place, $expected, $this->bash($commands)];
+        // The next sample talks to this one, and the page gives no sign of when it is ready.
+        usleep(500_000);
+        return true;
+    }
+
+    /** @return array{string, string} the commands and the output they must give */
+    private function split(string $text): array
+    {
+        $commands = $expected = [];
+        foreach (explode("\n", $text) as $line) {
+            str_starts_with($line, '$ ') ? $commands[] = substr($line, 2) : $expected[] = $line;
+        }
+        $commands = str_replace('127.0.0.1:8080', $this->address, implode("\n", $commands));
+        return [$commands, trim(implode("\n", $expected))];
+    }
+
+    private static function matches(string $expected, string $output, bool $whole): bool
+    {
+        $lines = array_map(rtrim(...), explode("\n", $output));
+        $pattern = str_replace('…', '[^\n]*', preg_quote($expected, '~'));
+        return preg_match("~^$pattern" . ($whole ? '$~Du' : '~u'), trim(implode("\n", $lines))) === 1;
+    }
+
+    private function bash(string $commands): Child
+    {
+        // exec keeps a single command the process itself, so that stopping it stops the command.
+        $limit = COMMAND_SECONDS_MAX . 's';
+        return new Child(['timeout', $limit, 'bash', '-c', $commands], $this->folder, $this->environment());
+    }
+
+    /** @param array<string, string> $environment */
+    private function php(string $file, array $environment): Child
+    {
+        $command = [PHP_BINARY, '-d', "extension=$this->extension", $file];
+        return new Child($command, $this->folder, $environment + $this->environment());
+    }
+
+    /** @return array<string, string> */
+    private function environment(): array
+    {
+        return ['FERMATA_CONTROL' => "unix:$this->folder/control.sock"];
+    }
+
+    private function pass(): bool
+    {
+        $this->passed++;
+        return true;
+    }
+
+    private function fail(string $place, string $why): bool
+    {
+        $this->failed++;
+        fwrite(STDERR, "$place: $why\n");
+        return false;
+    }
+}
+
+$root = dirname(__DIR__);
+$folder = sys_get_temp_dir() . '/fermata-samples-' . getmypid();
+mkdir("$folder/public", recursive: true);
+file_put_contents("$folder/public/index.html", "<!doctype html><title>Hello</title>\n");
+register_shutdown_function(static fn () => exec('rm -rf ' . escapeshellarg($folder)));
+
+chdir($root);
+$samples = new Samples(getenv('FERMATA_EXTENSION') ?: "$root/build/fermata.so", $folder);
+foreach (['README.md', ...glob('docs/*.md'), ...glob('docs/reference/*.md')] as $page) {
+    $samples->page($page);
+}
+echo "$samples->passed passed, $samples->failed failed\n";
+exit($samples->failed === 0 ? 0 : 1);
