@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -64,8 +63,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
 /// when the path is too long (107 bytes), or what the file system says.
 pub fn bind_unix(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = unix_socket()?;
     match rustix::net::bind(&socket, &address) {
         Err(Errno::ADDRINUSE) if is_stale_socket(path) => {
             std::fs::remove_file(path)?;
@@ -98,7 +96,16 @@ fn tcp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
 /// Whether `path` is a socket that nobody listens on.
 fn is_stale_socket(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    is_socket && connect_unix(path) == Err(Errno::CONNREFUSED)
+}
+
+/// Non-blocking: a living server whose queue is full must not hold up our start.
+fn connect_unix(path: &Path) -> rustix::io::Result<()> {
+    let socket = unix_socket()?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
+}
+
+fn unix_socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }

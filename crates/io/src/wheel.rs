@@ -123,9 +123,10 @@ impl Wheel {
             let (level, slot) = self.earliest();
             self.now_ms = self.next_ms;
             self.empty(level, slot, fired);
-            self.next_ms = match self.occupied.iter().any(|&bits| bits != 0) {
-                true => self.start_ms(self.earliest()),
-                false => u64::MAX,
+            self.next_ms = if self.len == 0 {
+                u64::MAX
+            } else {
+                self.start_ms(self.earliest())
             };
         }
         self.now_ms = self.now_ms.max(now_ms);

@@ -1,1 +1,0 @@
-//! The fake driver for tests: virtual clock, scripted peers, seeded faults.

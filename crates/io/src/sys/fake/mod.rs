@@ -1,0 +1,266 @@
+//! The fake driver: a network, a clock and its faults, all in memory and repeatable by a seed.
+//!
+//! A [`Fake`] is a handle: the engine under test owns one clone as its driver, the test keeps
+//! another one and plays the peers.
+//!
+//! ```
+//! use fermata_io::Driver;
+//! use fermata_io::sys::fake::Fake;
+//!
+//! let fake = Fake::new(1);
+//! let listener = fake.listen();
+//! let mut driver = fake.clone(); // what the engine would own
+//! driver.add_listener(listener, 7)?;
+//!
+//! let peer = fake.connect(listener);
+//! peer.write(b"hello");
+//! let mut events = Vec::new();
+//! driver.wait(&mut events, None)?;
+//! assert!(events[0].token == 7 && events[0].readable);
+//!
+//! let accepted = driver.accept(listener)?.expect("it was reported");
+//! let mut buf = [0; 16];
+//! assert_eq!(driver.recv(accepted.fd, &mut buf)?, Some(5));
+//! driver.send_one(accepted.fd, b"good day")?;
+//! assert_eq!(peer.read(), b"good day");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! It behaves as Linux does where that matters: streams are edge triggered and an edge reports all
+//! that is ready; room is reported again only after a send that found too little; closing with
+//! unread bytes resets the connection; sending to a peer that has closed succeeds once. [`Faults`]
+//! add what a kernel may do but rarely does. Misuse that a kernel could not point out, such as
+//! using a descriptor after closing it, panics.
+
+mod network;
+mod peer;
+mod random;
+mod stream;
+
+use std::cell::RefCell;
+use std::io;
+use std::io::IoSlice;
+use std::rc::Rc;
+
+use crate::driver::{Accepted, Driver, Event, Fd, Peer};
+
+use network::Network;
+pub use peer::{Action, End, FakePeer};
+
+/// Virtual wall clock when the virtual monotonic clock stands at zero: 2023-11-14 22:13:20 UTC.
+pub const UNIX_START_MS: u64 = 1_700_000_000_000;
+
+/// Where the virtual monotonic clock starts: not at zero, as a real one does not either.
+pub const MONOTONIC_START_MS: u64 = 1_000_000;
+
+/// How often the network misbehaves, each in thousandths of the calls it concerns.
+///
+/// All but `reset` and `abort` are harmless: a correct engine delivers the same bytes under them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Faults {
+    /// `recv` returns fewer bytes than are there; the rest is reported again.
+    pub short_read: u32,
+    /// `send` takes only a part; room is reported again.
+    pub short_write: u32,
+    /// `recv`, `send` or `accept` would block although something was reported.
+    pub would_block: u32,
+    /// `wait` reports a stream as ready for everything although nothing happened.
+    pub spurious: u32,
+    /// `wait` reports events in random order.
+    pub shuffle: bool,
+    /// `recv` or `send` finds the connection reset.
+    pub reset: u32,
+    /// `accept` fails because the connection was aborted in the queue.
+    pub abort: u32,
+}
+
+impl Faults {
+    /// A perfect network.
+    pub const NONE: Faults = Faults {
+        short_read: 0,
+        short_write: 0,
+        would_block: 0,
+        spurious: 0,
+        shuffle: false,
+        reset: 0,
+        abort: 0,
+    };
+
+    /// Every harmless fault, often.
+    pub const HARMLESS: Faults = Faults {
+        short_read: 300,
+        short_write: 300,
+        would_block: 200,
+        spurious: 100,
+        shuffle: true,
+        ..Faults::NONE
+    };
+
+    /// Harmless ones, and connections that break.
+    pub const HOSTILE: Faults = Faults {
+        reset: 10,
+        abort: 50,
+        ..Faults::HARMLESS
+    };
+}
+
+/// How often the driver was called: the system calls a real one would have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// Calls of `wait`.
+    pub waits: u64,
+    /// Calls of `wait` that found nothing to report.
+    pub idle_waits: u64,
+    /// Calls of `accept`.
+    pub accepts: u64,
+    /// Calls of `recv`.
+    pub recvs: u64,
+    /// Calls of `send` and `send_one`.
+    pub sends: u64,
+    /// Calls that add or remove a watch.
+    pub watches: u64,
+}
+
+/// A driver over a network in memory, and the test's handle to that network.
+#[derive(Debug, Clone)]
+pub struct Fake {
+    network: Rc<RefCell<Network>>,
+}
+
+impl Fake {
+    /// A perfect network; `seed` decides what [`Faults`] do once they are set.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            network: Rc::new(RefCell::new(Network::new(seed))),
+        }
+    }
+
+    /// Sets how often the network misbehaves from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.network.borrow_mut().faults = faults;
+    }
+
+    /// Makes a listener, to be added to the driver by the engine.
+    #[must_use]
+    pub fn listen(&self) -> Fd {
+        self.network.borrow_mut().listen()
+    }
+
+    /// Connects a peer with an address of its own (192.0.2.1 and a port that counts up).
+    ///
+    /// # Panics
+    /// When `listener` was not made by [`listen`](Self::listen) or is closed.
+    #[must_use]
+    pub fn connect(&self, listener: Fd) -> FakePeer {
+        FakePeer::new(
+            Rc::clone(&self.network),
+            self.network.borrow_mut().connect(listener, None),
+        )
+    }
+
+    /// Connects a peer with a given address.
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    #[must_use]
+    pub fn connect_from(&self, listener: Fd, address: Peer) -> FakePeer {
+        let fd = self.network.borrow_mut().connect(listener, Some(address));
+        FakePeer::new(Rc::clone(&self.network), fd)
+    }
+
+    /// Moves the virtual clock and carries out what was scheduled until then. The driver sees the
+    /// new time after its next `wait` or `refresh_now`.
+    pub fn advance(&self, ms: u64) {
+        let mut network = self.network.borrow_mut();
+        let until_ms = network.clock_ms + ms;
+        network.run_until(until_ms);
+    }
+
+    /// Whether a `wait` that finds nothing moves the clock to its time-out or to the next scheduled
+    /// action, whichever is earlier. Off at first: it returns at once and the clock stands still.
+    pub fn set_auto_advance(&self, auto_advance: bool) {
+        self.network.borrow_mut().auto_advance = auto_advance;
+    }
+
+    /// `accept` fails with `EMFILE` while this many streams are open.
+    pub fn set_streams_max(&self, streams_max: usize) {
+        self.network.borrow_mut().streams_max = streams_max;
+    }
+
+    /// How many accepted streams the engine has not closed.
+    #[must_use]
+    pub fn open_streams(&self) -> usize {
+        self.network.borrow().open_streams()
+    }
+
+    /// How often the driver was called so far.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        self.network.borrow().calls
+    }
+
+    /// The virtual clock itself, which may be ahead of [`Driver::now_ms`].
+    #[must_use]
+    pub fn clock_ms(&self) -> u64 {
+        self.network.borrow().clock_ms
+    }
+}
+
+impl Driver for Fake {
+    fn now_ms(&self) -> u64 {
+        self.network.borrow().now_ms
+    }
+
+    fn refresh_now(&mut self) -> u64 {
+        self.network.borrow_mut().refresh_now()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        UNIX_START_MS + self.network.borrow().clock_ms
+    }
+
+    fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.network.borrow_mut().watch_listener(fd, token)
+    }
+
+    fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.network.borrow_mut().watch_stream(fd, token)
+    }
+
+    fn add_wake(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.network.borrow_mut().watch_wake(fd, token)
+    }
+
+    fn remove(&mut self, fd: Fd) -> io::Result<()> {
+        self.network.borrow_mut().unwatch(fd)
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
+        self.network.borrow_mut().wait(events, timeout_ms)
+    }
+
+    fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>> {
+        self.network.borrow_mut().accept(listener)
+    }
+
+    fn recv(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        self.network.borrow_mut().recv(fd, buf)
+    }
+
+    fn send(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        self.network.borrow_mut().send(fd, bufs)
+    }
+
+    fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
+        self.network.borrow_mut().send(fd, &[IoSlice::new(buf)])
+    }
+
+    fn shutdown_write(&mut self, fd: Fd) {
+        self.network.borrow_mut().shutdown_write(fd);
+    }
+
+    fn close(&mut self, fd: Fd) {
+        self.network.borrow_mut().close(fd);
+    }
+}

@@ -1,0 +1,169 @@
+//! One connection of the fake network, seen from both ends.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+
+use crate::driver::{Event, Peer};
+
+/// Bytes the peer's end holds before the engine would block, unless the test sets another window.
+pub(super) const WINDOW_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) address: Peer,
+    /// The token it is watched with.
+    pub(super) token: Option<u64>,
+    /// Something happened since the last report.
+    pub(super) edge: bool,
+    /// The engine has taken it from the listener.
+    pub(super) accepted: bool,
+    /// The engine has closed it.
+    pub(super) closed: bool,
+    /// The engine has ended its sending side.
+    pub(super) write_ended: bool,
+    /// The connection is broken.
+    pub(super) reset: bool,
+    /// From peer to engine.
+    pub(super) inbound: VecDeque<u8>,
+    /// The peer has ended its sending side.
+    pub(super) inbound_ended: bool,
+    /// The peer does not read any more either.
+    pub(super) peer_closed: bool,
+    /// From engine to peer.
+    pub(super) outbound: Vec<u8>,
+    pub(super) window_bytes: usize,
+    /// A send found too little room: the next room is an edge.
+    pub(super) out_of_room: bool,
+    /// Sends that took at least one byte.
+    pub(super) sends: u64,
+}
+
+impl Stream {
+    pub(super) fn new(address: Peer) -> Self {
+        Self {
+            address,
+            token: None,
+            edge: false,
+            accepted: false,
+            closed: false,
+            write_ended: false,
+            reset: false,
+            inbound: VecDeque::new(),
+            inbound_ended: false,
+            peer_closed: false,
+            outbound: Vec::new(),
+            window_bytes: WINDOW_BYTES,
+            out_of_room: false,
+            sends: 0,
+        }
+    }
+
+    /// What an edge reports: everything that is ready, as the kernel does.
+    pub(super) fn event(&self, token: u64) -> Event {
+        let hangup = self.inbound_ended || self.reset;
+        Event {
+            token,
+            readable: hangup || !self.inbound.is_empty(),
+            writable: self.reset || (self.room() != 0 && !self.write_ended),
+            hangup,
+        }
+    }
+
+    pub(super) fn recv(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let bytes = buf.len().min(self.inbound.len());
+        if bytes == 0 && !buf.is_empty() {
+            return match (self.reset, self.inbound_ended) {
+                (true, _) => Err(ErrorKind::ConnectionReset.into()),
+                (false, true) => Ok(Some(0)),
+                (false, false) => Ok(None),
+            };
+        }
+        for (place, byte) in buf.iter_mut().zip(self.inbound.drain(..bytes)) {
+            *place = byte;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Takes up to `bytes_max` bytes, less if there is no room.
+    pub(super) fn send(
+        &mut self,
+        bufs: &[IoSlice<'_>],
+        bytes_max: usize,
+    ) -> io::Result<Option<usize>> {
+        if self.reset || self.write_ended {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if self.peer_closed {
+            // The bytes leave, and a reset comes back.
+            self.reset = true;
+            self.edge = true;
+            return Ok(Some(wanted));
+        }
+        let bytes = wanted.min(bytes_max).min(self.room());
+        self.out_of_room |= bytes < wanted;
+        if bytes == 0 && wanted != 0 {
+            return Ok(None);
+        }
+        self.outbound
+            .extend(bufs.iter().flat_map(|buf| buf.iter()).take(bytes));
+        self.sends += 1;
+        Ok(Some(bytes))
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.token = None;
+        // Bytes that nobody will read any more are answered by a reset, which may overtake what
+        // was sent: an engine that wants its answer to arrive reads to the end first.
+        self.reset |= !self.inbound.is_empty();
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        if self.closed {
+            // Nobody is there: the peer learns it by a reset.
+            self.reset = true;
+        } else if !self.reset {
+            self.inbound.extend(bytes);
+            self.edge = true;
+        }
+    }
+
+    pub(super) fn read(&mut self) -> Vec<u8> {
+        let bytes = std::mem::take(&mut self.outbound);
+        self.report_room();
+        bytes
+    }
+
+    pub(super) fn set_window(&mut self, bytes: usize) {
+        self.window_bytes = bytes;
+        self.report_room();
+    }
+
+    pub(super) fn end_inbound(&mut self) {
+        self.inbound_ended = true;
+        self.edge = true;
+    }
+
+    pub(super) fn close_peer(&mut self) {
+        self.end_inbound();
+        self.peer_closed = true;
+        self.reset |= !self.outbound.is_empty();
+    }
+
+    pub(super) fn break_off(&mut self) {
+        self.reset = true;
+        self.edge = true;
+    }
+
+    fn room(&self) -> usize {
+        self.window_bytes.saturating_sub(self.outbound.len())
+    }
+
+    fn report_room(&mut self) {
+        if self.out_of_room && self.room() != 0 {
+            self.out_of_room = false;
+            self.edge = true;
+        }
+    }
+}
