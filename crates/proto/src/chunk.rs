@@ -7,6 +7,9 @@ use crate::number::{hex_digits, write_hex};
 /// Ends a chunked body that has no trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
+/// Bytes behind the payload of a chunk.
+pub const TAIL_BYTES: usize = 2;
+
 /// Size digits that are left free before the length is known: right for chunks of 16 to 255 bytes, the usual event.
 const DIGITS_GUESSED: usize = 2;
 
@@ -14,7 +17,7 @@ const DIGITS_GUESSED: usize = 2;
 ///
 /// Appending nothing writes nothing, because an empty chunk would end the body. `write` must only append.
 /// A chunk whose size has other than two digits costs one move of its payload.
-pub fn wrap(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+pub fn wrap_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
     let start = out.len();
     out.extend_from_slice(b"00\r\n");
     let guessed = out.len();
@@ -40,7 +43,7 @@ pub fn wrap(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize>
 }
 
 /// Appends `data` as one chunk; nothing when it is empty.
-pub fn write(out: &mut Vec<u8>, data: &[u8]) {
+pub fn wrap(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;
     }
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrap_and_write_agree_for_every_size_class() {
+    fn both_ways_agree_for_every_size_class() {
         for len in [
             1usize,
             2,
@@ -76,10 +79,10 @@ mod tests {
         ] {
             let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
             let mut wrapped = b"before".to_vec();
-            let payload = wrap(&mut wrapped, |out| out.extend_from_slice(&data));
+            let payload = wrap_with(&mut wrapped, |out| out.extend_from_slice(&data));
             assert_eq!(&wrapped[payload], &data[..]);
             let mut written = b"before".to_vec();
-            write(&mut written, &data);
+            wrap(&mut written, &data);
             assert_eq!(wrapped, written);
             assert!(wrapped.starts_with(format!("before{len:x}\r\n").as_bytes()));
         }
@@ -88,8 +91,8 @@ mod tests {
     #[test]
     fn an_empty_payload_writes_nothing() {
         let mut out = b"x".to_vec();
-        assert_eq!(wrap(&mut out, |_| ()), 1..1);
-        write(&mut out, b"");
+        assert_eq!(wrap_with(&mut out, |_| ()), 1..1);
+        wrap(&mut out, b"");
         assert_eq!(out, b"x");
     }
 }

@@ -7,7 +7,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use crate::Refusal;
+pub use crate::{Refusal, Span};
 pub use head::{Body, Head, HeaderSpan, Limits, Method};
 pub use parse::{METHOD_BYTES_MAX, Parse, parse};
 pub use scan::is_token;
