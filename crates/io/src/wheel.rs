@@ -239,3 +239,158 @@ fn level(now_ms: u64, due_ms: u64) -> usize {
     let highest_bit = 63 - ((now_ms ^ due_ms) | 1).leading_zeros();
     ((highest_bit / DIGIT_BITS) as usize).min(LEVELS - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn poll(wheel: &mut Wheel, now_ms: u64) -> Vec<u64> {
+        let mut fired = Vec::new();
+        wheel.poll(now_ms, &mut fired);
+        fired.into_iter().map(|fired| fired.key).collect()
+    }
+
+    #[test]
+    fn an_entry_is_sixteen_bytes() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+
+    #[test]
+    fn nothing_fires_early_and_nothing_twice() {
+        let mut wheel = Wheel::new(1000);
+        wheel.arm(1, 1001);
+        wheel.arm(2, 76_000);
+        assert_eq!(poll(&mut wheel, 1000), []);
+        assert_eq!(poll(&mut wheel, 1001), [1]);
+        assert_eq!(poll(&mut wheel, 75_999), []);
+        assert_eq!(poll(&mut wheel, 76_000), [2]);
+        assert_eq!(poll(&mut wheel, 1_000_000), []);
+        assert!(wheel.is_empty());
+        assert_eq!(wheel.next_due_ms(), None);
+    }
+
+    #[test]
+    fn timers_of_one_millisecond_fire_in_the_order_of_arming() {
+        let mut wheel = Wheel::new(0);
+        for key in 0..10 {
+            wheel.arm(key, 5000);
+        }
+        assert_eq!(poll(&mut wheel, 4990), []);
+        wheel.arm(10, 5000);
+        assert_eq!(poll(&mut wheel, 9999), (0..=10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn overdue_timers_fire_with_their_own_due_time() {
+        let mut wheel = Wheel::new(50_000);
+        wheel.arm(1, 7);
+        let mut fired = Vec::new();
+        wheel.poll(50_000, &mut fired);
+        assert_eq!(fired, [Fired { key: 1, due_ms: 7 }]);
+    }
+
+    #[test]
+    fn a_due_time_too_far_ahead_is_cut() {
+        let mut wheel = Wheel::new(10);
+        wheel.arm(1, u64::MAX);
+        assert_eq!(poll(&mut wheel, 10 + AHEAD_MS_MAX - 1), []);
+        assert_eq!(poll(&mut wheel, 10 + AHEAD_MS_MAX), [1]);
+    }
+
+    #[test]
+    fn memory_of_a_burst_is_freed() {
+        let mut wheel = Wheel::new(0);
+        for key in 0..100_000 {
+            wheel.arm(key, key % 1000);
+        }
+        assert_eq!(poll(&mut wheel, 1000).len(), 100_000);
+        assert_eq!(wheel.entries.capacity(), 0);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Arm(i64),
+        Advance(u64),
+        /// As the engine does: sleep until the wheel says so.
+        Follow,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let distance = prop_oneof![
+            -10_i64..10,
+            0..100_i64,
+            0..10_000_i64,
+            0..(1_i64 << 31) + 10
+        ];
+        let pause = prop_oneof![0..3_u64, 0..100_u64, 0..10_000_u64, 0..(1_u64 << 33)];
+        let step = prop_oneof![
+            4 => distance.prop_map(Step::Arm),
+            2 => pause.prop_map(Step::Advance),
+            2 => Just(Step::Follow),
+        ];
+        prop::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        /// Against a sorted list. The starts include every kind of boundary: of a slot, of the low
+        /// half of a due time (2^32) and of the top level (2^36).
+        #[test]
+        fn behaves_like_a_sorted_list(
+            start_ms in prop_oneof![
+                0..100_000_u64,
+                (1_u64 << 32) - 5000..(1 << 32) + 10,
+                (1_u64 << 36) - 5000..(1 << 36) + 10,
+                any::<u64>().prop_map(|ms| ms >> 16),
+            ],
+            steps in steps(),
+        ) {
+            let mut wheel = Wheel::new(start_ms);
+            let mut now_ms = start_ms;
+            let mut model: Vec<(u64, u64)> = Vec::new();
+            for (key, step) in steps.into_iter().enumerate() {
+                let before_ms = now_ms;
+                match step {
+                    Step::Arm(distance) => {
+                        let due_ms = now_ms.saturating_add_signed(distance);
+                        wheel.arm(key as u64, due_ms);
+                        model.push((due_ms.min(now_ms + AHEAD_MS_MAX), key as u64));
+                        continue;
+                    }
+                    Step::Advance(pause_ms) => now_ms += pause_ms,
+                    Step::Follow => now_ms = now_ms.max(wheel.next_due_ms().unwrap_or(now_ms)),
+                }
+                let mut fired = Vec::new();
+                wheel.poll(now_ms, &mut fired);
+                let mut due = fired.iter().map(|f| (f.due_ms, f.key)).collect::<Vec<_>>();
+                // Overdue ones count as due when they were armed, at the earliest.
+                prop_assert!(due.is_sorted_by_key(|&(due_ms, _)| due_ms.max(before_ms)));
+                due.sort_unstable();
+                let mut expected =
+                    model.extract_if(.., |&mut (due_ms, _)| due_ms <= now_ms).collect::<Vec<_>>();
+                expected.sort_unstable();
+                prop_assert_eq!(due, expected);
+                prop_assert_eq!(wheel.len(), model.len());
+                let next_ms = model.iter().map(|&(due_ms, _)| due_ms).min();
+                prop_assert!(wheel.next_due_ms() <= next_ms);
+                prop_assert_eq!(wheel.next_due_ms().is_some(), next_ms.is_some());
+            }
+        }
+
+        /// Following the wheel's own estimate reaches a timer in few steps: it sleeps, it does not
+        /// tick.
+        #[test]
+        fn few_wake_ups_reach_a_timer(start_ms in 0..1_u64 << 40, distance in 0..AHEAD_MS_MAX) {
+            let mut wheel = Wheel::new(start_ms);
+            wheel.arm(1, start_ms + distance);
+            let mut wake_ups = 0;
+            while let Some(next_ms) = wheel.next_due_ms() {
+                prop_assert!(next_ms <= start_ms + distance);
+                poll(&mut wheel, next_ms);
+                wake_ups += 1;
+            }
+            prop_assert!(wake_ups <= LEVELS);
+        }
+    }
+}

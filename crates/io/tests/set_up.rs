@@ -1,0 +1,163 @@
+//! Listeners, shared memory and probing: what happens once at start.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use fermata_io::shm::Shared;
+use fermata_io::{net, probe, process};
+
+const BACKLOG: i32 = 16;
+
+/// A folder of its own for each test, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fermata-io-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().expect("an address")
+}
+
+#[test]
+fn a_port_in_use_is_an_error_unless_both_share_it() {
+    let (_first, address) = net::bind_tcp(loopback(), BACKLOG, false).expect("a free port");
+    assert_ne!(address.port(), 0);
+    let error = net::bind_tcp(address, BACKLOG, true).expect_err("in use");
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+
+    let (first, address) = net::bind_tcp(loopback(), BACKLOG, true).expect("a free port");
+    let (second, same) = net::bind_tcp(address, BACKLOG, true).expect("shared");
+    assert_eq!(address, same);
+    assert_eq!(net::local_addr(&second).expect("bound"), address);
+    assert_eq!(
+        net::check_tcp_free(address).expect_err("in use").kind(),
+        ErrorKind::AddrInUse
+    );
+    drop((first, second));
+    net::check_tcp_free(address).expect("free again");
+}
+
+#[test]
+fn both_families_can_use_one_port() {
+    let v6 = "[::]:0".parse().expect("an address");
+    let Ok((_v6, address)) = net::bind_tcp(v6, BACKLOG, false) else {
+        return; // This machine has no IPv6.
+    };
+    // Another test may have taken the IPv4 port in between, but not by sharing with `[::]`.
+    let v4 = SocketAddr::from(([0, 0, 0, 0], address.port()));
+    match net::bind_tcp(v4, BACKLOG, false) {
+        Ok(_) => {}
+        Err(error) => assert!(
+            TcpListener::bind(("127.0.0.2", v4.port())).is_err(),
+            "{error}"
+        ),
+    }
+}
+
+#[test]
+fn a_unix_socket_is_private_and_replaced_only_when_stale() {
+    let folder = Folder::new("stale");
+    let path = folder.0.join("control.sock");
+    let listener = net::bind_unix(&path, BACKLOG).expect("bind");
+    let mode = std::fs::metadata(&path).expect("made").permissions().mode();
+    assert_eq!(mode & 0o777, net::UNIX_MODE);
+    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    drop(listener);
+    net::bind_unix(&path, BACKLOG).expect("the old one is dead");
+}
+
+#[test]
+fn a_full_queue_does_not_look_stale() {
+    let folder = Folder::new("full");
+    let path = folder.0.join("control.sock");
+    let _listener = net::bind_unix(&path, 0).expect("bind");
+    let _waiting = std::os::unix::net::UnixStream::connect(&path).expect("connect");
+    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_never_replaced() {
+    let folder = Folder::new("file");
+    let path = folder.0.join("control.sock");
+    std::fs::write(&path, "precious").expect("write");
+    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    assert_eq!(std::fs::read_to_string(&path).expect("read"), "precious");
+    let long = folder.0.join("x".repeat(200));
+    assert!(net::bind_unix(&long, BACKLOG).is_err());
+}
+
+#[test]
+fn anonymous_memory_is_zero_and_stays() {
+    let shared = Shared::anonymous(1000).expect("memory");
+    assert!(!shared.existed());
+    let words = shared.words();
+    assert_eq!(words.len(), 1000);
+    assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    words[999].store(7, Ordering::Relaxed);
+    assert_eq!(shared.words()[999].load(Ordering::Relaxed), 7);
+    assert_eq!(
+        Shared::anonymous(0).expect_err("empty").kind(),
+        ErrorKind::InvalidInput
+    );
+    assert_eq!(
+        Shared::anonymous(usize::MAX).expect_err("huge").kind(),
+        ErrorKind::InvalidInput
+    );
+}
+
+#[test]
+fn a_file_is_private_locked_and_keeps_its_content() {
+    let folder = Folder::new("shared");
+    let path = folder.0.join("history");
+    let mut old = vec![0_u8; 16];
+    old[8] = 5;
+    std::fs::write(&path, &old).expect("write");
+    let shared = Shared::file(&path, 4096).expect("map");
+    assert!(shared.existed());
+    assert_eq!(std::fs::metadata(&path).expect("there").size(), 4096 * 8);
+    assert_eq!(shared.words()[1].load(Ordering::Relaxed).to_le(), 5);
+    let error = Shared::file(&path, 4096).expect_err("locked");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+
+    let fresh = folder.0.join("fresh");
+    assert!(!Shared::file(&fresh, 10).expect("map").existed());
+    assert_eq!(
+        std::fs::metadata(&fresh)
+            .expect("made")
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+}
+
+#[test]
+fn the_machine_grants_something() {
+    assert!(process::usable_cores() >= 1);
+    let limit = process::descriptor_limit();
+    assert!(process::raise_descriptor_limit() >= limit);
+    let features = probe::features();
+    assert!(
+        features.contains(&("epoll", "available".to_owned())),
+        "{features:?}"
+    );
+    assert!(features.iter().any(|(name, _)| *name == "io_uring"));
+    assert!(features.iter().all(|(_, value)| !value.is_empty()));
+}
