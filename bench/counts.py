@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""User instructions and system calls per request: figures that do not depend on how busy the machine is.
+
+Without options the counts of Fermata are printed. `--check` compares them with counts.json and fails when they
+grew; `--record` writes the file. `--profile CASE` names the functions the instructions go to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from typing import Any
+
+from suite import receiver
+from suite.counts import CASES, Case, Counts, measure, profile, tools_missing
+from suite.peers import BENCH, SUBJECT, CannotRun, Peer, load_all
+
+BUDGET = BENCH / "counts.json"
+INSTRUCTIONS_GROWTH_MAX = 0.03
+"""A larger share fails the check. Compilers and PHP builds differ by less, an added allocation by more."""
+SYSCALLS_GROWTH_MAX = 0.1
+"""System calls per request; a batch found in two looks instead of one makes a few hundredths."""
+
+
+def main() -> int:
+    options = parse_options()
+    if missing := tools_missing():
+        print(f"counts: {', '.join(missing)} missing (apt install valgrind strace gcc)", file=sys.stderr)
+        return 2
+    peers = load_all()
+    receiver.build()
+    if options.profile:
+        case = next(case for case in CASES if case.id == options.profile)
+        peer = peers[options.peers[0]]
+        peer.prepare()
+        print_profile(peer, case)
+        return 0
+
+    found: dict[str, dict[str, Counts]] = {}
+    failed = False
+    for id in options.peers:
+        try:
+            version = peers[id].prepare()
+        except CannotRun as reason:
+            print(f"{peers[id].name}: not run: {reason}", flush=True)
+            failed = failed or id == SUBJECT
+            continue
+        print(f"{peers[id].name} ({version})", flush=True)
+        for case in CASES:
+            if case.id not in options.cases or not fits(peers[id], case):
+                continue
+            try:
+                found.setdefault(id, {})[case.id] = counts = measure(peers[id], case)
+            except CannotRun as reason:
+                print(f"  {case.title}: not run: {reason}", flush=True)
+                failed = failed or id == SUBJECT
+                continue
+            calls = ", ".join(f"{name} {count:.2f}" for name, count in counts.by_syscall.items())
+            print(f"  {case.title}: {counts.instructions:,.0f} instructions, "
+                  f"{counts.syscalls:.2f} system calls ({calls})", flush=True)
+    if options.record and not failed:
+        record(found.get(SUBJECT, {}))
+    if options.check:
+        failed = check(found.get(SUBJECT, {}), options.cases) or failed
+    return 1 if failed else 0
+
+
+def parse_options() -> argparse.Namespace:
+    known_cases, known_peers = [case.id for case in CASES], list(load_all())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", nargs="+", choices=known_peers, default=[SUBJECT])
+    parser.add_argument("--cases", nargs="+", choices=known_cases, default=known_cases)
+    parser.add_argument("--check", action="store_true", help=f"fail when over {BUDGET.name}")
+    parser.add_argument("--record", action="store_true", help=f"write {BUDGET.name}")
+    parser.add_argument("--profile", choices=known_cases, metavar="CASE", help="instructions by function")
+    options = parser.parse_args()
+    if (options.check or options.record) and SUBJECT not in options.peers:
+        parser.error(f"--check and --record are about {SUBJECT}")
+    return options
+
+
+def fits(peer: Peer, case: Case) -> bool:
+    service = peer.services.get(case.service)
+    return service is not None and (not case.message or service.message == "answered")
+
+
+def check(found: dict[str, Counts], cases: list[str]) -> bool:
+    """Compare with the recorded budget; true when a count grew or has no budget."""
+    if not BUDGET.exists():
+        print(f"check: {BUDGET.name} does not exist; write it with --record")
+        return True
+    budget: dict[str, Any] = json.loads(BUDGET.read_text())
+    failed = False
+    for id in cases:
+        if id not in found:
+            continue
+        limit = budget["cases"].get(id)
+        if limit is None:
+            print(f"check: {id}: no budget; write it with --record")
+            failed = True
+            continue
+        now = found[id]
+        instructions_max = limit["instructions"] * (1 + INSTRUCTIONS_GROWTH_MAX)
+        syscalls_max = limit["syscalls"] + SYSCALLS_GROWTH_MAX
+        grew = now.instructions > instructions_max or now.syscalls > syscalls_max
+        shrank = now.instructions < limit["instructions"] * (1 - INSTRUCTIONS_GROWTH_MAX)
+        verdict = "GREW" if grew else "shrank; record it" if shrank else "ok"
+        print(f"check: {id}: {verdict}: {now.instructions:,.0f} instructions (budget "
+              f"{limit['instructions']:,.0f}), {now.syscalls:.2f} system calls (budget {limit['syscalls']:.2f})")
+        failed = failed or grew
+    if failed:
+        print(f"check: recorded with {budget['recorded_with']}, this is {environment()}")
+    return failed
+
+
+def record(found: dict[str, Counts]) -> None:
+    """Write the budget; cases that were not measured keep theirs."""
+    old = json.loads(BUDGET.read_text())["cases"] if BUDGET.exists() else {}
+    new = {
+        id: {
+            "instructions": round(counts.instructions), "syscalls": round(counts.syscalls, 2),
+            "by_syscall": {name: round(count, 2) for name, count in counts.by_syscall.items()},
+        }
+        for id, counts in found.items()
+    }
+    document = {"recorded_with": environment(), "cases": old | new}
+    BUDGET.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"recorded: {BUDGET}")
+
+
+def environment() -> str:
+    """What a count depends on besides our code."""
+    def line(*command: str) -> str:
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\n")[0]
+        except OSError:
+            return "not found"
+    return ", ".join([
+        platform.machine(), line("php", "-r", "echo 'PHP ', PHP_VERSION;"), line("rustc", "--version"),
+        line("cc", "--version"), line("valgrind", "--version"),
+    ])
+
+
+def print_profile(peer: Peer, case: Case) -> None:
+    print(f"{peer.name}, {case.title}: instructions per request by function")
+    for cost, name in profile(peer, case):
+        print(f"{cost:10,.1f}  {name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+-- A URL never seen before in every request: shows what a server's cache of parsed requests hides.
+-- The text is joined by hand because wrk.format costs more than some of the servers measured.
+dofile((os.getenv('BENCH_LOAD') or 'bench/load') .. '/report.lua')
+
+local number = 0
+local tail
+
+function init(args)
+  tail = ' HTTP/1.1\r\nHost: ' .. wrk.host .. ':' .. wrk.port .. '\r\n\r\n'
+end
+
+function request()
+  number = number + 1
+  return 'GET /?n=' .. number .. tail
+end

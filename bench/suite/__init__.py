@@ -1,0 +1,1 @@
+"""The parts of Fermata's benchmark: peers, load, measurements, statistics, report."""

@@ -1,0 +1,95 @@
+"""Proof, before anything is measured, that every peer gives the answer the row is about."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from dataclasses import dataclass
+
+from .peers import PAGE, CannotRun, Running
+from .receiver import MESSAGE_PATH, Receiver
+
+JSON_BODY = b'{"status":"OK"}'
+TIMEOUT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One answer as it came, kept with the run's raw data."""
+
+    status: int
+    head: str
+    body_bytes: int
+
+
+def check(running: Running, service: str) -> dict[str, Captured]:
+    """Verify every answer of the service; raises CannotRun with what is wrong."""
+    try:
+        if service == "json":
+            return {"json": _check_json(running.port)}
+        answers = {"page": _check_page(running.port)}
+        if running.service.message:
+            answers["message"] = _check_message(running)
+        return answers
+    except (OSError, http.client.HTTPException) as error:
+        raise CannotRun(f"wrong answer: {type(error).__name__}: {error}") from error
+
+
+def _check_json(port: int) -> Captured:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    # Two requests on one connection: without keep-alive the row would measure something else.
+    connection.request("GET", "/?n=1")
+    _expect(connection.getresponse(), 200, JSON_BODY, "application/json")
+    kept = connection.sock
+    connection.request("GET", "/")
+    answer = _expect(connection.getresponse(), 200, JSON_BODY, "application/json")
+    if connection.sock is None or connection.sock is not kept:
+        raise CannotRun("the connection is not kept alive")
+    connection.close()
+    return answer
+
+
+def _check_page(port: int) -> Captured:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    connection.request("GET", "/")
+    answer = _expect(connection.getresponse(), 200, PAGE.read_bytes(), "text/html")
+    connection.close()
+    return answer
+
+
+def _check_message(running: Running) -> Captured:
+    with Receiver(running.port, []) as receiver:
+        for _ in range(3):
+            answer = _send_message(running)
+        if (arrived := receiver.wait_for(3, 2.0)) != 3:
+            raise CannotRun(f"{arrived} of 3 messages arrived at the receiver")
+    return answer
+
+
+def _send_message(running: Running) -> Captured:
+    if running.service.message == "answered":
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=TIMEOUT_SECONDS)
+        connection.request("GET", MESSAGE_PATH)
+        response = connection.getresponse()
+        answer = _expect(response, 202, b"", None)
+        connection.close()
+        return answer
+    with socket.create_connection(("127.0.0.1", running.port), timeout=TIMEOUT_SECONDS) as client:
+        client.sendall(f"GET {MESSAGE_PATH} HTTP/1.0\r\n\r\n".encode())
+        if answer_bytes := client.recv(4096):
+            raise CannotRun(f"expected no answer to a message, got {answer_bytes[:60]!r}")
+    return Captured(0, "", 0)
+
+
+def _expect(
+    response: http.client.HTTPResponse, status: int, body: bytes, content_type: str | None
+) -> Captured:
+    got = response.read()
+    head = f"HTTP/1.{response.version - 10} {response.status} {response.reason}\n{response.headers}".strip()
+    if response.status != status:
+        raise CannotRun(f"wrong answer: status {response.status}, expected {status}")
+    if got != body:
+        raise CannotRun(f"wrong answer: body {got[:60]!r}, expected {body[:60]!r}")
+    if content_type and not (response.getheader("content-type") or "").startswith(content_type):
+        raise CannotRun(f"wrong answer: content type {response.getheader('content-type')!r}")
+    return Captured(response.status, head, len(got))

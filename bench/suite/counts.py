@@ -1,0 +1,299 @@
+"""Two figures that never wobble: user instructions and system calls per request.
+
+Both are differences: the server serves N requests in one run and 2 N in another, and what it did more is divided
+by N. Start, first use of everything and shutdown cancel out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process
+from .check import JSON_BODY
+from .load import AB_CONCURRENCY
+from .peers import CannotRun, Peer, Running
+from .receiver import MESSAGE_PATH, Receiver
+
+BATCH_CONNECTIONS = 100
+STOP_POLLS_MAX = 2000
+TIMEOUT_SECONDS = 60.0
+SETTLE_SECONDS = 0.1
+TOP_FUNCTIONS = 25
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to send requests that makes the server do exactly the same work every time."""
+
+    id: str
+    title: str
+    service: str
+    send: Callable[[Running, int], None]
+    requests: int
+    """N of the instruction count; system calls are counted with a tenth."""
+    message: bool = False
+
+
+@dataclass(frozen=True)
+class Counts:
+    instructions: float
+    syscalls: float
+    by_syscall: dict[str, float]
+
+
+def measure(peer: Peer, case: Case) -> Counts:
+    """Both figures of a case. Raises CannotRun."""
+    few = max(BATCH_CONNECTIONS, case.requests // 10)
+    calls_once, calls_twice = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
+    by_syscall = {
+        name: (calls_twice[name] - calls_once.get(name, 0)) / few for name in sorted(calls_twice)
+    }
+    by_syscall = {name: count for name, count in by_syscall.items() if abs(count) >= 0.001}
+    once, twice = _instructions(peer, case, case.requests), _instructions(peer, case, 2 * case.requests)
+    return Counts((twice - once) / case.requests, sum(by_syscall.values()), by_syscall)
+
+
+def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
+    """Instructions per request by function, the most expensive first."""
+    with tempfile.TemporaryDirectory() as folder:
+        once = _functions(peer, case, case.requests, Path(folder) / "once")
+        twice = _functions(peer, case, 2 * case.requests, Path(folder) / "twice")
+    costs = [((cost - once.get(name, 0)) / case.requests, name) for name, cost in twice.items()]
+    return sorted(costs, reverse=True)[:TOP_FUNCTIONS]
+
+
+def tools_missing() -> list[str]:
+    return [tool for tool in ("valgrind", "strace", "cc") if shutil.which(tool) is None]
+
+
+def _instructions(peer: Peer, case: Case, requests: int) -> int:
+    """Instructions of all the server's processes for one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = _callgrind(peer, case, requests, Path(folder))
+        return sum(_total(file.read_text()) for file in files)
+
+
+def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
+    folder.mkdir()
+    costs: dict[str, int] = {}
+    for file in _callgrind(peer, case, requests, folder):
+        text = subprocess.run(
+            ["callgrind_annotate", "--threshold=100", "--show-percs=no", str(file)],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for count, name in re.findall(r"^ *([\d,]+)  \S*?:(.+?)(?: \[.*\])?$", text, re.MULTILINE):
+            costs[name] = costs.get(name, 0) + int(count.replace(",", ""))
+    return costs
+
+
+def _callgrind(peer: Peer, case: Case, requests: int, folder: Path) -> list[Path]:
+    prefix = [
+        "valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes",
+        f"--callgrind-out-file={folder}/%p",
+    ]
+    _serve(peer, case, requests, prefix)
+    files = [path for path in folder.iterdir() if path.stat().st_size > 0]
+    if not files:
+        raise CannotRun("callgrind wrote nothing")
+    return files
+
+
+def _syscalls(peer: Peer, case: Case, requests: int) -> dict[str, int]:
+    """System calls by name of all the server's processes for one run."""
+    with tempfile.NamedTemporaryFile() as file:
+        _serve(peer, case, requests, ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", file.name])
+        text = Path(file.name).read_text()
+    rows = re.findall(r"^ *(\d+) (\w+)$", text, re.MULTILINE)
+    return {name: int(count) for count, name in rows if name != "total"}
+
+
+def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:
+    """Start the server under a tool, send the requests, and end it so that the tool writes its result."""
+    with Running(peer, case.service, prefix) as running:
+        try:
+            _send(running, case, requests)
+            _settle(running)
+        except OSError as error:
+            raise CannotRun(f"not under {prefix[0]}: {error}") from error
+        _end(running)
+
+
+def _send(running: Running, case: Case, requests: int) -> None:
+    if not case.message:
+        case.send(running, requests)
+        return
+    with Receiver(running.port, []) as receiver:
+        case.send(running, requests)
+        if (arrived := receiver.wait_for(requests, 5.0)) != requests:
+            raise CannotRun(f"{arrived} of {requests} messages arrived")
+
+
+def _settle(running: Running) -> None:
+    """Wait until the server has nothing left to do, such as noticing that the clients closed."""
+    pids, last = running.pids(), -1
+    while (now := process.cpu_ns(pids)) != last:
+        last = now
+        time.sleep(SETTLE_SECONDS)
+
+
+def _end(running: Running) -> None:
+    """SIGTERM to the server itself, not to strace, which stands before it; then wait for the tool."""
+    pids = running.pids()
+    children = [pid for pid in pids if pid != running.process.pid]
+    name = Path(f"/proc/{running.process.pid}/comm").read_text().strip()
+    target = min(children) if name == "strace" and children else running.process.pid
+    os.kill(target, signal.SIGTERM)
+    try:
+        running.process.wait(TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise CannotRun("the server did not end on SIGTERM") from error
+
+
+def _total(text: str) -> int:
+    found = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
+    if not found:
+        raise CannotRun("callgrind's file has no total")
+    return int(found[1])
+
+
+# --- how the requests are sent ---
+
+
+def _sequential(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
+    """One connection, the next request after the answer to the one before."""
+
+    def send(running: Running, requests: int) -> None:
+        with _connect(running.port) as client:
+            for _ in range(requests):
+                client.sendall(_request(path, running.port))
+                _read_answers(client, 1, status, body)
+
+    return send
+
+
+def _new_connections(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
+    """A connection per request, ten at a time, as ab makes them: the request is there when the server accepts.
+
+    The server is stopped while the ten of before are closed and the next ten come, or chance would decide
+    how much of it one look at the events finds.
+    """
+
+    def send(running: Running, requests: int) -> None:
+        request = (
+            f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{running.port:05d}\r\n"
+            "User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n"
+        ).encode()
+        workers = _workers(running)
+        clients: list[socket.socket] = []
+        for _ in range(requests // AB_CONCURRENCY):
+            _signal_all(workers, signal.SIGSTOP)
+            for client in clients:
+                client.close()
+            clients = [_connect(running.port) for _ in range(AB_CONCURRENCY)]
+            for client in clients:
+                client.sendall(request)
+            _signal_all(workers, signal.SIGCONT)
+            for client in clients:
+                _read_answers(client, 1, status, body)
+        for client in clients:
+            client.close()
+
+    return send
+
+
+def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
+    """100 connections that are all readable when the server looks: the shape of a busy server.
+
+    The server is stopped while the requests are written, or the number of them it finds at once would be chance.
+    """
+
+    def send(running: Running, requests: int) -> None:
+        with ExitStack() as stack:
+            clients = [stack.enter_context(_connect(running.port)) for _ in range(BATCH_CONNECTIONS)]
+            workers = _workers(running)
+            for _ in range(requests // BATCH_CONNECTIONS):
+                _signal_all(workers, signal.SIGSTOP)
+                for client in clients:
+                    client.sendall(_request(path, running.port))
+                _signal_all(workers, signal.SIGCONT)
+                for client in clients:
+                    _read_answers(client, 1, status, body)
+
+    return send
+
+
+def _pipelined(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
+    """16 requests in one write, on one connection."""
+
+    def send(running: Running, requests: int) -> None:
+        with _connect(running.port) as client:
+            for _ in range(requests // 16):
+                client.sendall(_request(path, running.port) * 16)
+                _read_answers(client, 16, status, body)
+
+    return send
+
+
+def _connect(port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+def _request(path: str, port: int) -> bytes:
+    """The very bytes wrk sends, with five digits of port always, so that the count does not depend on it."""
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port:05d}\r\n\r\n".encode()
+
+
+def _read_answers(client: socket.socket, count: int, status: bytes, body: bytes) -> None:
+    """Read exactly `count` answers that end with `body`; raises CannotRun on anything else."""
+    got = b""
+    while got.count(b"\r\n\r\n") < count or (body and not got.endswith(body)):
+        part = client.recv(65536)
+        if not part:
+            raise CannotRun(f"the server closed after {got[-60:]!r}")
+        got += part
+    if got.count(b"HTTP/1.1 " + status) != count:
+        raise CannotRun(f"wrong answer: {got[:60]!r}")
+
+
+def _workers(running: Running) -> list[int]:
+    """The processes that serve, without the tool that watches them."""
+    return process.leaves(running.process.pid)
+
+
+def _signal_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+    if number != signal.SIGSTOP:
+        return
+    for pid in pids:
+        for _ in range(STOP_POLLS_MAX):
+            if process.state(pid) in "Tt":
+                break
+            time.sleep(0.0005)
+        else:
+            raise CannotRun(f"process {pid} does not stop")
+
+
+_JSON = ("/", b"200", JSON_BODY)
+_MESSAGE = (MESSAGE_PATH, b"202", b"")
+
+CASES = [
+    Case("json", "GET /, one connection", "json", _sequential(*_JSON), 5000),
+    Case("json-batch", "GET /, 100 connections ready at once", "json", _batched(*_JSON), 5000),
+    Case("json-pipelined", "GET /, 16 requests in one write", "json", _pipelined(*_JSON), 4800),
+    Case("json-connect", "GET /, a connection per request, ten at once", "json", _new_connections(*_JSON), 2000),
+    Case("message", "message to one held receiver, one connection", "chat", _sequential(*_MESSAGE), 2000, message=True),
+]

@@ -1,0 +1,120 @@
+"""The load generators: wrk for the closed loop, ab for the rows of seed 000."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+from dataclasses import dataclass, field
+
+from .peers import BENCH
+
+CONNECTIONS = 100
+"""Connections of the closed loop."""
+AB_CONCURRENCY = 10
+"""As in seed 000."""
+GRACE_SECONDS = 30.0
+
+
+class LoadError(Exception):
+    """The generator itself failed; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run of a generator reports."""
+
+    command: str
+    requests: int
+    seconds: float
+    client_cpu_ns: int
+    errors: dict[str, int] = field(default_factory=dict)
+    latency_us: dict[str, int] = field(default_factory=dict)
+    kept_alive: int | None = None
+    """Requests that reused a connection; only ab tells."""
+
+
+def wrk(prefix: list[str], port: int, seconds: int, script: str) -> Load:
+    """One thread and 100 connections for whole seconds, with a script of bench/load."""
+    command = [
+        *prefix, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "5s",
+        "-s", str(BENCH / "load" / script), f"http://127.0.0.1:{port}/",
+    ]
+    text, client_cpu_ns = _run(command, seconds + GRACE_SECONDS)
+    line = next((line for line in text.splitlines() if line.startswith("{")), None)
+    if line is None:
+        raise LoadError(f"wrk printed no summary: {text.strip()[-200:]}")
+    summary = json.loads(line)
+    errors = {
+        key: summary[key]
+        for key in ("connect", "read", "write", "status", "timeout")
+        if summary[key]
+    }
+    return Load(
+        command=" ".join(command),
+        requests=summary["requests"],
+        seconds=summary["duration_us"] / 1e6,
+        client_cpu_ns=client_cpu_ns,
+        errors=errors,
+        latency_us={"p50": summary["p50_us"], "p99": summary["p99_us"]},
+    )
+
+
+def ab(prefix: list[str], port: int, requests: int, path: str, keep_alive: bool) -> Load:
+    """Ten at a time, `requests` in all; a connection per request unless `keep_alive`."""
+    command = [
+        *prefix, "ab", "-q", "-n", str(requests), "-c", str(AB_CONCURRENCY), "-s", "5",
+        *(["-k"] if keep_alive else []), f"http://127.0.0.1:{port}{path}",
+    ]
+    text, client_cpu_ns = _run(command, 60 + GRACE_SECONDS)
+    return parse_ab(text, " ".join(command), client_cpu_ns)
+
+
+def parse_ab(text: str, command: str, client_cpu_ns: int) -> Load:
+    """Read ab's report. Answers that are not 2xx and failed requests are errors."""
+
+    def number(pattern: str) -> float:
+        found = re.search(pattern, text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    requests = int(number(r"^Complete requests:\s+(\d+)"))
+    seconds = number(r"^Time taken for tests:\s+([\d.]+)")
+    if not requests or not seconds:
+        raise LoadError(f"ab printed no result: {text.strip()[-200:]}")
+    errors = {
+        "failed": int(number(r"^Failed requests:\s+(\d+)")),
+        "not 2xx": int(number(r"^Non-2xx responses:\s+(\d+)")),
+    }
+    return Load(
+        command=command,
+        requests=requests,
+        seconds=seconds,
+        client_cpu_ns=client_cpu_ns,
+        errors={key: count for key, count in errors.items() if count},
+        latency_us={
+            f"p{share}": int(number(rf"^\s+{share}%\s+(\d+)")) * 1000 for share in (50, 99)
+        },
+        kept_alive=int(number(r"^Keep-Alive requests:\s+(\d+)")),
+    )
+
+
+def _run(command: list[str], seconds_max: float) -> tuple[str, int]:
+    """Run to the end; the output and the processor time it took."""
+    before = _children_cpu_ns()
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=seconds_max, check=False, env=os.environ | {"BENCH_LOAD": str(BENCH / "load")},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LoadError(f"`{' '.join(command)}`: {error}") from error
+    if done.returncode != 0:
+        raise LoadError(f"`{' '.join(command)}` failed: {done.stdout.strip()[-200:]}")
+    return done.stdout, _children_cpu_ns() - before
+
+
+def _children_cpu_ns() -> int:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((usage.ru_utime + usage.ru_stime) * 1e9)

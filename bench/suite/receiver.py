@@ -1,0 +1,82 @@
+"""The held event stream of the message rows: a small C client whose count of messages is read here."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import subprocess
+import time
+from types import TracebackType
+
+from . import process
+from .peers import BENCH, BUILD, CannotRun
+
+NEEDLE = "mary: hello"
+"""What `GET /msg/mary/john%20hello` makes every peer put into john's event stream."""
+MESSAGE_PATH = "/msg/mary/john%20hello"
+RECEIVER_PATH = "/john"
+
+READY_SECONDS_MAX = 5.0
+_WORDS_BYTES = 4096
+
+
+def build() -> None:
+    """Compile the client. Raises CannotRun."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    command = ["cc", "-O2", "-o", str(BUILD / "receiver"), str(BENCH / "load" / "receiver.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CannotRun(f"the receiver does not compile: {done.stderr.strip()}")
+
+
+class Receiver:
+    """john's browser tab. Counts what arrives until it is closed."""
+
+    def __init__(self, port: int, prefix: list[str]) -> None:
+        path = BUILD / f"receiver-{os.getpid()}.count"
+        path.write_bytes(bytes(_WORDS_BYTES))
+        self.process = subprocess.Popen(
+            [*prefix, str(BUILD / "receiver"), str(port), RECEIVER_PATH, NEEDLE, str(path)],
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )
+        # The client truncates the file to zero and to full size again before it connects, so it is mapped
+        # once it has its size; `ready` is set long after that.
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not _head_arrived(path.read_bytes()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                process.stop(self.process)
+                raise CannotRun("the event stream did not open")
+            time.sleep(0.005)
+        with path.open("rb") as file:
+            self._words = mmap.mmap(file.fileno(), _WORDS_BYTES, access=mmap.ACCESS_READ)
+        path.unlink()
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process.stop(self.process)
+        self._words.close()
+
+    def count(self) -> int:
+        """Messages that have arrived."""
+        return int(struct.unpack_from("=Q", self._words, 0)[0])
+
+    def cpu_ns(self) -> int:
+        return process.cpu_ns([self.process.pid])
+
+    def wait_for(self, count: int, seconds_max: float) -> int:
+        """Wait until `count` messages have arrived or none came for `seconds_max`; return the count."""
+        last, since = self.count(), time.monotonic()
+        while last < count and time.monotonic() - since < seconds_max:
+            time.sleep(0.005)
+            if (now := self.count()) != last:
+                last, since = now, time.monotonic()
+        return last
+
+
+def _head_arrived(words: bytes) -> bool:
+    return len(words) == _WORDS_BYTES and struct.unpack_from("=Q", words, 8)[0] == 1
