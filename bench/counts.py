@@ -28,7 +28,10 @@ SYSCALLS_GROWTH_MAX = 0.1
 def main() -> int:
     options = parse_options()
     if missing := tools_missing():
-        print(f"counts: {', '.join(missing)} missing (apt install valgrind strace gcc)", file=sys.stderr)
+        print(
+            f"counts: {', '.join(missing)} missing (apt install valgrind strace gcc)",
+            file=sys.stderr,
+        )
         return 2
     peers = load_all()
     receiver.build()
@@ -59,8 +62,11 @@ def main() -> int:
                 failed = failed or id == SUBJECT
                 continue
             calls = ", ".join(f"{name} {count:.2f}" for name, count in counts.by_syscall.items())
-            print(f"  {case.title}: {counts.instructions:,.0f} instructions, "
-                  f"{counts.syscalls:.2f} system calls ({calls})", flush=True)
+            print(
+                f"  {case.title}: {counts.instructions:,.0f} instructions, "
+                f"{counts.syscalls:.2f} system calls ({calls})",
+                flush=True,
+            )
     if options.record and not failed:
         record(found.get(SUBJECT, {}))
     if options.check:
@@ -108,8 +114,10 @@ def check(found: dict[str, Counts], cases: list[str]) -> bool:
         grew = now.instructions > instructions_max or now.syscalls > syscalls_max
         shrank = now.instructions < limit["instructions"] * (1 - INSTRUCTIONS_GROWTH_MAX)
         verdict = "GREW" if grew else "shrank; record it" if shrank else "ok"
-        print(f"check: {id}: {verdict}: {now.instructions:,.0f} instructions (budget "
-              f"{limit['instructions']:,.0f}), {now.syscalls:.2f} system calls (budget {limit['syscalls']:.2f})")
+        print(
+            f"check: {id}: {verdict}: {now.instructions:,.0f} instructions (budget "
+            f"{limit['instructions']:,.0f}), {now.syscalls:.2f} system calls (budget {limit['syscalls']:.2f})"
+        )
         failed = failed or grew
     if failed:
         print(f"check: recorded with {budget['recorded_with']}, this is {environment()}")
@@ -121,7 +129,8 @@ def record(found: dict[str, Counts]) -> None:
     old = json.loads(BUDGET.read_text())["cases"] if BUDGET.exists() else {}
     new = {
         id: {
-            "instructions": round(counts.instructions), "syscalls": round(counts.syscalls, 2),
+            "instructions": round(counts.instructions),
+            "syscalls": round(counts.syscalls, 2),
             "by_syscall": {name: round(count, 2) for name, count in counts.by_syscall.items()},
         }
         for id, counts in found.items()
@@ -133,15 +142,22 @@ def record(found: dict[str, Counts]) -> None:
 
 def environment() -> str:
     """What a count depends on besides our code."""
+
     def line(*command: str) -> str:
         try:
             return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\n")[0]
         except OSError:
             return "not found"
-    return ", ".join([
-        platform.machine(), line("php", "-r", "echo 'PHP ', PHP_VERSION;"), line("rustc", "--version"),
-        line("cc", "--version"), line("valgrind", "--version"),
-    ])
+
+    return ", ".join(
+        [
+            platform.machine(),
+            line("php", "-r", "echo 'PHP ', PHP_VERSION;"),
+            line("rustc", "--version"),
+            line("cc", "--version"),
+            line("valgrind", "--version"),
+        ]
+    )
 
 
 def print_profile(peer: Peer, case: Case) -> None:

@@ -46,15 +46,22 @@ def main() -> int:
 
     for tool in ("wrk", "ab", "taskset", "cc"):
         if shutil.which(tool) is None:
-            print(f"bench: {tool} is missing (Debian: wrk, apache2-utils, util-linux, gcc)", file=sys.stderr)
+            print(
+                f"bench: {tool} is missing (Debian: wrk, apache2-utils, util-linux, gcc)",
+                file=sys.stderr,
+            )
             return 2
 
     run = Run(
         started=datetime.now(UTC),
         machine=machine.facts(),
         options={
-            "core": options.core, "rounds": rounds, "seed": options.seed, "quick": options.quick,
-            "wrk_seconds": amounts.wrk_seconds, "ab_requests": amounts.ab_requests,
+            "core": options.core,
+            "rounds": rounds,
+            "seed": options.seed,
+            "quick": options.quick,
+            "wrk_seconds": amounts.wrk_seconds,
+            "ab_requests": amounts.ab_requests,
             "rows": [row.id for row in rows] + ([MEMORY] if with_memory else []),
             "command": " ".join(sys.argv),
         },
@@ -93,7 +100,12 @@ def parse_options() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
-    parser.add_argument("--rows", nargs="+", choices=known_rows, help="default: all but json-pipelined, page-keep-alive")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        choices=known_rows,
+        help="default: all but json-pipelined, page-keep-alive",
+    )
     parser.add_argument("--peers", nargs="+", choices=known_peers, help="default: all")
     parser.add_argument("--rounds", type=positive, help=f"default {ROUNDS}")
     parser.add_argument("--seconds", type=positive, help=f"of one wrk measurement, default {AMOUNTS.wrk_seconds}")
@@ -132,12 +144,18 @@ def start(run: Run, rows: list[Row], servers: dict[tuple[str, str], Running], co
 
 
 def measure_row(
-    run: Run, row: Row, servers: dict[tuple[str, str], Running], rounds: int, amounts: Amounts, core: int,
+    run: Run,
+    row: Row,
+    servers: dict[tuple[str, str], Running],
+    rounds: int,
+    amounts: Amounts,
+    core: int,
     source: random.Random,
 ) -> None:
     entries = {
         id: servers[id, row.service]
-        for id, peer in run.peers.items() if row.fits(peer) and (id, row.service) in servers
+        for id, peer in run.peers.items()
+        if row.fits(peer) and (id, row.service) in servers
     }
     if SUBJECT in entries:
         entries[CONTROL] = entries[SUBJECT]

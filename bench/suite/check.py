@@ -81,9 +81,7 @@ def _send_message(running: Running) -> Captured:
     return Captured(0, "", 0)
 
 
-def _expect(
-    response: http.client.HTTPResponse, status: int, body: bytes, content_type: str | None
-) -> Captured:
+def _expect(response: http.client.HTTPResponse, status: int, body: bytes, content_type: str | None) -> Captured:
     got = response.read()
     head = f"HTTP/1.{response.version - 10} {response.status} {response.reason}\n{response.headers}".strip()
     if response.status != status:

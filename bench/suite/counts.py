@@ -56,11 +56,12 @@ def measure(peer: Peer, case: Case) -> Counts:
     """Both figures of a case. Raises CannotRun."""
     few = max(BATCH_CONNECTIONS, case.requests // 10)
     calls_once, calls_twice = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
-    by_syscall = {
-        name: (calls_twice[name] - calls_once.get(name, 0)) / few for name in sorted(calls_twice)
-    }
+    by_syscall = {name: (calls_twice[name] - calls_once.get(name, 0)) / few for name in sorted(calls_twice)}
     by_syscall = {name: count for name, count in by_syscall.items() if abs(count) >= 0.001}
-    once, twice = _instructions(peer, case, case.requests), _instructions(peer, case, 2 * case.requests)
+    once, twice = (
+        _instructions(peer, case, case.requests),
+        _instructions(peer, case, 2 * case.requests),
+    )
     return Counts((twice - once) / case.requests, sum(by_syscall.values()), by_syscall)
 
 
@@ -90,7 +91,9 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
     for file in _callgrind(peer, case, requests, folder):
         text = subprocess.run(
             ["callgrind_annotate", "--threshold=100", "--show-percs=no", str(file)],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for count, name in re.findall(r"^ *([\d,]+)  \S*?:(.+?)(?: \[.*\])?$", text, re.MULTILINE):
             costs[name] = costs.get(name, 0) + int(count.replace(",", ""))
@@ -99,7 +102,10 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
 
 def _callgrind(peer: Peer, case: Case, requests: int, folder: Path) -> list[Path]:
     prefix = [
-        "valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes",
+        "valgrind",
+        "--tool=callgrind",
+        "--quiet",
+        "--trace-children=yes",
         f"--callgrind-out-file={folder}/%p",
     ]
     _serve(peer, case, requests, prefix)
@@ -294,6 +300,19 @@ CASES = [
     Case("json", "GET /, one connection", "json", _sequential(*_JSON), 5000),
     Case("json-batch", "GET /, 100 connections ready at once", "json", _batched(*_JSON), 5000),
     Case("json-pipelined", "GET /, 16 requests in one write", "json", _pipelined(*_JSON), 4800),
-    Case("json-connect", "GET /, a connection per request, ten at once", "json", _new_connections(*_JSON), 2000),
-    Case("message", "message to one held receiver, one connection", "chat", _sequential(*_MESSAGE), 2000, message=True),
+    Case(
+        "json-connect",
+        "GET /, a connection per request, ten at once",
+        "json",
+        _new_connections(*_JSON),
+        2000,
+    ),
+    Case(
+        "message",
+        "message to one held receiver, one connection",
+        "chat",
+        _sequential(*_MESSAGE),
+        2000,
+        message=True,
+    ),
 ]

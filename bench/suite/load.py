@@ -39,19 +39,23 @@ class Load:
 def wrk(prefix: list[str], port: int, seconds: int, script: str) -> Load:
     """One thread and 100 connections for whole seconds, with a script of bench/load."""
     command = [
-        *prefix, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "5s",
-        "-s", str(BENCH / "load" / script), f"http://127.0.0.1:{port}/",
+        *prefix,
+        "wrk",
+        "-t1",
+        f"-c{CONNECTIONS}",
+        f"-d{seconds}s",
+        "--timeout",
+        "5s",
+        "-s",
+        str(BENCH / "load" / script),
+        f"http://127.0.0.1:{port}/",
     ]
     text, client_cpu_ns = _run(command, seconds + GRACE_SECONDS)
     line = next((line for line in text.splitlines() if line.startswith("{")), None)
     if line is None:
         raise LoadError(f"wrk printed no summary: {text.strip()[-200:]}")
     summary = json.loads(line)
-    errors = {
-        key: summary[key]
-        for key in ("connect", "read", "write", "status", "timeout")
-        if summary[key]
-    }
+    errors = {key: summary[key] for key in ("connect", "read", "write", "status", "timeout") if summary[key]}
     return Load(
         command=" ".join(command),
         requests=summary["requests"],
@@ -65,8 +69,17 @@ def wrk(prefix: list[str], port: int, seconds: int, script: str) -> Load:
 def ab(prefix: list[str], port: int, requests: int, path: str, keep_alive: bool) -> Load:
     """Ten at a time, `requests` in all; a connection per request unless `keep_alive`."""
     command = [
-        *prefix, "ab", "-q", "-n", str(requests), "-c", str(AB_CONCURRENCY), "-s", "5",
-        *(["-k"] if keep_alive else []), f"http://127.0.0.1:{port}{path}",
+        *prefix,
+        "ab",
+        "-q",
+        "-n",
+        str(requests),
+        "-c",
+        str(AB_CONCURRENCY),
+        "-s",
+        "5",
+        *(["-k"] if keep_alive else []),
+        f"http://127.0.0.1:{port}{path}",
     ]
     text, client_cpu_ns = _run(command, 60 + GRACE_SECONDS)
     return parse_ab(text, " ".join(command), client_cpu_ns)
@@ -93,9 +106,7 @@ def parse_ab(text: str, command: str, client_cpu_ns: int) -> Load:
         seconds=seconds,
         client_cpu_ns=client_cpu_ns,
         errors={key: count for key, count in errors.items() if count},
-        latency_us={
-            f"p{share}": int(number(rf"^\s+{share}%\s+(\d+)")) * 1000 for share in (50, 99)
-        },
+        latency_us={f"p{share}": int(number(rf"^\s+{share}%\s+(\d+)")) * 1000 for share in (50, 99)},
         kept_alive=int(number(r"^Keep-Alive requests:\s+(\d+)")),
     )
 
@@ -105,8 +116,14 @@ def _run(command: list[str], seconds_max: float) -> tuple[str, int]:
     before = _children_cpu_ns()
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=seconds_max, check=False, env=os.environ | {"BENCH_LOAD": str(BENCH / "load")},
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds_max,
+            check=False,
+            env=os.environ | {"BENCH_LOAD": str(BENCH / "load")},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LoadError(f"`{' '.join(command)}`: {error}") from error

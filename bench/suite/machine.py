@@ -11,8 +11,11 @@ from pathlib import Path
 from .peers import ROOT
 
 SYSCTLS = (
-    "net/core/somaxconn", "net/ipv4/tcp_tw_reuse", "net/ipv4/ip_local_port_range",
-    "kernel/io_uring_disabled", "kernel/randomize_va_space",
+    "net/core/somaxconn",
+    "net/ipv4/tcp_tw_reuse",
+    "net/ipv4/ip_local_port_range",
+    "kernel/io_uring_disabled",
+    "kernel/randomize_va_space",
 )
 
 
@@ -60,8 +63,13 @@ def _output(command: list[str]) -> str:
     try:
         # wrk ends with status 1 after printing its version.
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=10, check=False,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -65,9 +65,7 @@ class Peer:
 
     def fill(self, text: str, port: int = 0) -> str:
         """Replace $root, $here, $out, $page and $port; any other $ stays as it is."""
-        return Template(text).safe_substitute(
-            root=ROOT, here=self.here, out=self.out, page=PAGE, port=port
-        )
+        return Template(text).safe_substitute(root=ROOT, here=self.here, out=self.out, page=PAGE, port=port)
 
     def prepare(self) -> str:
         """Check what it needs, build it, and return its version. Raises CannotRun."""
@@ -87,8 +85,13 @@ class Peer:
         filled = [self.fill(word) for word in command]
         try:
             done = subprocess.run(
-                filled, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                timeout=BUILD_SECONDS_MAX, cwd=self.out, check=False,
+                filled,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=BUILD_SECONDS_MAX,
+                cwd=self.out,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CannotRun(f"`{' '.join(filled)}`: {error}") from error
@@ -113,8 +116,12 @@ class Running:
         self.command = prefix + [peer.fill(word, self.port) for word in self.service.start]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                cwd=peer.out, start_new_session=True,
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=peer.out,
+                start_new_session=True,
             )
         try:
             self._wait_for_port()

@@ -38,7 +38,8 @@ class Receiver:
         path.write_bytes(bytes(_WORDS_BYTES))
         self.process = subprocess.Popen(
             [*prefix, str(BUILD / "receiver"), str(port), RECEIVER_PATH, NEEDLE, str(path)],
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         # The client truncates the file to zero and to full size again before it connects, so it is mapped
         # once it has its size; `ready` is set long after that.
@@ -56,7 +57,10 @@ class Receiver:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         process.stop(self.process)
         self._words.close()

@@ -85,16 +85,16 @@ def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
         "options": run.options,
         "peers": {
             id: {
-                "name": peer.name, "about": peer.about, "version": run.versions.get(id),
+                "name": peer.name,
+                "about": peer.about,
+                "version": run.versions.get(id),
                 "commands": {key: value for key, value in run.commands.items() if key.split("/")[0] == id},
                 "answers": {key: asdict(value) for key, value in run.answers.get(id, {}).items()},
             }
             for id, peer in run.peers.items()
         },
         "not_run": run.not_run,
-        "goals": [
-            {**asdict(goal), "verdict": goal.verdict(_goal_ratio(run, goal))} for goal in goals
-        ],
+        "goals": [{**asdict(goal), "verdict": goal.verdict(_goal_ratio(run, goal))} for goal in goals],
         "summary": {row.id: [asdict(line) for line in run.lines(row)] for row in ROWS},
         "memory": [asdict(line) for line in run.memory],
         "samples": [asdict(sample) for sample in run.samples],
@@ -105,7 +105,8 @@ def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
 
 def _row(run: Run, row: Row) -> str:
     lines = [
-        f"## {row.title}", "",
+        f"## {row.title}",
+        "",
         "| | requests/s | rate, Fermata ÷ it | server CPU/request | CPU, Fermata ÷ it | p99 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
@@ -125,8 +126,10 @@ def _row(run: Run, row: Row) -> str:
 
 def _memory(run: Run) -> str:
     lines = [
-        f"## Resident memory of the chat servers, each alone, after {run.memory[0].requests:,} pages", "",
-        "| | PSS at start | PSS | RSS | private |", "|---|---:|---:|---:|---:|",
+        f"## Resident memory of the chat servers, each alone, after {run.memory[0].requests:,} pages",
+        "",
+        "| | PSS at start | PSS | RSS | private |",
+        "|---|---:|---:|---:|---:|",
     ]
     for line in sorted(run.memory, key=lambda line: line.loaded.pss):
         sizes = (line.idle.pss, line.loaded.pss, line.loaded.rss, line.loaded.private)
@@ -166,9 +169,7 @@ def _goal_ratio(run: Run, goal: Goal) -> Interval | None:
 def _warning(run: Run) -> str:
     worst_foreign = max((sample.foreign for sample in run.samples), default=0.0)
     worst_steal = max((sample.steal for sample in run.samples), default=0.0)
-    noisy = sum(
-        sample.foreign > BUSY_SHARE_MAX or sample.steal > BUSY_SHARE_MAX for sample in run.samples
-    )
+    noisy = sum(sample.foreign > BUSY_SHARE_MAX or sample.steal > BUSY_SHARE_MAX for sample in run.samples)
     if not noisy:
         return ""
     return (

@@ -32,14 +32,40 @@ class Row:
 
 
 ROWS = [
-    Row("json", "`GET /`, small JSON, one-core closed loop (wrk, 100 connections)", "json", "report.lua"),
-    Row("json-new-url", "The same with a URL never seen before in every request", "json", "new_url.lua"),
-    Row("json-pipelined", "The same with 16 requests in one write", "json", "pipeline.lua", extra=True),
+    Row(
+        "json",
+        "`GET /`, small JSON, one-core closed loop (wrk, 100 connections)",
+        "json",
+        "report.lua",
+    ),
+    Row(
+        "json-new-url",
+        "The same with a URL never seen before in every request",
+        "json",
+        "new_url.lua",
+    ),
+    Row(
+        "json-pipelined",
+        "The same with 16 requests in one write",
+        "json",
+        "pipeline.lua",
+        extra=True,
+    ),
     Row("page", "Page, a connection per request (ab -c 10)", "chat"),
     Row("page-keep-alive", "Page, keep-alive (ab -c 10 -k)", "chat", keep_alive=True, extra=True),
-    Row("message", "Message to one held receiver, a connection per request (ab -c 10)", "chat", message=True),
-    Row("message-keep-alive", "Message to one held receiver, keep-alive (ab -c 10 -k)", "chat",
-        message=True, keep_alive=True),
+    Row(
+        "message",
+        "Message to one held receiver, a connection per request (ab -c 10)",
+        "chat",
+        message=True,
+    ),
+    Row(
+        "message-keep-alive",
+        "Message to one held receiver, keep-alive (ab -c 10 -k)",
+        "chat",
+        message=True,
+        keep_alive=True,
+    ),
 ]
 
 MEMORY = "memory"
@@ -100,7 +126,12 @@ def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int)
 
 
 def _measure(
-    row: Row, running: Running, round: int, amounts: Amounts, core: int, pin: list[str],
+    row: Row,
+    running: Running,
+    round: int,
+    amounts: Amounts,
+    core: int,
+    pin: list[str],
     receiver: Receiver | None,
 ) -> Sample:
     pids = running.pids()
@@ -125,11 +156,22 @@ def _measure(
     busy = (server + load.client_cpu_ns + receiver_cpu) / 1e9
     idle = (core_after.idle - core_before.idle) / load.seconds
     return Sample(
-        row=row.id, peer=running.peer.id, round=round, requests=load.requests, seconds=load.seconds,
-        server_cpu_ns=server, client_cpu_ns=load.client_cpu_ns, receiver_cpu_ns=receiver_cpu,
-        idle=min(1.0, idle), steal=(core_after.steal - core_before.steal) / load.seconds,
-        foreign=max(0.0, 1.0 - idle - busy / load.seconds), delivered=delivered,
-        command=load.command, errors=errors, latency_us=load.latency_us, kept_alive=load.kept_alive,
+        row=row.id,
+        peer=running.peer.id,
+        round=round,
+        requests=load.requests,
+        seconds=load.seconds,
+        server_cpu_ns=server,
+        client_cpu_ns=load.client_cpu_ns,
+        receiver_cpu_ns=receiver_cpu,
+        idle=min(1.0, idle),
+        steal=(core_after.steal - core_before.steal) / load.seconds,
+        foreign=max(0.0, 1.0 - idle - busy / load.seconds),
+        delivered=delivered,
+        command=load.command,
+        errors=errors,
+        latency_us=load.latency_us,
+        kept_alive=load.kept_alive,
     )
 
 

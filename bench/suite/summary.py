@@ -76,9 +76,7 @@ def summarise(samples: list[Sample], row: str, measured: list[str]) -> list[Line
     for sample in samples:
         if sample.row == row:
             by_peer.setdefault(sample.peer, {})[sample.round] = sample
-    lines = [
-        _line(peer, by_peer[peer], by_peer.get(SUBJECT, {})) for peer in measured if peer in by_peer
-    ]
+    lines = [_line(peer, by_peer[peer], by_peer.get(SUBJECT, {})) for peer in measured if peer in by_peer]
     return sorted(lines, key=lambda line: -line.rate)
 
 

@@ -32,8 +32,19 @@ Percentage of the requests served within a certain time (ms)
 
 def sample(peer: str, round: int, requests: int, cpu_ns: int = 1_000_000) -> Sample:
     return Sample(
-        row="json", peer=peer, round=round, requests=requests, seconds=2.0, server_cpu_ns=cpu_ns,
-        client_cpu_ns=0, receiver_cpu_ns=0, idle=0.0, steal=0.0, foreign=0.0, delivered=None, command="",
+        row="json",
+        peer=peer,
+        round=round,
+        requests=requests,
+        seconds=2.0,
+        server_cpu_ns=cpu_ns,
+        client_cpu_ns=0,
+        receiver_cpu_ns=0,
+        idle=0.0,
+        steal=0.0,
+        foreign=0.0,
+        delivered=None,
+        command="",
     )
 
 
@@ -66,8 +77,12 @@ class Reports(unittest.TestCase):
 
     def test_lines_compare_with_the_subject_of_the_same_round(self) -> None:
         samples = [
-            sample(SUBJECT, 1, 1000), sample("c", 1, 2000), sample(SUBJECT, 2, 3000), sample("c", 2, 3000),
-            sample(CONTROL, 1, 1000), sample(CONTROL, 2, 3000),
+            sample(SUBJECT, 1, 1000),
+            sample("c", 1, 2000),
+            sample(SUBJECT, 2, 3000),
+            sample("c", 2, 3000),
+            sample(CONTROL, 1, 1000),
+            sample(CONTROL, 2, 3000),
         ]
         lines = {line.peer: line for line in summarise(samples, "json", [SUBJECT, "c", CONTROL])}
         ratio = lines["c"].rate_ratio
@@ -103,7 +118,10 @@ class Processes(unittest.TestCase):
     def test_tree_and_cpu_include_children(self) -> None:
         script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
         parent = subprocess.Popen(
-            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
         assert parent.stdin and parent.stdout
         try:
