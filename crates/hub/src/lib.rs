@@ -1,1 +1,40 @@
-//! Channels as logs over a shared-memory ring
+//! Channels as logs: the shared-memory ring, presence, and the fan-out of one worker.
+//!
+//! A publish appends one record to a [`Ring`] in memory that every worker process maps. Each worker reads
+//! the ring once with its [`Reader`] and hands the records to its [`Local`] fan-out, which encodes a record once
+//! per wire format and lets every subscriber be a mere cursor into that encoded log. The same ring answers
+//! replays ([`Ring::replay`]) and carries the presence table ([`Ring::join`], [`Ring::leave`], [`Ring::sweep`]).
+//!
+//! No sockets, no clock and no wire formats here: wall-clock time is an argument (`unix_ms`), bytes of a format come
+//! from the caller's [`Encode`].
+//!
+//! Any process may be killed at any instruction. Every change of shared memory is ordered such that whoever takes the
+//! lock next can finish or undo it, and every value read from shared memory is checked before use: damaged
+//! memory leads to an error or a reported gap, never to a panic, an endless loop or a wrong slice.
+
+#![forbid(unsafe_code)]
+
+mod hash;
+mod id;
+mod layout;
+mod local;
+mod lock;
+mod presence;
+mod reader;
+mod record;
+mod replay;
+mod ring;
+mod words;
+
+pub use hash::ChannelHasher;
+pub use id::{ID_BYTES_MAX, IdRef, Ids};
+pub use layout::{
+    CHANNEL_BYTES_MAX, Config, ConfigError, INFO_BYTES_MAX, Layout, USER_BYTES_MAX, WORKERS_MAX,
+};
+pub use local::{Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId};
+pub use lock::{LockError, Owner};
+pub use presence::{Joined, Presence, PresenceError, Swept};
+pub use reader::{Read, Reader};
+pub use record::{Kind, Message, Record, Seq};
+pub use replay::{Replay, ReplayRange};
+pub use ring::{OpenError, PublishError, Ring};

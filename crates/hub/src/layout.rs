@@ -1,0 +1,278 @@
+//! Where everything lies in the shared words, computed from the configuration alone.
+//!
+//! Nothing here is read from shared memory, so damaged memory cannot move a section.
+
+use thiserror::Error;
+
+use crate::record::HEADER_WORDS;
+use crate::words::words_for;
+
+/// Longest channel name in bytes. The shortest is one byte.
+pub const CHANNEL_BYTES_MAX: usize = 255;
+/// Longest user name in the presence table in bytes. The shortest is one byte.
+pub const USER_BYTES_MAX: usize = 255;
+/// Longest presence information (`info`) of a user in bytes.
+pub const INFO_BYTES_MAX: usize = 1024;
+/// Most worker slots: one bit each in the word of sleeping workers.
+pub const WORKERS_MAX: u32 = 64;
+
+/// Smallest ring, so that the ring always holds several of the largest records.
+const RING_RECORDS_MIN: usize = 4;
+/// Most words a ring may have (8 GiB); keeps every sum of positions far from overflow.
+const RING_WORDS_MAX: usize = 1 << 30;
+/// Most bytes of one record (name and data together), so that lengths fit in 32 bits with ease.
+const RECORD_BYTES_MAX: usize = 1 << 28;
+/// Most presence entries.
+const MEMBERS_MAX: u32 = 1 << 24;
+/// Most index buckets.
+const BUCKETS_MAX: usize = 1 << 28;
+
+/// Words per cache line: words that different processes write often do not share one.
+const LINE: usize = 8;
+
+// Header words. The first line is written once.
+pub(crate) const MAGIC: usize = 0;
+pub(crate) const VERSION: usize = 1;
+pub(crate) const SHAPE: usize = 2;
+pub(crate) const EPOCH: usize = 3;
+pub(crate) const HASH_KEY: usize = 4;
+/// What the machine's boot is called (see `Ring::adopt`), and whether the ring was closed in order.
+pub(crate) const BOOT: usize = 5;
+pub(crate) const CLEAN: usize = 6;
+pub(crate) const LOCK: usize = LINE;
+/// Position behind the newest record. The line belongs to the lock's owner.
+pub(crate) const HEAD: usize = 2 * LINE;
+/// Position of a completely written record that is being published; meaningful only while equal to `HEAD`.
+pub(crate) const PENDING: usize = 2 * LINE + 1;
+/// No live worker's cursor stands before this position. A lower bound, refreshed when it is too low.
+pub(crate) const SAFE: usize = 2 * LINE + 2;
+/// Not zero while the presence table is being changed.
+pub(crate) const DIRTY: usize = 2 * LINE + 3;
+/// Position of the oldest record.
+pub(crate) const TAIL: usize = 3 * LINE;
+/// One bit per worker that sleeps and wants to be woken by a publish.
+pub(crate) const SLEEPING: usize = 4 * LINE;
+const SLOTS: usize = 5 * LINE;
+
+/// Sizes and bounds of a ring and its presence table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of records the ring holds; rounded up to a power of two. At least four records of the largest size.
+    pub ring_bytes: usize,
+    /// Buckets of the channel index; rounded up to a power of two. About one per channel in use is best.
+    pub index_buckets: usize,
+    /// Most bytes of name and data of one record together.
+    pub record_bytes_max: usize,
+    /// Worker slots, 1..=64.
+    pub workers_max: u32,
+    /// Most records of one channel that a replay gives.
+    pub history_count_max: usize,
+    /// Oldest record that a replay gives, in milliseconds.
+    pub history_age_ms_max: u64,
+    /// Most (channel, user) pairs present at the same time over all workers.
+    pub members_max: u32,
+    /// Time a user without connections counts as present, in milliseconds, so that a reconnect stays silent.
+    pub leave_delay_ms: u64,
+}
+
+/// A configuration that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The ring is too small for its records.
+    #[error(
+        "ring_bytes is {bytes}, but records of up to {record_bytes_max} bytes need at least {min}"
+    )]
+    RingTooSmall {
+        /// The configured size.
+        bytes: usize,
+        /// The configured largest record.
+        record_bytes_max: usize,
+        /// The least size that works with it.
+        min: usize,
+    },
+    /// A value outside its range.
+    #[error("{name} is {value}, but must be {min} to {max}")]
+    OutOfRange {
+        /// The field of [`Config`].
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least allowed value.
+        min: u64,
+        /// The greatest allowed value.
+        max: u64,
+    },
+}
+
+/// Sections of the shared memory for one [`Config`].
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub(crate) buckets: usize,
+    pub(crate) buckets_len: usize,
+    pub(crate) ring: usize,
+    pub(crate) ring_words: usize,
+    /// Most words of one record.
+    pub(crate) record_words_max: usize,
+    pub(crate) record_bytes_max: usize,
+    pub(crate) workers_max: u32,
+    pub(crate) presence: PresenceLayout,
+    words: usize,
+}
+
+/// Sections of the presence table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PresenceLayout {
+    /// Words about the whole table.
+    pub(crate) header: usize,
+    /// Bucket heads of the index by channel, then as many by channel and user.
+    pub(crate) by_channel: usize,
+    pub(crate) by_key: usize,
+    pub(crate) buckets_len: usize,
+    pub(crate) entries: usize,
+    pub(crate) entry_words: usize,
+    pub(crate) members_max: usize,
+    pub(crate) workers_max: usize,
+}
+
+/// Words about the whole presence table (see `presence`).
+pub(crate) const PRESENCE_HEADER_WORDS: usize = LINE;
+/// Fixed words of a presence entry (see `presence`).
+pub(crate) const ENTRY_FIXED_WORDS: usize = 12;
+
+impl Layout {
+    /// Checks the configuration and places all sections.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the field that cannot work.
+    pub fn new(config: &Config) -> Result<Layout, ConfigError> {
+        range(
+            "workers_max",
+            u64::from(config.workers_max),
+            1,
+            u64::from(WORKERS_MAX),
+        )?;
+        range(
+            "members_max",
+            u64::from(config.members_max),
+            1,
+            u64::from(MEMBERS_MAX),
+        )?;
+        range(
+            "index_buckets",
+            config.index_buckets as u64,
+            1,
+            BUCKETS_MAX as u64,
+        )?;
+        range(
+            "record_bytes_max",
+            config.record_bytes_max as u64,
+            1,
+            RECORD_BYTES_MAX as u64,
+        )?;
+        range(
+            "ring_bytes",
+            config.ring_bytes as u64,
+            1,
+            (RING_WORDS_MAX * LINE) as u64,
+        )?;
+        // Name and data are padded to words each.
+        let record_words_max =
+            HEADER_WORDS + words_for(CHANNEL_BYTES_MAX) + words_for(config.record_bytes_max) + 1;
+        let ring_words = words_for(config.ring_bytes).next_power_of_two();
+        if ring_words < RING_RECORDS_MIN * record_words_max {
+            return Err(ConfigError::RingTooSmall {
+                bytes: config.ring_bytes,
+                record_bytes_max: config.record_bytes_max,
+                min: RING_RECORDS_MIN * record_words_max * LINE,
+            });
+        }
+        let workers = config.workers_max as usize;
+        let buckets_len = config.index_buckets.next_power_of_two();
+        let buckets = SLOTS + workers * LINE;
+        let ring = buckets + buckets_len.next_multiple_of(LINE);
+        let presence = PresenceLayout::new(ring + ring_words, config.members_max as usize, workers);
+        Ok(Layout {
+            buckets,
+            buckets_len,
+            ring,
+            ring_words,
+            record_words_max,
+            record_bytes_max: config.record_bytes_max,
+            workers_max: config.workers_max,
+            words: presence.end(),
+            presence,
+        })
+    }
+
+    /// Words of shared memory that the ring and its tables need. Untouched words need not be backed by memory.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// The word with the pid of the worker in `slot`, 0 = nobody.
+    pub(crate) fn slot_pid(&self, slot: u32) -> usize {
+        SLOTS + slot as usize * LINE
+    }
+
+    /// The word with the cursor of the worker in `slot`.
+    pub(crate) fn slot_cursor(&self, slot: u32) -> usize {
+        self.slot_pid(slot) + 1
+    }
+
+    /// One number for all sizes, to notice a file made with other ones.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let sizes = [
+            self.buckets_len,
+            self.ring_words,
+            self.record_words_max,
+            self.workers_max as usize,
+            self.presence.members_max,
+            self.presence.entry_words,
+        ];
+        sizes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, &size| {
+            (sum ^ size as u64)
+                .wrapping_mul(0x0000_0100_0000_01b3)
+                .rotate_left(29)
+        })
+    }
+}
+
+impl PresenceLayout {
+    fn new(at: usize, members_max: usize, workers_max: usize) -> PresenceLayout {
+        let buckets_len = members_max.next_power_of_two();
+        let by_channel = at + PRESENCE_HEADER_WORDS;
+        let by_key = by_channel + buckets_len;
+        let entries = (by_key + buckets_len).next_multiple_of(LINE);
+        let text = words_for(CHANNEL_BYTES_MAX)
+            + words_for(USER_BYTES_MAX)
+            + 2 * words_for(INFO_BYTES_MAX);
+        let entry_words = (ENTRY_FIXED_WORDS + workers_max + text).next_multiple_of(LINE);
+        PresenceLayout {
+            header: at,
+            by_channel,
+            by_key,
+            buckets_len,
+            entries,
+            entry_words,
+            members_max,
+            workers_max,
+        }
+    }
+
+    fn end(&self) -> usize {
+        self.entries + self.members_max * self.entry_words
+    }
+}
+
+fn range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError::OutOfRange {
+            name,
+            value,
+            min,
+            max,
+        })
+    }
+}

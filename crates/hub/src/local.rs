@@ -1,0 +1,521 @@
+//! Fan-out of one worker: records from the ring to cursors of local subscribers.
+//!
+//! A *stream* is a channel in one wire format that somebody here subscribes to. A record is encoded once per stream into the
+//! stream's log, a contiguous buffer; a subscription is a cursor into it, so what a subscriber must be sent is
+//! a slice. The log exists only while somebody has not read all of it. A slow subscriber costs nothing but its
+//! cursor: when the log outgrows `log_bytes_max`, its front goes, and a cursor before the front is a *gap*.
+
+mod log;
+mod stream;
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::hash::ChannelHasher;
+use crate::reader::{Read, Reader};
+use crate::record::{Record, Seq};
+use log::LogPool;
+use stream::Stream;
+
+/// Most slices one [`Local::gather`] gives: Linux takes no more in one call (`IOV_MAX`).
+pub const SLICES_MAX: usize = 1024;
+
+/// No stream, no subscription.
+const NONE: u32 = u32::MAX;
+
+/// Writes a record in a wire format.
+pub trait Encode {
+    /// Appends `record` in `format` to `out`, which already holds other frames. Appending nothing skips the record.
+    fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan;
+}
+
+/// The part of a frame without transfer framing (HTTP/1.1 chunk size and ends), in bytes from the frame's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadSpan {
+    /// Offset of the first payload byte.
+    pub start: usize,
+    /// Offset behind the last payload byte.
+    pub end: usize,
+}
+
+/// Bounds of the fan-out.
+#[derive(Clone, Copy)]
+pub struct LocalConfig {
+    /// Most encoded bytes that one channel keeps for its slow subscribers. One larger frame is still kept whole.
+    pub log_bytes_max: usize,
+    /// The ring's hasher, [`crate::Ring::hasher`].
+    pub hasher: ChannelHasher,
+}
+
+/// A subscription; the head of the chain of all subscriptions of one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SubId(u32);
+
+impl SubId {
+    /// The chain without subscriptions.
+    pub const NONE: SubId = SubId(NONE);
+}
+
+/// What [`Local::gather`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Bytes in the slices.
+    pub bytes: usize,
+    /// Something was lost for this owner; nothing was gathered. Tell it and call [`Local::skip_gap`].
+    pub gap: bool,
+}
+
+/// One owner's place in one stream: 24 bytes, and 4 in the stream.
+struct Subscription {
+    /// Absolute offset in the stream of the next byte to send; always the start of a frame.
+    cursor: u64,
+    stream: u32,
+    owner: u32,
+    /// Next subscription of the owner, or of the free list.
+    next: u32,
+    /// Index in the stream's list.
+    index: u32,
+}
+
+/// All subscriptions of one worker.
+pub struct Local {
+    config: LocalConfig,
+    streams: Vec<Stream>,
+    streams_free: Vec<u32>,
+    /// First stream per channel hash; further ones (other formats, equal hashes) are linked.
+    by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    subscriptions: Vec<Subscription>,
+    subscriptions_free: u32,
+    subscriptions_len: usize,
+    /// Streams that got frames and whose subscribers were not visited since.
+    dirty: VecDeque<u32>,
+    /// The stream being visited, and how many of its subscribers are still to be visited.
+    visit: (u32, usize),
+    record: Record,
+    pool: LogPool,
+}
+
+impl Local {
+    /// Without subscriptions.
+    pub fn new(config: LocalConfig) -> Local {
+        Local {
+            config,
+            streams: Vec::new(),
+            streams_free: Vec::new(),
+            by_hash: HashMap::default(),
+            subscriptions: Vec::new(),
+            subscriptions_free: NONE,
+            subscriptions_len: 0,
+            dirty: VecDeque::new(),
+            visit: (NONE, 0),
+            record: Record::empty(),
+            pool: LogPool::default(),
+        }
+    }
+
+    /// Subscribes `owner` to a channel from now on: to what the reader has not read yet.
+    /// `chain` is the owner's chain so far, or [`SubId::NONE`]; returns the chain's new head.
+    pub fn subscribe(&mut self, owner: u32, chain: SubId, channel: &[u8], format: u8) -> SubId {
+        let stream = self.stream_for(channel, format);
+        let subscription = Subscription {
+            cursor: self.streams[stream as usize].end(),
+            stream,
+            owner,
+            next: chain.0,
+            index: self.streams[stream as usize].subscribers.len() as u32,
+        };
+        let id = self.subscriptions_free;
+        let id = match self.subscriptions.get_mut(id as usize) {
+            Some(free) => {
+                self.subscriptions_free = free.next;
+                *free = subscription;
+                id
+            }
+            None => {
+                self.subscriptions.push(subscription);
+                self.subscriptions.len() as u32 - 1
+            }
+        };
+        self.streams[stream as usize].subscribers.push(id);
+        self.subscriptions_len += 1;
+        SubId(id)
+    }
+
+    /// Ends all subscriptions of the chain. The id is invalid afterwards.
+    pub fn unsubscribe(&mut self, chain: SubId) {
+        let mut id = chain.0;
+        while id != NONE {
+            let Subscription {
+                cursor,
+                stream: stream_id,
+                next,
+                index,
+                ..
+            } = self.subscriptions[id as usize];
+            let stream = &mut self.streams[stream_id as usize];
+            stream.subscribers.swap_remove(index as usize);
+            if let Some(&moved) = stream.subscribers.get(index as usize) {
+                self.subscriptions[moved as usize].index = index;
+            }
+            if cursor < stream.end() {
+                stream.caught_up(&mut self.pool);
+            }
+            if stream.subscribers.is_empty() {
+                self.remove_stream(stream_id);
+            }
+            self.subscriptions[id as usize].next = self.subscriptions_free;
+            self.subscriptions_free = id;
+            self.subscriptions_len -= 1;
+            id = next;
+        }
+    }
+
+    /// Reads up to `budget_records` records from the ring and encodes those somebody here subscribes to.
+    /// Returns whether there may be more to read.
+    pub fn pump(
+        &mut self,
+        reader: &mut Reader,
+        encode: &mut dyn Encode,
+        budget_records: usize,
+    ) -> bool {
+        for _ in 0..budget_records {
+            let by_hash = &self.by_hash;
+            let mut first = NONE;
+            let read = reader.read_next_if(&mut self.record, |hash| match by_hash.get(&hash) {
+                Some(&stream) => {
+                    first = stream;
+                    true
+                }
+                None => false,
+            });
+            match read {
+                Read::Record => self.spread(first, encode),
+                Read::Skipped => {}
+                Read::Empty => return false,
+                Read::Lost => self.lose_everything(),
+            }
+        }
+        reader.has_more()
+    }
+
+    /// The next owner of a channel with news. Every owner that has not got everything comes once per channel with news; an
+    /// owner of several such channels that did not take everything may come again. `None` = all were visited.
+    /// Subscribing, unsubscribing and pumping in between are allowed.
+    pub fn next_ready(&mut self) -> Option<u32> {
+        loop {
+            let (stream_id, left) = &mut self.visit;
+            if *stream_id == NONE {
+                *stream_id = self.dirty.pop_front()?;
+                let stream = &mut self.streams[*stream_id as usize];
+                // News from here on make it dirty again, because those visited before would miss them.
+                stream.dirty = false;
+                *left = stream.subscribers.len();
+            }
+            // From the end: `swap_remove` then never moves one that was not visited behind the visited ones.
+            let stream = &self.streams[*stream_id as usize];
+            *left = (*left).min(stream.subscribers.len());
+            while *left > 0 {
+                *left -= 1;
+                let subscription = &self.subscriptions[stream.subscribers[*left] as usize];
+                if subscription.cursor < stream.end() {
+                    return Some(subscription.owner);
+                }
+            }
+            *stream_id = NONE;
+        }
+    }
+
+    /// Whether something is to be sent, or a gap to be told.
+    pub fn pending(&self, chain: SubId) -> bool {
+        self.chain(chain)
+            .any(|subscription| subscription.cursor < self.stream(subscription).end())
+    }
+
+    /// What is to be sent if it lies in one slice and is complete: the fast path of [`Local::gather`] with `raw` off.
+    /// At most `bytes_max` bytes unless one frame alone is larger. `None`: use `gather`.
+    pub fn contiguous(&self, chain: SubId, bytes_max: usize) -> Option<&[u8]> {
+        let mut waiting = None;
+        for subscription in self.chain(chain) {
+            let stream = self.stream(subscription);
+            if subscription.cursor < stream.end()
+                && waiting.replace((subscription, stream)).is_some()
+            {
+                return None;
+            }
+        }
+        let Some((subscription, stream)) = waiting else {
+            return Some(&[]);
+        };
+        if subscription.cursor < stream.start() {
+            return None;
+        }
+        let end = stream.cut(subscription.cursor, bytes_max, Seq::MAX);
+        Some(stream.bytes(subscription.cursor, end))
+    }
+
+    /// Everything between the cursors and the ends, in ascending order of sequence numbers over all channels of the chain.
+    ///
+    /// `raw` gives the payloads without transfer framing. Ends with a whole frame; gives at most `bytes_max` bytes, unless the
+    /// first frame alone is larger, and at most [`SLICES_MAX`] slices.
+    pub fn gather<'a>(
+        &'a self,
+        chain: SubId,
+        raw: bool,
+        out: &mut Vec<&'a [u8]>,
+        bytes_max: usize,
+    ) -> Gathered {
+        if self
+            .chain(chain)
+            .any(|subscription| subscription.cursor < self.stream(subscription).start())
+        {
+            return Gathered {
+                bytes: 0,
+                gap: true,
+            };
+        }
+        let mut bytes = 0usize;
+        let mut slices = 0;
+        let mut last = 0;
+        while let Some(run) = self.next_run(chain, last, raw) {
+            let stream =
+                &self.streams[self.subscriptions[run.subscription as usize].stream as usize];
+            let room = bytes_max.saturating_sub(bytes);
+            if slices == SLICES_MAX || (bytes > 0 && stream.first_len(run.start, raw) > room) {
+                break;
+            }
+            let slice = if raw {
+                stream.payload(run.start)
+            } else {
+                stream.bytes(run.start, stream.cut(run.start, room, run.before))
+            };
+            last = stream.last_seq(run.start, if raw { 1 } else { slice.len() });
+            bytes += slice.len();
+            slices += 1;
+            out.push(slice);
+        }
+        Gathered { bytes, gap: false }
+    }
+
+    /// Notes that the first `bytes` bytes of what [`Local::gather`] gave were sent. What was not sent of a frame that was
+    /// sent in part is appended to `rest`, to be sent before anything else: cursors stand at frame boundaries.
+    ///
+    /// Nothing may have been pumped, subscribed or unsubscribed between the two calls.
+    pub fn advance(&mut self, chain: SubId, raw: bool, bytes: usize, rest: &mut Vec<u8>) {
+        let mut left = bytes;
+        let mut last = 0;
+        while left > 0 {
+            let Some(run) = self.next_run(chain, last, raw) else {
+                return;
+            };
+            let subscription = &mut self.subscriptions[run.subscription as usize];
+            let stream = &mut self.streams[subscription.stream as usize];
+            let next = if raw {
+                let payload = stream.payload(run.start);
+                last = stream.last_seq(run.start, 1);
+                if left < payload.len() {
+                    rest.extend_from_slice(&payload[left..]);
+                }
+                left = left.saturating_sub(payload.len());
+                stream.frame_end(run.start + 1)
+            } else {
+                let run_end = stream.cut(run.start, usize::MAX, run.before);
+                let sent = (run_end - run.start).min(left as u64);
+                let next = stream.frame_end(run.start + sent);
+                rest.extend_from_slice(stream.bytes(run.start + sent, next));
+                last = stream.last_seq(run.start, (next - run.start) as usize);
+                left -= sent as usize;
+                next
+            };
+            subscription.cursor = next;
+            if next == stream.end() {
+                stream.caught_up(&mut self.pool);
+            }
+        }
+    }
+
+    /// After a gap: goes on with the oldest that can still be sent.
+    pub fn skip_gap(&mut self, chain: SubId) {
+        let mut id = chain.0;
+        while id != NONE {
+            let subscription = &mut self.subscriptions[id as usize];
+            let stream = &mut self.streams[subscription.stream as usize];
+            if subscription.cursor < stream.start() {
+                subscription.cursor = stream.start();
+                if subscription.cursor == stream.end() {
+                    stream.caught_up(&mut self.pool);
+                }
+            }
+            id = subscription.next;
+        }
+    }
+
+    /// Number of subscriptions.
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions_len
+    }
+
+    /// Number of channels with subscriptions, counted once per format.
+    pub fn channels(&self) -> usize {
+        self.streams.len() - self.streams_free.len()
+    }
+
+    fn spread(&mut self, first: u32, encode: &mut dyn Encode) {
+        let mut id = first;
+        while id != NONE {
+            let stream = &mut self.streams[id as usize];
+            if *stream.name == *self.record.channel() {
+                let added = stream.append(
+                    &self.record,
+                    encode,
+                    &mut self.pool,
+                    self.config.log_bytes_max,
+                );
+                if added && !stream.dirty {
+                    stream.dirty = true;
+                    self.dirty.push_back(id);
+                }
+            }
+            id = stream.next;
+        }
+    }
+
+    /// The reader lost records of unknown channels: every subscriber has a gap.
+    fn lose_everything(&mut self) {
+        for (id, stream) in self.streams.iter_mut().enumerate() {
+            if stream.subscribers.is_empty() {
+                continue;
+            }
+            stream.lose(&mut self.pool);
+            if !stream.dirty {
+                stream.dirty = true;
+                self.dirty.push_back(id as u32);
+            }
+        }
+    }
+
+    /// The longest piece of one stream that comes next after `last` in the merged order of the chain.
+    fn next_run(&self, chain: SubId, last: Seq, raw: bool) -> Option<Run> {
+        let first = self.subscriptions.get(chain.0 as usize)?;
+        if first.next == NONE && !raw {
+            // One channel: everything is one run. It was given if anything was.
+            let unread = last == 0 && first.cursor < self.stream(first).end();
+            return unread.then_some(Run {
+                subscription: chain.0,
+                start: first.cursor,
+                before: Seq::MAX,
+            });
+        }
+        let mut best: Option<(Seq, Run)> = None;
+        let mut id = chain.0;
+        while let Some(subscription) = self.subscriptions.get(id as usize) {
+            let stream = self.stream(subscription);
+            if let Some((seq, start)) = stream.first_after(subscription.cursor, last) {
+                match &mut best {
+                    Some((best_seq, run)) if *best_seq <= seq => run.before = run.before.min(seq),
+                    _ => {
+                        let before = best.as_ref().map_or(Seq::MAX, |(other, _)| *other);
+                        best = Some((
+                            seq,
+                            Run {
+                                subscription: id,
+                                start,
+                                before,
+                            },
+                        ));
+                    }
+                }
+            }
+            id = subscription.next;
+        }
+        best.map(|(_, run)| run)
+    }
+
+    fn chain(&self, chain: SubId) -> impl Iterator<Item = &Subscription> {
+        let first = self.subscriptions.get(chain.0 as usize);
+        std::iter::successors(first, |subscription| {
+            self.subscriptions.get(subscription.next as usize)
+        })
+    }
+
+    fn stream(&self, subscription: &Subscription) -> &Stream {
+        &self.streams[subscription.stream as usize]
+    }
+
+    fn stream_for(&mut self, channel: &[u8], format: u8) -> u32 {
+        let hash = self.config.hasher.hash(channel);
+        let first = self.by_hash.get(&hash).copied().unwrap_or(NONE);
+        let mut id = first;
+        while let Some(stream) = self.streams.get(id as usize) {
+            if stream.format == format && *stream.name == *channel {
+                return id;
+            }
+            id = stream.next;
+        }
+        let id = match self.streams_free.pop() {
+            Some(id) => {
+                self.streams[id as usize].reuse(channel, hash, format, first);
+                id
+            }
+            None => {
+                self.streams.push(Stream::new(channel, hash, format, first));
+                self.streams.len() as u32 - 1
+            }
+        };
+        self.by_hash.insert(hash, id);
+        id
+    }
+
+    fn remove_stream(&mut self, id: u32) {
+        let (hash, next) = (
+            self.streams[id as usize].hash,
+            self.streams[id as usize].next,
+        );
+        let first = self.by_hash.get(&hash).copied().unwrap_or(NONE);
+        if first != id {
+            let mut before = first;
+            while let Some(stream) = self.streams.get_mut(before as usize) {
+                if stream.next == id {
+                    stream.next = next;
+                    break;
+                }
+                before = stream.next;
+            }
+        } else if next == NONE {
+            self.by_hash.remove(&hash);
+        } else {
+            self.by_hash.insert(hash, next);
+        }
+        self.streams[id as usize].clear();
+        self.streams_free.push(id);
+    }
+}
+
+/// A piece of one stream in the merged order of a chain.
+struct Run {
+    subscription: u32,
+    /// Where it starts in the stream.
+    start: u64,
+    /// Sequence number of the next frame in another stream.
+    before: Seq,
+}
+
+/// The keys are keyed hashes already.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Not reached: the only key type is u64.
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}

@@ -1,0 +1,79 @@
+//! The encoded frames of one stream that somebody has not read yet.
+
+use std::collections::VecDeque;
+
+use crate::record::Seq;
+
+/// Emptied logs kept for reuse, so that a busy channel does not allocate per message.
+const POOL_LOGS_MAX: usize = 16;
+/// Largest buffer of a log that is kept.
+const POOL_LOG_BYTES_MAX: usize = 64 * 1024;
+/// Most frames a kept log has room for.
+const POOL_LOG_FRAMES_MAX: usize = 1024;
+
+/// One encoded record.
+pub(super) struct Frame {
+    pub(super) seq: Seq,
+    /// Absolute offset of its first byte in the stream.
+    pub(super) start: u64,
+    /// Its payload, in bytes from `start`.
+    pub(super) payload_start: u32,
+    pub(super) payload_end: u32,
+}
+
+/// Bytes of frames, back to back.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) data: Vec<u8>,
+    /// Bytes at the front of `data` that were dropped already; removed in bulk, so that dropping costs nothing extra.
+    pub(super) dropped: usize,
+    pub(super) frames: VecDeque<Frame>,
+}
+
+/// Empty logs.
+#[derive(Default)]
+pub(super) struct LogPool {
+    // Boxed because streams hold them boxed: moving the box in and out costs no allocation.
+    #[allow(clippy::vec_box)]
+    logs: Vec<Box<Log>>,
+}
+
+impl LogPool {
+    pub(super) fn take(&mut self) -> Box<Log> {
+        self.logs.pop().unwrap_or_default()
+    }
+
+    pub(super) fn give(&mut self, mut log: Box<Log>) {
+        if self.logs.len() < POOL_LOGS_MAX
+            && log.data.capacity() <= POOL_LOG_BYTES_MAX
+            && log.frames.capacity() <= POOL_LOG_FRAMES_MAX
+        {
+            log.data.clear();
+            log.dropped = 0;
+            log.frames.clear();
+            self.logs.push(log);
+        }
+    }
+}
+
+impl Log {
+    /// Drops frames from the front until at most `bytes_max` bytes stay, but never the newest frame.
+    /// Returns the bytes dropped.
+    pub(super) fn trim(&mut self, end: u64, bytes_max: usize) -> u64 {
+        let mut dropped = 0;
+        while self.data.len() - self.dropped > bytes_max && self.frames.len() > 1 {
+            let Some(first) = self.frames.pop_front() else {
+                break;
+            };
+            let next = self.frames.front().map_or(end, |frame| frame.start);
+            dropped += next - first.start;
+            self.dropped += (next - first.start) as usize;
+        }
+        // At most half as much garbage as may stay: each byte is moved at most twice as often as written.
+        if self.dropped > bytes_max / 2 {
+            self.data.drain(..self.dropped);
+            self.dropped = 0;
+        }
+        dropped
+    }
+}

@@ -1,0 +1,527 @@
+//! The presence table's words: entries, two hash indexes, the queue of leaving users, the free list.
+//!
+//! Links are entry numbers plus one; zero ends a list. Every link is checked before use and every walk is bounded by
+//! the number of entries, so damaged links lead to missing members and not to panics or endless loops.
+
+use crate::hash::ChannelHasher;
+use crate::layout::{
+    CHANNEL_BYTES_MAX, ENTRY_FIXED_WORDS, INFO_BYTES_MAX, PresenceLayout, USER_BYTES_MAX,
+};
+use crate::words::{Sum, WORD_BYTES, Words, load_bytes, store_bytes, words_for};
+
+// Words about the whole table.
+/// Entries `0..HIGH` have been used at some time.
+const HIGH: usize = 0;
+/// First entry of the free list, linked by `E_KEY_NEXT`.
+const FREE: usize = 1;
+/// Number of leaving users, and both ends of their queue.
+const LEAVING_COUNT: usize = 2;
+const LEAVING_FIRST: usize = 3;
+const LEAVING_LAST: usize = 4;
+
+// Words of an entry. The store to `E_STATE` brings an entry into being and ends it.
+const E_STATE: usize = 0;
+/// Hash of channel and user, and of the channel alone.
+const E_KEY: usize = 1;
+const E_CHANNEL: usize = 2;
+/// Lengths of channel and user (8 bits each), which information area is valid and its length (16 bits each).
+const E_LENGTHS: usize = 3;
+/// Whether joins were announced, so that the leave is too.
+const E_ANNOUNCED: usize = 4;
+/// When a leaving user has left, in wall-clock milliseconds.
+const E_DUE: usize = 5;
+/// Connections over all workers.
+const E_TOTAL: usize = 6;
+const E_KEY_NEXT: usize = 7;
+const E_CHANNEL_NEXT: usize = 8;
+const E_CHANNEL_PREV: usize = 9;
+const E_LEAVING_NEXT: usize = 10;
+const E_LEAVING_PREV: usize = 11;
+/// Then one count per worker slot, and the texts.
+const E_COUNTS: usize = ENTRY_FIXED_WORDS;
+
+const FREED: u64 = 0;
+pub(super) const PRESENT: u64 = 1;
+const LEAVING: u64 = 2;
+
+/// A leaving user whose time starts with the next sweep, because nobody knew the time when it became leaving.
+pub(super) const DUE_UNSET: u64 = 0;
+
+/// Entry number.
+pub(super) type Entry = usize;
+
+/// Hashes under which an entry is found.
+pub(super) struct Keys {
+    channel: u64,
+    key: u64,
+}
+
+/// Texts of an entry, copied out; reused.
+#[derive(Default)]
+pub(crate) struct Texts {
+    pub(crate) channel: Vec<u8>,
+    pub(crate) user: Vec<u8>,
+    pub(crate) info: Vec<u8>,
+    /// Data of an announcement.
+    pub(crate) data: Vec<u8>,
+}
+
+struct Lengths {
+    channel: usize,
+    user: usize,
+    /// 0 or 1.
+    info_area: usize,
+    info: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Table {
+    words: Words,
+    layout: PresenceLayout,
+}
+
+impl Table {
+    pub(super) fn new(words: Words, layout: PresenceLayout) -> Table {
+        Table { words, layout }
+    }
+
+    pub(super) fn keys(&self, hasher: &ChannelHasher, channel: &[u8], user: &[u8]) -> Keys {
+        let hash = hasher.hash(channel);
+        Keys {
+            channel: hash,
+            key: hasher.hash_with(hash, user),
+        }
+    }
+
+    pub(super) fn find(&self, keys: &Keys, channel: &[u8], user: &[u8]) -> Option<Entry> {
+        self.list(self.words.load(self.key_bucket(keys.key)), E_KEY_NEXT)
+            .find(|&entry| {
+                self.get(entry, E_KEY) == keys.key
+                    && self.is_channel(entry, keys.channel, channel)
+                    && self.is_user(entry, user)
+            })
+    }
+
+    /// An entry that is not in use. It stays free until [`Table::insert`].
+    pub(super) fn free_entry(&self) -> Option<Entry> {
+        let freed = self
+            .entry_of(self.header(FREE))
+            .filter(|&entry| self.state(entry) == FREED);
+        let high = self.high();
+        freed.or_else(|| (high < self.layout.members_max).then_some(high))
+    }
+
+    /// Makes the free entry a present user with one connection of `slot`.
+    pub(super) fn insert(
+        &self,
+        entry: Entry,
+        keys: &Keys,
+        channel: &[u8],
+        user: &[u8],
+        info: &[u8],
+        slot: u32,
+    ) {
+        if self.entry_of(self.header(FREE)) == Some(entry) {
+            self.set_header(FREE, self.get(entry, E_KEY_NEXT));
+        } else {
+            self.set_header(HIGH, entry as u64 + 1);
+        }
+        self.set(entry, E_KEY, keys.key);
+        self.set(entry, E_CHANNEL, keys.channel);
+        self.set_text(entry, 0, channel);
+        self.set_text(entry, words_for(CHANNEL_BYTES_MAX), user);
+        self.set_text(entry, info_at(0), info);
+        let lengths = Lengths {
+            channel: channel.len(),
+            user: user.len(),
+            info_area: 0,
+            info: info.len(),
+        };
+        self.set(entry, E_LENGTHS, lengths.word());
+        self.set(entry, E_ANNOUNCED, 0);
+        self.set(entry, E_DUE, DUE_UNSET);
+        for other in 0..self.layout.workers_max {
+            self.set(entry, E_COUNTS + other, u64::from(other == slot as usize));
+        }
+        self.set(entry, E_TOTAL, 1);
+        // Release: the entry exists from here on, complete.
+        self.words.store_release(self.at(entry, E_STATE), PRESENT);
+        self.link(entry);
+    }
+
+    /// One more connection of `slot`; a leaving user is present again.
+    pub(super) fn connect(&self, entry: Entry, info: &[u8], slot: u32) {
+        self.set_info(entry, info);
+        let count = self.get(entry, E_COUNTS + slot as usize);
+        self.set(entry, E_COUNTS + slot as usize, count.saturating_add(1));
+        self.set(entry, E_TOTAL, self.get(entry, E_TOTAL).saturating_add(1));
+        if self.state(entry) == LEAVING {
+            self.set(entry, E_STATE, PRESENT);
+            self.unqueue(entry);
+        }
+    }
+
+    /// One connection of `slot` less. `true` when the user became leaving.
+    pub(super) fn disconnect(&self, entry: Entry, slot: u32, due: u64) -> bool {
+        self.take_counts(entry, slot, 1, due)
+    }
+
+    /// All connections of `slot` less.
+    pub(super) fn disconnect_all(&self, entry: Entry, slot: u32, due: u64) {
+        self.take_counts(entry, slot, u64::MAX, due);
+    }
+
+    fn take_counts(&self, entry: Entry, slot: u32, most: u64, due: u64) -> bool {
+        let at = E_COUNTS + slot as usize;
+        let count = self.get(entry, at);
+        let taken = count.min(most);
+        if taken == 0 || self.state(entry) != PRESENT {
+            return false;
+        }
+        let total = self.get(entry, E_TOTAL).saturating_sub(taken);
+        if total == 0 {
+            self.set(entry, E_DUE, due);
+        }
+        self.set(entry, at, count - taken);
+        self.set(entry, E_TOTAL, total);
+        if total == 0 {
+            self.set(entry, E_STATE, LEAVING);
+            self.queue(entry);
+        }
+        total == 0
+    }
+
+    pub(super) fn set_announced(&self, entry: Entry) {
+        self.set(entry, E_ANNOUNCED, 1);
+    }
+
+    pub(super) fn announced(&self, entry: Entry) -> bool {
+        self.get(entry, E_ANNOUNCED) != 0
+    }
+
+    /// Ends a leaving user.
+    pub(super) fn remove(&self, entry: Entry) {
+        self.set(entry, E_STATE, FREED);
+        self.unqueue(entry);
+        self.unlink(entry);
+        self.set(entry, E_KEY_NEXT, self.header(FREE));
+        self.set_header(FREE, entry as u64 + 1);
+    }
+
+    /// The user that leaves next and when, in wall-clock milliseconds.
+    pub(super) fn first_leaving(&self) -> Option<(Entry, u64)> {
+        let entry = self.entry_of(self.header(LEAVING_FIRST))?;
+        (self.state(entry) == LEAVING).then(|| (entry, self.get(entry, E_DUE)))
+    }
+
+    /// Lets the time of all leaving users whose time is unset start.
+    pub(super) fn set_unset_dues(&self, due: u64) {
+        for entry in self.list(self.header(LEAVING_FIRST), E_LEAVING_NEXT) {
+            if self.get(entry, E_DUE) == DUE_UNSET {
+                self.set(entry, E_DUE, due.max(1));
+            }
+        }
+    }
+
+    pub(super) fn leaving(&self) -> usize {
+        self.header(LEAVING_COUNT) as usize
+    }
+
+    /// Entries of all channels in one bucket of the channel index.
+    pub(super) fn channel_entries(&self, hash: u64) -> impl Iterator<Item = Entry> {
+        self.list(self.words.load(self.channel_bucket(hash)), E_CHANNEL_NEXT)
+    }
+
+    pub(super) fn is_channel(&self, entry: Entry, hash: u64, channel: &[u8]) -> bool {
+        self.state(entry) != FREED
+            && self.get(entry, E_CHANNEL) == hash
+            && self
+                .lengths(entry)
+                .is_some_and(|lengths| lengths.channel == channel.len())
+            && self.text_is(entry, 0, channel)
+    }
+
+    fn is_user(&self, entry: Entry, user: &[u8]) -> bool {
+        self.lengths(entry)
+            .is_some_and(|lengths| lengths.user == user.len())
+            && self.text_is(entry, words_for(CHANNEL_BYTES_MAX), user)
+    }
+
+    pub(super) fn connections(&self, entry: Entry) -> u32 {
+        u32::try_from(self.get(entry, E_TOTAL)).unwrap_or(u32::MAX)
+    }
+
+    /// Copies the texts out; empty ones when the lengths are damaged.
+    pub(super) fn texts(&self, entry: Entry, texts: &mut Texts) {
+        let lengths = self.lengths(entry).unwrap_or(Lengths {
+            channel: 0,
+            user: 0,
+            info_area: 0,
+            info: 0,
+        });
+        self.text(entry, 0, lengths.channel, &mut texts.channel);
+        self.text(
+            entry,
+            words_for(CHANNEL_BYTES_MAX),
+            lengths.user,
+            &mut texts.user,
+        );
+        self.text(
+            entry,
+            info_at(lengths.info_area),
+            lengths.info,
+            &mut texts.info,
+        );
+    }
+
+    pub(super) fn state(&self, entry: Entry) -> u64 {
+        self.get(entry, E_STATE)
+    }
+
+    /// All entries that may be in use.
+    pub(super) fn used_entries(&self) -> impl Iterator<Item = Entry> {
+        0..self.high()
+    }
+
+    /// Makes the table empty, whatever it holds. Entries are written before they are used, so they stay untouched.
+    pub(super) fn reset(&self) {
+        for at in self.layout.header..self.layout.entries {
+            self.words.store(at, 0);
+        }
+    }
+
+    pub(super) fn clear_counts(&self) {
+        for entry in self.used_entries() {
+            for slot in 0..self.layout.workers_max {
+                self.set(entry, E_COUNTS + slot, 0);
+            }
+        }
+    }
+
+    /// Derives indexes, totals, queue and free list from states, texts and counts.
+    pub(super) fn rebuild(&self, hasher: &ChannelHasher) {
+        let high = self.high();
+        self.reset();
+        self.set_header(HIGH, high as u64);
+        let mut texts = Texts::default();
+        for entry in 0..high {
+            let state = self.state(entry);
+            self.texts(entry, &mut texts);
+            let keys = self.keys(hasher, &texts.channel, &texts.user);
+            let sound = (state == PRESENT || state == LEAVING)
+                && self.lengths(entry).is_some()
+                && self.get(entry, E_KEY) == keys.key
+                && self.get(entry, E_CHANNEL) == keys.channel;
+            if !sound {
+                self.set(entry, E_STATE, FREED);
+                self.set(entry, E_KEY_NEXT, self.header(FREE));
+                self.set_header(FREE, entry as u64 + 1);
+                continue;
+            }
+            self.link(entry);
+            let counts = (0..self.layout.workers_max).map(|slot| self.get(entry, E_COUNTS + slot));
+            let total = counts.fold(0u64, u64::saturating_add);
+            self.set(entry, E_TOTAL, total);
+            if total > 0 {
+                self.set(entry, E_STATE, PRESENT);
+            } else {
+                // The queue is ordered by time, which the walk is not: let the time start again for all.
+                self.set(entry, E_DUE, DUE_UNSET);
+                self.set(entry, E_STATE, LEAVING);
+                self.queue(entry);
+            }
+        }
+    }
+
+    /// Writes new information into the area that is not valid and then switches over with one store.
+    fn set_info(&self, entry: Entry, info: &[u8]) {
+        let Some(lengths) = self.lengths(entry) else {
+            return;
+        };
+        if lengths.info == info.len() && self.text_is(entry, info_at(lengths.info_area), info) {
+            return;
+        }
+        let info_area = 1 - lengths.info_area;
+        self.set_text(entry, info_at(info_area), info);
+        let lengths = Lengths {
+            info_area,
+            info: info.len(),
+            ..lengths
+        };
+        self.words
+            .store_release(self.at(entry, E_LENGTHS), lengths.word());
+    }
+
+    fn link(&self, entry: Entry) {
+        let bucket = self.key_bucket(self.get(entry, E_KEY));
+        self.set(entry, E_KEY_NEXT, self.words.load(bucket));
+        self.words.store(bucket, entry as u64 + 1);
+        let bucket = self.channel_bucket(self.get(entry, E_CHANNEL));
+        let next = self.words.load(bucket);
+        self.set(entry, E_CHANNEL_NEXT, next);
+        self.set(entry, E_CHANNEL_PREV, 0);
+        if let Some(next) = self.entry_of(next) {
+            self.set(next, E_CHANNEL_PREV, entry as u64 + 1);
+        }
+        self.words.store(bucket, entry as u64 + 1);
+    }
+
+    fn unlink(&self, entry: Entry) {
+        // The lists by key are short, so they are linked one way only.
+        let bucket = self.key_bucket(self.get(entry, E_KEY));
+        let next = self.get(entry, E_KEY_NEXT);
+        let first = self.words.load(bucket);
+        if self.entry_of(first) == Some(entry) {
+            self.words.store(bucket, next);
+        } else if let Some(before) = self
+            .list(first, E_KEY_NEXT)
+            .find(|&before| self.entry_of(self.get(before, E_KEY_NEXT)) == Some(entry))
+        {
+            self.set(before, E_KEY_NEXT, next);
+        }
+        let (next, prev) = (
+            self.get(entry, E_CHANNEL_NEXT),
+            self.get(entry, E_CHANNEL_PREV),
+        );
+        match self.entry_of(prev) {
+            Some(prev) => self.set(prev, E_CHANNEL_NEXT, next),
+            None => self
+                .words
+                .store(self.channel_bucket(self.get(entry, E_CHANNEL)), next),
+        }
+        if let Some(next) = self.entry_of(next) {
+            self.set(next, E_CHANNEL_PREV, prev);
+        }
+    }
+
+    fn queue(&self, entry: Entry) {
+        let last = self.header(LEAVING_LAST);
+        self.set(entry, E_LEAVING_NEXT, 0);
+        self.set(entry, E_LEAVING_PREV, last);
+        match self.entry_of(last) {
+            Some(last) => self.set(last, E_LEAVING_NEXT, entry as u64 + 1),
+            None => self.set_header(LEAVING_FIRST, entry as u64 + 1),
+        }
+        self.set_header(LEAVING_LAST, entry as u64 + 1);
+        self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_add(1));
+    }
+
+    fn unqueue(&self, entry: Entry) {
+        let (next, prev) = (
+            self.get(entry, E_LEAVING_NEXT),
+            self.get(entry, E_LEAVING_PREV),
+        );
+        match self.entry_of(prev) {
+            Some(prev) => self.set(prev, E_LEAVING_NEXT, next),
+            None => self.set_header(LEAVING_FIRST, next),
+        }
+        match self.entry_of(next) {
+            Some(next) => self.set(next, E_LEAVING_PREV, prev),
+            None => self.set_header(LEAVING_LAST, prev),
+        }
+        self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_sub(1));
+    }
+
+    /// Follows a list from its first link, at most as far as there are entries.
+    fn list(&self, first: u64, next: usize) -> impl Iterator<Item = Entry> {
+        let table = *self;
+        std::iter::successors(table.entry_of(first), move |&entry| {
+            table.entry_of(table.get(entry, next))
+        })
+        .take(table.layout.members_max)
+    }
+
+    fn entry_of(&self, link: u64) -> Option<Entry> {
+        let entry = usize::try_from(link).ok()?.checked_sub(1)?;
+        (entry < self.layout.members_max).then_some(entry)
+    }
+
+    fn high(&self) -> usize {
+        usize::try_from(self.header(HIGH))
+            .unwrap_or(usize::MAX)
+            .min(self.layout.members_max)
+    }
+
+    fn lengths(&self, entry: Entry) -> Option<Lengths> {
+        let word = self.get(entry, E_LENGTHS);
+        let lengths = Lengths {
+            channel: (word & 0xff) as usize,
+            user: (word >> 8 & 0xff) as usize,
+            info_area: (word >> 16 & 0xffff) as usize,
+            info: (word >> 32) as usize,
+        };
+        let sound = lengths.channel > 0
+            && lengths.user > 0
+            && lengths.info_area < 2
+            && lengths.info <= INFO_BYTES_MAX;
+        sound.then_some(lengths)
+    }
+
+    fn text(&self, entry: Entry, at: usize, len: usize, out: &mut Vec<u8>) {
+        let words = words_for(len);
+        out.clear();
+        out.resize(words * WORD_BYTES, 0);
+        load_bytes(self.words.slice(self.text_at(entry) + at, words), out);
+        out.truncate(len);
+    }
+
+    fn text_is(&self, entry: Entry, at: usize, text: &[u8]) -> bool {
+        let start = self.text_at(entry) + at;
+        text.chunks(WORD_BYTES).enumerate().all(|(index, chunk)| {
+            self.words.load(start + index).to_le_bytes()[..chunk.len()] == *chunk
+        })
+    }
+
+    fn set_text(&self, entry: Entry, at: usize, text: &[u8]) {
+        let words = self
+            .words
+            .slice(self.text_at(entry) + at, words_for(text.len()));
+        store_bytes(words, text, &mut Sum::default());
+    }
+
+    fn text_at(&self, entry: Entry) -> usize {
+        self.at(entry, E_COUNTS + self.layout.workers_max)
+    }
+
+    fn key_bucket(&self, hash: u64) -> usize {
+        self.layout.by_key + (hash as usize & (self.layout.buckets_len - 1))
+    }
+
+    fn channel_bucket(&self, hash: u64) -> usize {
+        self.layout.by_channel + (hash as usize & (self.layout.buckets_len - 1))
+    }
+
+    fn get(&self, entry: Entry, word: usize) -> u64 {
+        self.words.load(self.at(entry, word))
+    }
+
+    fn set(&self, entry: Entry, word: usize, value: u64) {
+        self.words.store(self.at(entry, word), value);
+    }
+
+    fn at(&self, entry: Entry, word: usize) -> usize {
+        self.layout.entries + entry * self.layout.entry_words + word
+    }
+
+    fn header(&self, word: usize) -> u64 {
+        self.words.load(self.layout.header + word)
+    }
+
+    fn set_header(&self, word: usize, value: u64) {
+        self.words.store(self.layout.header + word, value);
+    }
+}
+
+impl Lengths {
+    fn word(&self) -> u64 {
+        self.channel as u64
+            | (self.user as u64) << 8
+            | (self.info_area as u64) << 16
+            | (self.info as u64) << 32
+    }
+}
+
+/// Where information area 0 or 1 starts, in words from the start of the texts.
+fn info_at(area: usize) -> usize {
+    words_for(CHANNEL_BYTES_MAX) + words_for(USER_BYTES_MAX) + area * words_for(INFO_BYTES_MAX)
+}

@@ -1,0 +1,156 @@
+//! One worker's way through the ring.
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::layout::{HEAD, Layout, SLEEPING, TAIL};
+use crate::record::{
+    HEADER_WORDS, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
+};
+use crate::words::{Words, load_bytes};
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The record was filled.
+    Record,
+    /// The next record was not wanted and is skipped.
+    Skipped,
+    /// Everything published so far has been read.
+    Empty,
+    /// Records were overwritten before they were read (the slot had been declared dead, or the memory is damaged).
+    /// The reader goes on with the oldest that can still be read.
+    Lost,
+}
+
+/// Reads every record once, in order. The cursor lies in shared memory, where publishers see it and wait for it.
+pub struct Reader {
+    words: Words,
+    slot: u32,
+    cursor: usize,
+    ring: usize,
+    ring_words: usize,
+    record_words_max: usize,
+    /// Position of the next record. Shared memory has a copy, which is never read back.
+    at: Seq,
+    /// The head when last looked at; saves touching the publishers' cache line per record.
+    head: Seq,
+}
+
+impl Reader {
+    pub(crate) fn new(words: Words, layout: &Layout, slot: u32, at: Seq) -> Reader {
+        Reader {
+            words,
+            slot,
+            cursor: layout.slot_cursor(slot),
+            ring: layout.ring,
+            ring_words: layout.ring_words,
+            record_words_max: layout.record_words_max,
+            at,
+            head: at,
+        }
+    }
+
+    /// Reads the next record into `record`, whose buffer is reused.
+    pub fn read_next(&mut self, record: &mut Record) -> Read {
+        self.read_next_if(record, |_| true)
+    }
+
+    /// Reads the next record if its channel's hash is `wanted`; otherwise only steps over it.
+    pub fn read_next_if(&mut self, record: &mut Record, wanted: impl FnOnce(u64) -> bool) -> Read {
+        if self.at >= self.head {
+            self.head = self.words.load_acquire(HEAD);
+            if self.at == self.head {
+                return Read::Empty;
+            }
+        }
+        let word = |offset: usize| {
+            self.words
+                .load(self.place(self.at.wrapping_add(offset as u64)))
+        };
+        let (stamp, hash) = (word(W_STAMP), word(W_HASH));
+        let Some(shape) = Shape::read(word(W_SHAPE), word(W_LENGTHS), self.record_words_max) else {
+            return self.lost();
+        };
+        let next = self.at.wrapping_add(shape.total_words() as u64);
+        if stamp != self.at || next > self.head {
+            return self.lost();
+        }
+        let taken = wanted(hash);
+        if taken {
+            let bytes = record.fill(self.at, word(W_TIME), hash, &shape);
+            let ring = self.words.slice(self.ring, self.ring_words);
+            let start = self.at.wrapping_add(HEADER_WORDS as u64) as usize & (self.ring_words - 1);
+            let len = shape.body_words();
+            let first = len.min(self.ring_words - start);
+            let (front, back) = bytes.split_at_mut(first * 8);
+            load_bytes(&ring[start..start + first], front);
+            load_bytes(&ring[..len - first], back);
+        }
+        // See the seqlock in `ring`: copies first, then the tail.
+        fence(Ordering::Acquire);
+        if self.words.load(TAIL) > self.at {
+            return self.lost();
+        }
+        self.move_to(next);
+        if taken { Read::Record } else { Read::Skipped }
+    }
+
+    /// Everything up to this sequence number has been read: the `up_to` of a replay for a new subscriber.
+    pub fn read_up_to(&self) -> Seq {
+        self.at.saturating_sub(1)
+    }
+
+    /// Whether there is something to read.
+    pub fn has_more(&self) -> bool {
+        self.at != self.words.load_acquire(HEAD)
+    }
+
+    /// Announces that this worker is about to sleep. `false` means that there is something to read: do not sleep.
+    pub fn set_sleeping(&self) -> bool {
+        self.words
+            .atomic(SLEEPING)
+            .fetch_or(1 << self.slot, Ordering::SeqCst);
+        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or we see its record.
+        fence(Ordering::SeqCst);
+        if self.has_more() {
+            self.set_awake();
+            return false;
+        }
+        true
+    }
+
+    /// Takes the announcement back after waking up, which saves publishers a needless wake-up.
+    pub fn set_awake(&self) {
+        let bit = 1 << self.slot;
+        if self.words.load(SLEEPING) & bit != 0 {
+            self.words
+                .atomic(SLEEPING)
+                .fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Goes on with the oldest record after something was lost; behind the newest one when the memory is damaged.
+    fn lost(&mut self) -> Read {
+        let head = self.words.load_acquire(HEAD);
+        let tail = self.words.load(TAIL);
+        self.head = head;
+        // At the tail already means that the record there is damaged: skip all, or this would never end.
+        let next = if tail > self.at && tail <= head {
+            tail
+        } else {
+            head
+        };
+        self.move_to(next);
+        Read::Lost
+    }
+
+    fn move_to(&mut self, next: Seq) {
+        self.at = next;
+        // Release: publishers overwrite what lies before the cursor, and our copies of it are complete.
+        self.words.store_release(self.cursor, next);
+    }
+
+    fn place(&self, at: Seq) -> usize {
+        self.ring + (at as usize & (self.ring_words - 1))
+    }
+}

@@ -1,0 +1,278 @@
+//! Records: what a publish appends, as plain data and as words in the ring.
+//!
+//! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words.
+
+use crate::layout::CHANNEL_BYTES_MAX;
+use crate::words::{WORD_BYTES, words_for};
+
+/// A record's place in the ring: unique for the ring's epoch and ascending in publish order. Not dense. Never zero.
+pub type Seq = u64;
+
+// Words of a record's header.
+/// The record's own position.
+pub(crate) const W_STAMP: usize = 0;
+/// Words of the record (32 bits), channel length (8), kind (8), name present (8).
+pub(crate) const W_SHAPE: usize = 1;
+/// Position of the previous record in the same index bucket, 0 = none.
+pub(crate) const W_PREV: usize = 2;
+/// Wall-clock time in milliseconds.
+pub(crate) const W_TIME: usize = 3;
+/// Name length (32 bits), data length (32).
+pub(crate) const W_LENGTHS: usize = 4;
+/// Hash of the channel name.
+pub(crate) const W_HASH: usize = 5;
+/// Sum over all other words.
+pub(crate) const W_SUM: usize = 6;
+/// Words of the header.
+pub(crate) const HEADER_WORDS: usize = 7;
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A published message.
+    Message,
+    /// A user came.
+    Join,
+    /// A user left.
+    Leave,
+}
+
+impl Kind {
+    fn from_bits(bits: u64) -> Option<Kind> {
+        match bits {
+            0 => Some(Kind::Message),
+            1 => Some(Kind::Join),
+            2 => Some(Kind::Leave),
+            _ => None,
+        }
+    }
+}
+
+/// What to publish.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The channel's name, 1..=255 bytes.
+    pub channel: &'a [u8],
+    /// What the record is about.
+    pub kind: Kind,
+    /// The event's name, if it has one.
+    pub name: Option<&'a [u8]>,
+    /// The event's data.
+    pub data: &'a [u8],
+}
+
+/// A record that was read. Reuse one value: its buffer is kept.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The record's place in the ring.
+    pub seq: Seq,
+    /// When it was published, wall clock in milliseconds.
+    pub unix_ms: u64,
+    /// What it is about.
+    pub kind: Kind,
+    pub(crate) hash: u64,
+    channel_len: u8,
+    has_name: bool,
+    name_len: u32,
+    data_len: u32,
+    /// Channel, name and data, each padded to whole words; longer than they are when reused.
+    bytes: Vec<u8>,
+}
+
+impl Record {
+    /// A record without content, to be read into.
+    pub fn empty() -> Record {
+        Record {
+            seq: 0,
+            unix_ms: 0,
+            kind: Kind::Message,
+            hash: 0,
+            channel_len: 0,
+            has_name: false,
+            name_len: 0,
+            data_len: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// A record made by hand, for what did not come from the ring. `None` when a length is out of range.
+    pub fn new(seq: Seq, unix_ms: u64, message: &Message<'_>) -> Option<Record> {
+        let shape = Shape::of(message)?;
+        let mut record = Record::empty();
+        let bytes = record.fill(seq, unix_ms, 0, &shape);
+        let parts = [
+            message.channel,
+            message.name.unwrap_or_default(),
+            message.data,
+        ];
+        let mut at = 0;
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += padded(part.len());
+        }
+        Some(record)
+    }
+
+    /// The channel's name.
+    pub fn channel(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.channel_len)]
+    }
+
+    /// The event's name, if it has one.
+    pub fn name(&self) -> Option<&[u8]> {
+        let start = padded(usize::from(self.channel_len));
+        self.has_name
+            .then(|| &self.bytes[start..start + self.name_len as usize])
+    }
+
+    /// The event's data.
+    pub fn data(&self) -> &[u8] {
+        let start = padded(usize::from(self.channel_len)) + padded(self.name_len as usize);
+        &self.bytes[start..start + self.data_len as usize]
+    }
+
+    /// Takes over everything but the bytes, and gives the buffer for exactly those.
+    pub(crate) fn fill(&mut self, seq: Seq, unix_ms: u64, hash: u64, shape: &Shape) -> &mut [u8] {
+        self.seq = seq;
+        self.unix_ms = unix_ms;
+        self.kind = shape.kind;
+        self.hash = hash;
+        self.channel_len = shape.channel_len;
+        self.has_name = shape.has_name;
+        self.name_len = shape.name_len;
+        self.data_len = shape.data_len;
+        let len = shape.body_words() * WORD_BYTES;
+        // Never shrunk, so that the steady state neither allocates nor clears.
+        if self.bytes.len() < len {
+            self.bytes.resize(len, 0);
+        }
+        &mut self.bytes[..len]
+    }
+}
+
+/// The lengths of a record, checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) kind: Kind,
+    pub(crate) channel_len: u8,
+    pub(crate) has_name: bool,
+    pub(crate) name_len: u32,
+    pub(crate) data_len: u32,
+}
+
+impl Shape {
+    /// `None` when a length does not fit the format.
+    pub(crate) fn of(message: &Message<'_>) -> Option<Shape> {
+        if message.channel.is_empty() || message.channel.len() > CHANNEL_BYTES_MAX {
+            return None;
+        }
+        Some(Shape {
+            kind: message.kind,
+            channel_len: u8::try_from(message.channel.len()).ok()?,
+            has_name: message.name.is_some(),
+            name_len: u32::try_from(message.name.map_or(0, <[u8]>::len)).ok()?,
+            data_len: u32::try_from(message.data.len()).ok()?,
+        })
+    }
+
+    /// Reads `W_SHAPE` and `W_LENGTHS`. `None` when they are not what [`Shape::words_of`] writes, or too long.
+    pub(crate) fn read(shape: u64, lengths: u64, record_words_max: usize) -> Option<Shape> {
+        let flags = shape >> 48;
+        if flags > 1 {
+            return None;
+        }
+        let read = Shape {
+            channel_len: (shape >> 32) as u8,
+            kind: Kind::from_bits(shape >> 40 & 0xff)?,
+            has_name: flags == 1,
+            name_len: lengths as u32,
+            data_len: (lengths >> 32) as u32,
+        };
+        let words = read.total_words();
+        let sound = words == shape as u32 as usize
+            && words <= record_words_max
+            && read.channel_len > 0
+            && (read.has_name || read.name_len == 0);
+        sound.then_some(read)
+    }
+
+    /// `W_SHAPE` and `W_LENGTHS`.
+    pub(crate) fn write(&self) -> (u64, u64) {
+        let shape = self.total_words() as u64
+            | u64::from(self.channel_len) << 32
+            | (self.kind as u64) << 40
+            | u64::from(self.has_name) << 48;
+        (
+            shape,
+            u64::from(self.name_len) | u64::from(self.data_len) << 32,
+        )
+    }
+
+    pub(crate) fn body_words(&self) -> usize {
+        words_for(usize::from(self.channel_len))
+            + words_for(self.name_len as usize)
+            + words_for(self.data_len as usize)
+    }
+
+    pub(crate) fn total_words(&self) -> usize {
+        HEADER_WORDS + self.body_words()
+    }
+}
+
+fn padded(len: usize) -> usize {
+    words_for(len) * WORD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn damaged_shapes_are_refused_or_consistent(shape: u64, lengths: u64) {
+            if let Some(read) = Shape::read(shape, lengths, 10_000) {
+                prop_assert!(read.total_words() <= 10_000);
+                prop_assert_eq!(read.write(), (shape, lengths));
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_made_by_hand_gives_its_parts_back() {
+        let message = Message {
+            channel: b"room",
+            kind: Kind::Join,
+            name: Some(b"hello-world"),
+            data: b"x",
+        };
+        let record = Record::new(9, 8, &message).expect("lengths are fine");
+        assert_eq!(
+            (record.channel(), record.name(), record.data()),
+            (&b"room"[..], message.name, &b"x"[..])
+        );
+        assert!(
+            Record::new(
+                9,
+                8,
+                &Message {
+                    channel: b"",
+                    ..message
+                }
+            )
+            .is_none()
+        );
+        assert!(
+            Record::new(
+                9,
+                8,
+                &Message {
+                    channel: &[b'c'; 256],
+                    ..message
+                }
+            )
+            .is_none()
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Replay: what a client missed, or a channel's history.
+//!
+//! The records of an index bucket are linked backwards, so a replay costs what it gives and not what the ring holds.
+//! No lock is taken: each record is copied and then checked against the tail.
+
+use crate::record::{HEADER_WORDS, Record, Seq, W_HASH, W_STAMP, W_TIME};
+use crate::ring::Ring;
+use crate::words::WORD_BYTES;
+
+/// Most records of one bucket looked at. A hundred thousand records of strangers in one bucket
+/// are not worth stopping the worker for; the client gets a gap.
+const WALK_RECORDS_MAX: usize = 1 << 18;
+
+/// Whether a replay gave everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// Everything in the range was given.
+    Complete,
+    /// Older records of the range are gone, or beyond a bound. The newest ones were given.
+    Gap,
+}
+
+/// What to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayRange {
+    /// Only records after this one; 0 = from the beginning.
+    pub after: Seq,
+    /// Only records up to and including this one: [`crate::Reader::read_up_to`] when live records follow.
+    pub up_to: Seq,
+    /// Most records per channel, the newest ones; the ring's `history_count_max` bounds it too.
+    pub count_max: usize,
+    /// Most bytes over all channels, as the ring stores them, the newest ones.
+    pub bytes_max: usize,
+    /// Now, for the bound on age.
+    pub unix_ms: u64,
+}
+
+impl Ring {
+    /// Gives the records of all `channels` in the range, oldest first and each once.
+    ///
+    /// Whether there is a gap is known only at the end, because a record may vanish while others are being given.
+    pub fn replay(
+        &mut self,
+        channels: &[&[u8]],
+        range: &ReplayRange,
+        each: &mut dyn FnMut(&Record),
+    ) -> Replay {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let mut complete = true;
+        for channel in channels {
+            complete &= self.find(channel, range, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        let mut bytes = 0usize;
+        let fitting = found.iter().rev().take_while(|(_, size)| {
+            bytes = bytes.saturating_add(*size);
+            bytes <= range.bytes_max
+        });
+        let first = found.len() - fitting.count();
+        complete &= first == 0;
+        let mut record = std::mem::replace(&mut self.record, Record::empty());
+        for &(at, _) in &found[first..] {
+            if self.copy_at(at, &mut record) {
+                each(&record);
+            } else {
+                complete = false;
+            }
+        }
+        self.record = record;
+        self.found = found;
+        if complete {
+            Replay::Complete
+        } else {
+            Replay::Gap
+        }
+    }
+
+    /// Collects the records of one channel. `false` when some of the range are out of reach.
+    fn find(&self, channel: &[u8], range: &ReplayRange, found: &mut Vec<(Seq, usize)>) -> bool {
+        let hash = self.hasher.hash(channel);
+        let count_max = range.count_max.min(self.history_count_max);
+        let (mut count, mut bytes) = (0, 0usize);
+        // Acquire: the words of the newest record were written before the bucket.
+        let mut at = self.words.load_acquire(self.bucket(hash));
+        for _ in 0..WALK_RECORDS_MAX {
+            if at <= range.after {
+                return true;
+            }
+            let stamp = self.word_at(at, W_STAMP);
+            let (shape, prev) = (self.shape_at(at), self.prev_at(at));
+            let time = self.word_at(at, W_TIME);
+            let ours = at <= range.up_to
+                && self.word_at(at, W_HASH) == hash
+                && self.is_channel(at, channel);
+            let Some(shape) = shape else { return false };
+            if !self.still_there(at) || stamp != at || prev >= at {
+                return false;
+            }
+            if ours {
+                let size = shape.total_words() * WORD_BYTES;
+                bytes = bytes.saturating_add(size);
+                let too_old = range.unix_ms.saturating_sub(time) > self.history_age_ms_max;
+                if too_old || count == count_max || bytes > range.bytes_max {
+                    return false;
+                }
+                count += 1;
+                found.push((at, size));
+            }
+            at = prev;
+        }
+        false
+    }
+
+    /// Whether the record at `at` has this channel name; the caller checks afterwards that it was still there.
+    fn is_channel(&self, at: Seq, channel: &[u8]) -> bool {
+        let Some(shape) = self.shape_at(at) else {
+            return false;
+        };
+        usize::from(shape.channel_len) == channel.len()
+            && channel
+                .chunks(WORD_BYTES)
+                .enumerate()
+                .all(|(index, chunk)| {
+                    self.word_at(at, HEADER_WORDS + index).to_le_bytes()[..chunk.len()] == *chunk
+                })
+    }
+}

@@ -1,0 +1,598 @@
+//! The ring: one log of all channels in memory that every process of the server maps.
+//!
+//! Positions count words since the ring was made and never wrap; a position modulo the ring's size is the place.
+//! Records lie between `TAIL` and `HEAD`. One lock orders all changes; reading needs no lock.
+//!
+//! An append does, in this order and with release ordering where another process depends on it:
+//! 1. move `TAIL` over the oldest records until there is room, never past a live worker's cursor,
+//! 2. write the record's words behind `HEAD`, where nobody reads,
+//! 3. `PENDING` = its position: from here on the next owner of the lock completes the append if we die,
+//! 4. its index bucket = its position, before `HEAD`, so that a replay up to what a worker has read misses nothing,
+//! 5. `HEAD` = behind it: now it is published.
+//!
+//! A reader copies words first and looks at `TAIL` afterwards. The fences pair such that whoever saw a word of
+//! step 2 also sees the `TAIL` of step 1 and throws its copy away (a seqlock whose counter is `TAIL`).
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use thiserror::Error;
+
+use crate::hash::ChannelHasher;
+use crate::id::{ID_BYTES_MAX, IdRef, Ids};
+use crate::layout::{
+    BOOT, CHANNEL_BYTES_MAX, CLEAN, Config, ConfigError, DIRTY, EPOCH, HASH_KEY, HEAD, LOCK,
+    Layout, MAGIC, PENDING, SAFE, SHAPE, SLEEPING, TAIL, VERSION,
+};
+use crate::lock::{self, Guard, LockError, Owner, owner_word};
+use crate::reader::Reader;
+use crate::record::{
+    HEADER_WORDS, Message, Record, Seq, Shape, W_HASH, W_LENGTHS, W_PREV, W_SHAPE, W_STAMP, W_SUM,
+    W_TIME,
+};
+use crate::words::{Sum, Words, load_bytes, store_bytes, words_for};
+
+const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
+const FORMAT_VERSION: u64 = 1;
+/// The first record's position. Not zero, so that zero can mean "no record".
+const START: u64 = 1;
+/// No ring lives long enough to reach this position; larger values are damage.
+const POSITION_MAX: u64 = 1 << 60;
+
+/// The shared log. Each process has one value of its own; all refer to the same words.
+pub struct Ring {
+    pub(crate) words: Words,
+    pub(crate) layout: Layout,
+    pub(crate) hasher: ChannelHasher,
+    pub(crate) history_count_max: usize,
+    pub(crate) history_age_ms_max: u64,
+    pub(crate) leave_delay_ms: u64,
+    /// Positions and sizes of the records a replay gives; kept for its memory.
+    pub(crate) found: Vec<(Seq, usize)>,
+    pub(crate) record: Record,
+    pub(crate) texts: crate::presence::Texts,
+    ids: Ids,
+}
+
+/// A publish that did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PublishError {
+    /// Name and data are too long. The caller's mistake.
+    #[error("the event has {bytes} bytes of name and data, but at most {max} are allowed")]
+    TooLarge {
+        /// Bytes of name and data.
+        bytes: usize,
+        /// The configured bound.
+        max: usize,
+    },
+    /// The channel's name is empty or too long. The caller's mistake.
+    #[error("a channel name has 1 to 255 bytes, this one has {bytes}")]
+    ChannelName {
+        /// Bytes of the name.
+        bytes: usize,
+    },
+    /// The ring is full of records that a live worker has not read. Wait for it; when it is the caller itself, pump.
+    #[error("worker {slot} has not yet read the oldest events and the ring is full")]
+    Behind {
+        /// The worker's slot.
+        slot: u32,
+    },
+    /// The shared memory could not be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// Shared memory that does not hold the expected ring. Making a new one with [`Ring::create`] is the way on.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The memory is smaller than the layout.
+    #[error("the history file has {words} words of 8 bytes, but {needed} are needed")]
+    TooSmall {
+        /// Words there are.
+        words: usize,
+        /// Words needed.
+        needed: usize,
+    },
+    /// The memory holds no ring, or one of another version.
+    #[error("the history file was not made by this version")]
+    NotARing,
+    /// The ring was made with other sizes.
+    #[error(
+        "the history file was made with other sizes (history_bytes_max, event_bytes_max, members_max or workers)"
+    )]
+    OtherSizes,
+    /// The records contradict each other, for example after the machine lost power.
+    #[error("the history file is damaged")]
+    Damaged,
+}
+
+impl Ring {
+    /// Makes an empty ring in `words`, whatever they held. `epoch` tells it apart from all rings before; `hash_key` is secret.
+    ///
+    /// # Errors
+    /// [`OpenError::Config`] and [`OpenError::TooSmall`].
+    pub fn create(
+        words: &'static [AtomicU64],
+        config: &Config,
+        epoch: u64,
+        hash_key: u64,
+    ) -> Result<Ring, OpenError> {
+        let layout = checked_layout(words, config)?;
+        let words = Words::new(words);
+        words.store(MAGIC, 0);
+        for at in VERSION..layout.ring {
+            words.store(at, 0);
+        }
+        words.store(VERSION, FORMAT_VERSION);
+        words.store(SHAPE, layout.fingerprint());
+        words.store(EPOCH, epoch);
+        words.store(HASH_KEY, hash_key);
+        for at in [HEAD, TAIL, SAFE] {
+            words.store(at, START);
+        }
+        let ring = Ring::attach(words, layout, config);
+        ring.presence_reset();
+        words.store_release(MAGIC, MAGIC_WORD);
+        Ok(ring)
+    }
+
+    /// Opens the ring that an earlier life of the server left in `words`, finishing an interrupted append.
+    ///
+    /// The caller must be its only user: all workers of the earlier life are gone. Users that were present become leaving.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the words are then as they were or damaged further, so make a new ring with a new epoch.
+    pub fn open(words: &'static [AtomicU64], config: &Config) -> Result<Ring, OpenError> {
+        let layout = checked_layout(words, config)?;
+        let words = Words::new(words);
+        if words.load_acquire(MAGIC) != MAGIC_WORD || words.load(VERSION) != FORMAT_VERSION {
+            return Err(OpenError::NotARing);
+        }
+        if words.load(SHAPE) != layout.fingerprint() {
+            return Err(OpenError::OtherSizes);
+        }
+        words.store(LOCK, 0);
+        words.store(SLEEPING, 0);
+        for slot in 0..layout.workers_max {
+            words.store(layout.slot_pid(slot), 0);
+        }
+        let ring = Ring::attach(words, layout, config);
+        let (head, _) = ring.bounds().ok_or(OpenError::Damaged)?;
+        ring.finish_append();
+        let (head, tail) = ring
+            .bounds()
+            .filter(|now| now.0 >= head)
+            .ok_or(OpenError::Damaged)?;
+        words.store(SAFE, tail);
+        ring.rebuild_index(head, tail)?;
+        ring.presence_all_leaving();
+        Ok(ring)
+    }
+
+    fn attach(words: Words, layout: Layout, config: &Config) -> Ring {
+        Ring {
+            hasher: ChannelHasher::new(words.load(HASH_KEY)),
+            ids: Ids::new(words.load(EPOCH)),
+            words,
+            layout,
+            history_count_max: config.history_count_max,
+            history_age_ms_max: config.history_age_ms_max,
+            leave_delay_ms: config.leave_delay_ms,
+            found: Vec::new(),
+            record: Record::empty(),
+            texts: Default::default(),
+        }
+    }
+
+    /// Tells a reopened ring which boot of the machine this is. If the ring was last used in another boot and not
+    /// closed in order ([`Ring::close`]), the newest records may be lost, so the ring gets the epoch `epoch`: clients
+    /// that saw a lost record then get a gap instead of silence. Returns whether the epoch changed.
+    pub fn adopt(&mut self, boot: u64, epoch: u64) -> bool {
+        let doubtful = self.words.load(BOOT) != boot && self.words.load(CLEAN) == 0;
+        if doubtful && self.words.load(BOOT) != 0 {
+            self.words.store(EPOCH, epoch);
+            self.ids = Ids::new(epoch);
+        }
+        let changed = doubtful && self.words.load(BOOT) != 0;
+        self.words.store(BOOT, boot);
+        self.words.store(CLEAN, 0);
+        changed
+    }
+
+    /// Notes that the server ended in order. Call as the last user, before the mapping is synced.
+    pub fn close(&mut self) {
+        self.words.store(CLEAN, 1);
+    }
+
+    /// Appends one record. When this returns `Ok`, the record survives the death of this and any other process.
+    ///
+    /// Afterwards wake whom [`Ring::wake_list`] names; once for several publishes is enough.
+    ///
+    /// # Errors
+    /// [`PublishError`]; nothing was published.
+    pub fn publish(
+        &mut self,
+        who: &Owner,
+        message: &Message<'_>,
+        unix_ms: u64,
+    ) -> Result<Seq, PublishError> {
+        let draft = self.draft(message)?;
+        let guard = self.lock(who, None)?;
+        self.make_room(&guard, who, draft.shape.total_words())?;
+        Ok(self.append(&guard, &draft, message, unix_ms))
+    }
+
+    /// Starts the worker `who`: it reads from here on. Call in the worker itself, before it serves anybody.
+    ///
+    /// # Errors
+    /// [`LockError`]; the worker did not start.
+    ///
+    /// # Panics
+    /// When `who.slot` is not below `workers_max`.
+    pub fn worker_started(&mut self, who: &Owner, unix_ms: u64) -> Result<Reader, LockError> {
+        assert!(
+            who.slot < self.layout.workers_max,
+            "worker slot out of range"
+        );
+        let guard = self.lock(who, None)?;
+        // Whoever had the slot before is gone, even if nobody said so.
+        self.retire(&guard, who.slot, unix_ms);
+        let head = self.words.load(HEAD);
+        self.words.store(self.layout.slot_cursor(who.slot), head);
+        self.words
+            .store_release(self.layout.slot_pid(who.slot), u64::from(who.pid));
+        drop(guard);
+        Ok(Reader::new(self.words, &self.layout, who.slot, head))
+    }
+
+    /// Cleans up after the worker `slot` with process id `pid`, which has ended: frees the lock if it died with it,
+    /// finishes its append, frees its cursor, and lets its users leave after the leave delay.
+    ///
+    /// Call after the process was reaped. Wake all workers afterwards: the dead one may have published or taken a wake
+    /// list without waking anybody.
+    ///
+    /// # Errors
+    /// [`LockError`]: try again later.
+    pub fn worker_ended(
+        &mut self,
+        who: &Owner,
+        slot: u32,
+        pid: u32,
+        unix_ms: u64,
+    ) -> Result<(), LockError> {
+        let guard = self.lock(who, Some(owner_word(slot, pid)))?;
+        if slot < self.layout.workers_max
+            && self.words.load(self.layout.slot_pid(slot)) == u64::from(pid)
+        {
+            self.retire(&guard, slot, unix_ms);
+        }
+        Ok(())
+    }
+
+    fn retire(&self, guard: &Guard, slot: u32, unix_ms: u64) {
+        self.words.store(self.layout.slot_pid(slot), 0);
+        self.words
+            .atomic(SLEEPING)
+            .fetch_and(!(1 << slot), Ordering::Relaxed);
+        self.presence_slot_ended(guard, slot, unix_ms);
+    }
+
+    /// The workers that slept, one bit per slot, and forgets them: the caller must wake each.
+    pub fn wake_list(&self) -> u64 {
+        // Pairs with the fence in `Reader::set_sleeping`: either we see its bit, or it sees our record.
+        fence(Ordering::SeqCst);
+        if self.words.load(SLEEPING) == 0 {
+            return 0;
+        }
+        self.words.atomic(SLEEPING).swap(0, Ordering::AcqRel)
+    }
+
+    /// The hasher that [`crate::LocalConfig`] needs.
+    pub fn hasher(&self) -> ChannelHasher {
+        self.hasher
+    }
+
+    /// Writer and reader of this ring's event ids.
+    pub fn ids(&self) -> Ids {
+        self.ids
+    }
+
+    /// The event id of `seq` as text inside `buffer`.
+    pub fn id_text<'b>(&self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
+        self.ids.text(seq, buffer)
+    }
+
+    /// Reads a client's event id. A place this ring has not reached is foreign: it must come from a lost history.
+    pub fn parse_id(&self, text: &[u8]) -> IdRef {
+        match self.ids.parse(text) {
+            IdRef::Seq(seq) if seq >= self.words.load_acquire(HEAD) => IdRef::Foreign,
+            other => other,
+        }
+    }
+
+    /// Everything published so far has a sequence number up to this.
+    pub fn newest(&self) -> Seq {
+        self.words.load_acquire(HEAD).saturating_sub(1)
+    }
+
+    /// Takes the lock and repairs what a dead owner left.
+    pub(crate) fn lock(&self, who: &Owner, departed: Option<u64>) -> Result<Guard, LockError> {
+        let guard = lock::acquire(self.words, who, departed)?;
+        let (head, _) = self.bounds().ok_or(LockError::Corrupt)?;
+        if self.words.load(PENDING) == head {
+            self.finish_append();
+        }
+        if self.words.load(DIRTY) != 0 {
+            self.presence_rebuild();
+        }
+        Ok(guard)
+    }
+
+    /// Head and tail, if they make sense together.
+    fn bounds(&self) -> Option<(Seq, Seq)> {
+        let (head, tail) = (self.words.load(HEAD), self.words.load(TAIL));
+        let sound = (START..=head).contains(&tail)
+            && head < POSITION_MAX
+            && head - tail <= self.layout.ring_words as u64;
+        sound.then_some((head, tail))
+    }
+
+    /// Checks what the caller handed over, before the lock is taken.
+    pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
+        let bytes = message
+            .data
+            .len()
+            .saturating_add(message.name.map_or(0, <[u8]>::len));
+        let max = self.layout.record_bytes_max;
+        if bytes > max {
+            return Err(PublishError::TooLarge { bytes, max });
+        }
+        let len = message.channel.len();
+        let shape = Shape::of(message).ok_or(PublishError::ChannelName { bytes: len })?;
+        debug_assert!(
+            len <= CHANNEL_BYTES_MAX && shape.total_words() <= self.layout.record_words_max
+        );
+        Ok(Draft {
+            shape,
+            hash: self.hasher.hash(message.channel),
+        })
+    }
+
+    /// Moves the tail until `need` words fit behind the head.
+    pub(crate) fn make_room(
+        &self,
+        _guard: &Guard,
+        who: &Owner,
+        need: usize,
+    ) -> Result<(), PublishError> {
+        let (head, tail) = self.bounds().ok_or(LockError::Corrupt)?;
+        let least = (head + need as u64).saturating_sub(self.layout.ring_words as u64);
+        if least <= tail {
+            return Ok(());
+        }
+        let mut at = tail;
+        while at < least {
+            match self.shape_at(at) {
+                Some(shape) => at += shape.total_words() as u64,
+                None => at = head,
+            }
+        }
+        // A damaged record leads nowhere, so everything goes; readers notice and report a gap.
+        let at = at.min(head);
+        if at > self.words.load(SAFE) {
+            self.refresh_safe(who, head, tail, at)?;
+        }
+        self.words.store(TAIL, at);
+        Ok(())
+    }
+
+    /// Raises `SAFE` to the slowest live cursor. Fails when that stands before `wanted`.
+    fn refresh_safe(
+        &self,
+        who: &Owner,
+        head: Seq,
+        tail: Seq,
+        wanted: Seq,
+    ) -> Result<(), PublishError> {
+        let mut safe = head;
+        let mut behind = None;
+        for slot in 0..self.layout.workers_max {
+            let pid = self.words.load(self.layout.slot_pid(slot));
+            // Acquire: what the worker copied before it moved its cursor is copied before we overwrite it.
+            let cursor = self.words.load_acquire(self.layout.slot_cursor(slot));
+            // A cursor outside the ring belongs to a reader that is lost already.
+            if pid == 0 || !(tail..head).contains(&cursor) {
+                continue;
+            }
+            if cursor < wanted && !(who.alive)(pid as u32) {
+                self.words.store(self.layout.slot_pid(slot), 0);
+                continue;
+            }
+            if cursor < safe {
+                safe = cursor;
+                behind = Some(slot);
+            }
+        }
+        self.words.store(SAFE, safe);
+        match behind {
+            Some(slot) if safe < wanted => Err(PublishError::Behind { slot }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends a record for which there is room.
+    pub(crate) fn append(
+        &self,
+        _guard: &Guard,
+        draft: &Draft,
+        message: &Message<'_>,
+        unix_ms: u64,
+    ) -> Seq {
+        let at = self.words.load(HEAD);
+        let bucket = self.bucket(draft.hash);
+        let (shape, lengths) = draft.shape.write();
+        let header = [
+            at,
+            shape,
+            self.words.load(bucket),
+            unix_ms,
+            lengths,
+            draft.hash,
+        ];
+        // Whoever sees one of the words below also sees the tail that made room for them.
+        fence(Ordering::Release);
+        let mut sum = Sum::default();
+        for (offset, value) in header.into_iter().enumerate() {
+            sum.add(value);
+            self.words.store(self.place(at + offset as u64), value);
+        }
+        let mut body = at + HEADER_WORDS as u64;
+        for part in [
+            message.channel,
+            message.name.unwrap_or_default(),
+            message.data,
+        ] {
+            let len = words_for(part.len());
+            let (first, second) = self.segments(body, len);
+            let split = part.len().min(first.len() * 8);
+            store_bytes(first, &part[..split], &mut sum);
+            store_bytes(second, &part[split..], &mut sum);
+            body += len as u64;
+        }
+        self.words.store(self.place(at + W_SUM as u64), sum.value());
+        self.words.store_release(PENDING, at);
+        self.words.store_release(bucket, at);
+        self.words.store_release(HEAD, body);
+        at
+    }
+
+    /// Completes the append that a dead process left pending, if there is one.
+    fn finish_append(&self) {
+        let Some((head, tail)) = self.bounds() else {
+            return;
+        };
+        if self.words.load(PENDING) != head {
+            return;
+        }
+        let room = self.layout.ring_words as u64 - (head - tail);
+        match self.sound_at(head) {
+            Some((shape, hash)) if shape.total_words() as u64 <= room => {
+                self.words.store_release(self.bucket(hash), head);
+                self.words
+                    .store_release(HEAD, head + shape.total_words() as u64);
+            }
+            _ => self.words.store(PENDING, 0),
+        }
+    }
+
+    /// Walks all records and sets every bucket to its newest one.
+    fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
+        for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
+            if self.words.load(bucket) >= tail {
+                // Stands for "older records unknown" if no record below turns up; 0 in a ring that lost none.
+                self.words.store(bucket, tail - START);
+            }
+        }
+        let mut at = tail;
+        while at < head {
+            let (shape, hash) = self.sound_at(at).ok_or(OpenError::Damaged)?;
+            self.words.store(self.bucket(hash), at);
+            at += shape.total_words() as u64;
+        }
+        if at == head {
+            Ok(())
+        } else {
+            Err(OpenError::Damaged)
+        }
+    }
+
+    /// The record at `at`, if all its words fit its sum. Its shape and hash.
+    fn sound_at(&self, at: Seq) -> Option<(Shape, u64)> {
+        let shape = self.shape_at(at)?;
+        let mut sum = Sum::default();
+        for offset in (0..shape.total_words()).filter(|&offset| offset != W_SUM) {
+            sum.add(self.word_at(at, offset));
+        }
+        (sum.value() == self.word_at(at, W_SUM)).then(|| (shape, self.word_at(at, W_HASH)))
+    }
+
+    /// The lengths of the record at `at`, if they make sense.
+    pub(crate) fn shape_at(&self, at: Seq) -> Option<Shape> {
+        if self.word_at(at, W_STAMP) != at {
+            return None;
+        }
+        Shape::read(
+            self.word_at(at, W_SHAPE),
+            self.word_at(at, W_LENGTHS),
+            self.layout.record_words_max,
+        )
+    }
+
+    /// Copies the record at `at`. `false` when it is gone, or was overwritten while we copied.
+    pub(crate) fn copy_at(&self, at: Seq, record: &mut Record) -> bool {
+        let Some(shape) = self.shape_at(at) else {
+            return false;
+        };
+        let (time, hash) = (self.word_at(at, W_TIME), self.word_at(at, W_HASH));
+        let (first, second) = self.segments(at + HEADER_WORDS as u64, shape.body_words());
+        let bytes = record.fill(at, time, hash, &shape);
+        let (front, back) = bytes.split_at_mut(first.len() * 8);
+        load_bytes(first, front);
+        load_bytes(second, back);
+        self.still_there(at)
+    }
+
+    /// Whether everything read from position `at` before this call was the record and not its successor.
+    pub(crate) fn still_there(&self, at: Seq) -> bool {
+        fence(Ordering::Acquire);
+        self.words.load(TAIL) <= at
+    }
+
+    pub(crate) fn word_at(&self, at: Seq, offset: usize) -> u64 {
+        self.words.load(self.place(at.wrapping_add(offset as u64)))
+    }
+
+    pub(crate) fn prev_at(&self, at: Seq) -> Seq {
+        self.word_at(at, W_PREV)
+    }
+
+    pub(crate) fn bucket(&self, hash: u64) -> usize {
+        self.layout.buckets + (hash as usize & (self.layout.buckets_len - 1))
+    }
+
+    /// Where position `at` lies.
+    fn place(&self, at: Seq) -> usize {
+        self.layout.ring + (at as usize & (self.layout.ring_words - 1))
+    }
+
+    /// The words `at..at + len`, in two pieces when they wrap. `len` is at most the ring's size.
+    pub(crate) fn segments(
+        &self,
+        at: Seq,
+        len: usize,
+    ) -> (&'static [AtomicU64], &'static [AtomicU64]) {
+        let ring = self.words.slice(self.layout.ring, self.layout.ring_words);
+        let start = at as usize & (self.layout.ring_words - 1);
+        let first = len.min(self.layout.ring_words - start);
+        (&ring[start..start + first], &ring[..len - first])
+    }
+}
+
+/// A checked message, ready to append.
+pub(crate) struct Draft {
+    pub(crate) shape: Shape,
+    pub(crate) hash: u64,
+}
+
+fn checked_layout(words: &[AtomicU64], config: &Config) -> Result<Layout, OpenError> {
+    let layout = Layout::new(config)?;
+    if words.len() < layout.words() {
+        return Err(OpenError::TooSmall {
+            words: words.len(),
+            needed: layout.words(),
+        });
+    }
+    Ok(layout)
+}

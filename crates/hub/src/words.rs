@@ -1,0 +1,158 @@
+//! Shared words: the one door to memory that other processes change at the same time.
+//!
+//! All stores go through here, so a test can "kill" the process before any one of them (see [`crash`]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes in a word.
+pub(crate) const WORD_BYTES: usize = 8;
+
+/// The mapped memory. Cheap to copy; the mapping lives as long as the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Words(&'static [AtomicU64]);
+
+impl Words {
+    pub(crate) fn new(words: &'static [AtomicU64]) -> Words {
+        Words(words)
+    }
+
+    pub(crate) fn load(self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn load_acquire(self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn store(self, at: usize, value: u64) {
+        crash::step();
+        self.0[at].store(value, Ordering::Relaxed);
+    }
+
+    /// Store that other processes see only after every earlier store of this process.
+    pub(crate) fn store_release(self, at: usize, value: u64) {
+        crash::step();
+        self.0[at].store(value, Ordering::Release);
+    }
+
+    /// The word itself, for read-modify-write operations.
+    pub(crate) fn atomic(self, at: usize) -> &'static AtomicU64 {
+        crash::step();
+        &self.0[at]
+    }
+
+    pub(crate) fn slice(self, at: usize, len: usize) -> &'static [AtomicU64] {
+        &self.0[at..at + len]
+    }
+}
+
+/// Words that `bytes` bytes occupy.
+pub(crate) const fn words_for(bytes: usize) -> usize {
+    bytes.div_ceil(WORD_BYTES)
+}
+
+/// Stores `bytes` into the front of `words`, the last word padded with zeros, and feeds every word to `sum`.
+///
+/// `words` has room for `bytes`; what does not fit is left out.
+pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8], sum: &mut Sum) {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let mut cells = words.iter();
+    for (chunk, cell) in whole.iter().zip(&mut cells) {
+        let value = u64::from_le_bytes(*chunk);
+        sum.add(value);
+        crash::step();
+        cell.store(value, Ordering::Relaxed);
+    }
+    if !rest.is_empty()
+        && let Some(cell) = cells.next()
+    {
+        let mut last = [0; WORD_BYTES];
+        last[..rest.len()].copy_from_slice(rest);
+        let value = u64::from_le_bytes(last);
+        sum.add(value);
+        crash::step();
+        cell.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Copies `words` into the front of `out`, eight bytes per word. The shorter of the two ends the copy.
+pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
+    let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
+    for (chunk, cell) in chunks.iter_mut().zip(words) {
+        *chunk = cell.load(Ordering::Relaxed).to_le_bytes();
+    }
+}
+
+/// A running check sum over words (Fletcher's two sums). It finds torn and stale pages, not forgery.
+#[derive(Default)]
+pub(crate) struct Sum {
+    plain: u64,
+    ordered: u64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, word: u64) {
+        self.plain = self.plain.wrapping_add(word);
+        self.ordered = self.ordered.wrapping_add(self.plain);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.plain.rotate_left(32) ^ self.ordered
+    }
+}
+
+/// Deaths on demand: in tests a countdown of shared stores ends the "process" by unwinding, with its lock kept.
+#[cfg(not(test))]
+pub(crate) mod crash {
+    #[inline(always)]
+    pub(crate) fn step() {}
+
+    #[inline(always)]
+    pub(crate) fn dead() -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod crash {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    thread_local! {
+        static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+        static DEAD: Cell<bool> = const { Cell::new(false) };
+    }
+
+    struct Killed;
+
+    /// Called before every shared store.
+    pub(crate) fn step() {
+        if let Some(left) = LEFT.get() {
+            if left == 0 {
+                LEFT.set(None);
+                DEAD.set(true);
+                resume_unwind(Box::new(Killed));
+            }
+            LEFT.set(Some(left - 1));
+        }
+    }
+
+    /// Whether this thread is unwinding from a simulated death, so that nothing may be cleaned up.
+    pub(crate) fn dead() -> bool {
+        DEAD.get()
+    }
+
+    /// Runs `body` and kills it before its shared store number `at` (0 = the first). `None` = it was killed.
+    pub(crate) fn run<T>(at: u64, body: impl FnOnce() -> T) -> Option<T> {
+        LEFT.set(Some(at));
+        DEAD.set(false);
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        LEFT.set(None);
+        DEAD.set(false);
+        match outcome {
+            Ok(value) => Some(value),
+            Err(cause) if cause.is::<Killed>() => None,
+            Err(cause) => resume_unwind(cause),
+        }
+    }
+}
