@@ -1,0 +1,202 @@
+// Who is here, who is away, and whom the next message is for.
+
+import * as api from "./api.js";
+import { avatar, byId, element, nameNode } from "./dom.js";
+
+const EVERYONE = "all";
+const AWAY_SHOWN_MAX = 100;
+const SEARCH_AFTER_MS = 250;
+/** Many may come and go at once; the list is drawn once for all of them. */
+const DRAW_AFTER_MS = 60;
+
+/** Events: "recipient" (detail: {to, toName, isAway}), "count" (detail: number). */
+export class People extends EventTarget {
+  #self;
+  /** @type {Map<number, {id: number, name: string}>} */
+  #online = new Map();
+  /** Online beyond those the server named. */
+  #unlisted = 0;
+  #known = new Map();
+  #found = null;
+  #recipient = null;
+  #nodes = new Map();
+  #drawTimer = 0;
+  #searchTimer = 0;
+  #optionsDrawn = "";
+  #select = byId("composer-recipient");
+  #words = byId("people-words");
+
+  constructor(self) {
+    super();
+    this.#self = self;
+    this.#select.addEventListener("change", () => {
+      this.choose(this.#select.value === EVERYONE ? null : this.#person(Number(this.#select.value)));
+    });
+    this.#words.addEventListener("input", () => {
+      clearTimeout(this.#searchTimer);
+      this.#searchTimer = setTimeout(() => this.search(), SEARCH_AFTER_MS);
+    });
+  }
+
+  get recipient() {
+    return this.#recipient;
+  }
+
+  get onlineNames() {
+    return [...this.#online.values()].filter(({ id }) => id !== this.#self.id).map(({ name }) => name);
+  }
+
+  /** What the server says at the start of every connection. */
+  reset(online, count) {
+    this.#online = new Map(online.map((person) => [person.id, person]));
+    this.#online.set(this.#self.id, this.#self);
+    this.#unlisted = Math.max(0, count - online.length);
+    this.#drawSoon();
+  }
+
+  joined(person) {
+    this.#online.set(person.id, person);
+    this.#drawSoon();
+  }
+
+  left(person) {
+    if (this.#online.delete(person.id)) {
+      this.meet(person);
+    } else {
+      this.#unlisted = Math.max(0, this.#unlisted - 1);
+    }
+    this.#drawSoon();
+  }
+
+  /** Somebody who wrote or was written to: worth offering as a recipient. */
+  meet(person) {
+    if (person !== null && person.id !== this.#self.id && !this.#known.has(person.id)) {
+      this.#known.set(person.id, person);
+      if (this.#known.size > AWAY_SHOWN_MAX) {
+        this.#known.delete(this.#known.keys().next().value);
+      }
+      this.#drawSoon();
+    }
+  }
+
+  async search() {
+    const words = this.#words.value.trim();
+    try {
+      const { users } = await api.get(`/users?search=${encodeURIComponent(words)}`);
+      if (words === this.#words.value.trim()) {
+        this.#found = words === "" ? null : users;
+        if (words === "") {
+          users.forEach((person) => this.meet(person));
+        }
+        this.#drawSoon();
+      }
+    } catch {
+      // The list stays as it is; the state of the connection is shown elsewhere.
+    }
+  }
+
+  /** @param {?{id: number, name: string}} person null = everyone */
+  choose(person) {
+    this.#recipient = person;
+    if (person !== null && !this.#online.has(person.id)) {
+      this.meet(person);
+    }
+    this.#draw();
+  }
+
+  #person(id) {
+    return this.#online.get(id) ?? this.#known.get(id) ?? this.#found?.find((person) => person.id === id) ?? this.#recipient;
+  }
+
+  #drawSoon() {
+    this.#drawTimer ||= setTimeout(() => this.#draw(), DRAW_AFTER_MS);
+  }
+
+  #draw() {
+    clearTimeout(this.#drawTimer);
+    this.#drawTimer = 0;
+    const online = sorted(this.#online.values(), this.#self.id);
+    const away = sorted((this.#found ?? [...this.#known.values()]).filter(({ id }) => !this.#online.has(id)));
+    this.#drawList(byId("people-online"), online, false);
+    this.#drawList(byId("people-away"), away, true);
+    this.#drawOptions(online, away);
+    const count = online.length + this.#unlisted;
+    byId("people-count").textContent = String(count);
+    byId("people-open-count").textContent = String(count);
+    byId("people-rest").hidden = this.#unlisted === 0;
+    byId("people-rest").textContent = `and ${this.#unlisted} more`;
+    byId("people-none").textContent = away.length > 0 ? "" : this.#found === null ? "Nobody yet." : "Nobody found.";
+    this.dispatchEvent(new CustomEvent("recipient", { detail: this.#recipientDetail() }));
+  }
+
+  #recipientDetail() {
+    const person = this.#recipient;
+
+    return person === null
+      ? { to: EVERYONE, toName: null, isAway: false, isSelf: false }
+      : { to: person.name, toName: person.name, isAway: !this.#online.has(person.id) && this.#unlisted === 0, isSelf: person.id === this.#self.id };
+  }
+
+  #drawList(list, people, isAway) {
+    const nodes = people.map((person) => this.#personNode(person, isAway));
+    nodes.forEach((node, index) => {
+      // Only what is out of place moves: a button that stays where it is keeps the focus.
+      if (list.children[index] !== node) {
+        list.insertBefore(node, list.children[index] ?? null);
+      }
+    });
+    while (list.children.length > nodes.length) {
+      list.lastElementChild.remove();
+    }
+  }
+
+  #personNode(person, isAway) {
+    const key = `${person.id}${isAway ? " away" : ""}`;
+    let node = this.#nodes.get(key);
+    if (node === undefined) {
+      const face = element("button", {
+        className: `person${isAway ? " away" : ""}`,
+        attributes: { type: "button", "data-user": String(person.id) },
+      });
+      face.append(avatar(person), nameNode(person.name, "person-name"));
+      if (person.id === this.#self.id) {
+        face.append(element("span", { className: "person-you", text: "you" }));
+      }
+      face.append(element("span", { className: "visually-hidden", text: ", write privately" }));
+      face.addEventListener("click", () => {
+        this.choose(this.#recipient?.id === person.id ? null : person);
+        this.dispatchEvent(new CustomEvent("chosen"));
+      });
+      node = element("li", "", face);
+      this.#nodes.set(key, node);
+    }
+    node.firstElementChild.setAttribute("aria-pressed", String(this.#recipient?.id === person.id));
+
+    return node;
+  }
+
+  #drawOptions(online, away) {
+    const all = [...online, ...away];
+    if (this.#recipient !== null && !all.some(({ id }) => id === this.#recipient.id)) {
+      away = [this.#recipient, ...away];
+    }
+    // Redrawing closes an open list on some systems, so it is done only when something changed.
+    const drawn = JSON.stringify([online.map(({ id }) => id), away.map(({ id }) => id)]);
+    if (drawn !== this.#optionsDrawn) {
+      this.#optionsDrawn = drawn;
+      this.#select.replaceChildren(option(EVERYONE, "Everyone"));
+      for (const [label, people] of [["Online", online], ["Away", away]]) {
+        if (people.length > 0) {
+          this.#select.append(element("optgroup", { attributes: { label } }, ...people.map(({ id, name }) => option(String(id), name))));
+        }
+      }
+    }
+    this.#select.value = this.#recipient === null ? EVERYONE : String(this.#recipient.id);
+  }
+}
+
+const option = (value, text) => element("option", { text, attributes: { value } });
+
+function sorted(people, firstId = null) {
+  return [...people].sort((left, right) => (right.id === firstId) - (left.id === firstId) || left.name.localeCompare(right.name));
+}

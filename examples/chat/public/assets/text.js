@@ -1,0 +1,31 @@
+// The text of a message as nodes: text nodes, and links for what looks like a web address. Never HTML.
+
+import { element } from "./dom.js";
+
+const ADDRESS = /\bhttps?:\/\/[^\s<>"'`]+/gi;
+const TRAILING = /[.,;:!?)\]}»”’]+$/;
+
+export function textNodes(text) {
+  const nodes = [];
+  let end = 0;
+  for (const match of text.matchAll(ADDRESS)) {
+    const address = trimmed(match[0]);
+    if (!URL.canParse?.(address)) {
+      continue;
+    }
+    nodes.push(text.slice(end, match.index));
+    nodes.push(element("a", { text: address, attributes: { href: address, target: "_blank", rel: "noopener noreferrer nofollow" } }));
+    end = match.index + address.length;
+  }
+  nodes.push(text.slice(end));
+
+  return nodes;
+}
+
+/** A full stop or a bracket after an address belongs to the sentence, unless the bracket was opened inside. */
+function trimmed(address) {
+  const tail = address.match(TRAILING)?.[0] ?? "";
+  const opensInside = address.includes("(") && tail.startsWith(")");
+
+  return address.slice(0, address.length - tail.length + (opensInside ? 1 : 0));
+}

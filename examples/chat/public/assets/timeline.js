@@ -1,0 +1,273 @@
+// The list of messages, in the order of their ids: the same in every tab, whatever order they arrive in.
+
+import { avatar, button, element, icon, nameNode } from "./dom.js";
+import { textNodes } from "./text.js";
+import { dayKey, dayName, timeNode } from "./time.js";
+
+/** More would make the page slow; the oldest leave it and come back by "Show earlier messages". */
+const SHOWN_MAX = 3_000;
+/** Ids remembered against doubles, also after they have left the page. */
+const REMEMBERED_MAX = 20_000;
+/** A sender's next message so soon needs no second headline. */
+const FOLLOWS_WITHIN_MS = 5 * 60_000;
+/** Two workers may publish in another order than they stored; they are never this far apart. */
+const DISORDER_MAX_MS = 10_000;
+const FOLD_LENGTH = 1_500;
+const FOLD_LINES = 14;
+const AT_END_PX = 48;
+
+/** Events: "newbelow" when messages arrived out of sight or the end is in sight again (detail: their number). */
+export class Timeline extends EventTarget {
+  #list;
+  #log;
+  #scroller;
+  #self;
+  /** Sorted by id: {id, timeMs, message, node, dayNode}. */
+  #items = [];
+  #shown = new Map();
+  #remembered = new Set();
+  /** Messages with smaller ids have not been asked for. */
+  #windowStart = 0;
+  #isAtEnd = true;
+  #below = 0;
+
+  constructor({ list, log, scroller, self }) {
+    super();
+    this.#list = list;
+    this.#log = log;
+    this.#scroller = scroller;
+    this.#self = self;
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    const keepAtEnd = new ResizeObserver(() => this.#isAtEnd && this.scrollToEnd());
+    keepAtEnd.observe(scroller);
+    keepAtEnd.observe(scroller.firstElementChild);
+  }
+
+  get isEmpty() {
+    return this.#items.length === 0;
+  }
+
+  get newestId() {
+    return this.#items.at(-1)?.id ?? this.#windowStart - 1;
+  }
+
+  get windowStart() {
+    return this.#windowStart;
+  }
+
+  get isAtEnd() {
+    return this.#isAtEnd;
+  }
+
+  /** Whether the message is here, or before everything this page asked for. */
+  knows(id) {
+    return id < this.#windowStart || id === 0 || this.#remembered.has(id);
+  }
+
+  /** The id after which messages have to be asked for when some may be missing. */
+  get resumeId() {
+    const newest = this.#items.at(-1);
+    if (newest === undefined) {
+      return Math.max(0, this.#windowStart - 1);
+    }
+    for (let index = this.#items.length - 1; index >= 0; index -= 1) {
+      if (this.#items[index].timeMs < newest.timeMs - DISORDER_MAX_MS) {
+        return this.#items[index].id;
+      }
+    }
+
+    return Math.max(0, Math.min(this.#windowStart, this.#items[0].id) - 1);
+  }
+
+  /** Shows a message that has just arrived, unless it is here already. */
+  add(message) {
+    if (this.#remembered.has(message.id)) {
+      return false;
+    }
+    this.#insert(message);
+    if (!this.#isAtEnd && message.from.id !== this.#self.id) {
+      this.#below += 1;
+      this.#emitBelow();
+    }
+    if (this.#items.length > SHOWN_MAX && this.#isAtEnd) {
+      this.#dropOldest();
+    }
+
+    return true;
+  }
+
+  /** Shows older messages without moving what is in sight and without having them read aloud. */
+  addHistory(messages, windowStart) {
+    this.#windowStart = windowStart;
+    const fromEndPx = this.#scroller.scrollHeight - this.#scroller.scrollTop;
+    this.#quietly(() => {
+      for (const message of messages) {
+        if (!this.#shown.has(message.id)) {
+          this.#insert(message);
+        }
+      }
+    });
+    if (this.#isAtEnd) {
+      this.scrollToEnd();
+    } else {
+      this.#scroller.scrollTop = this.#scroller.scrollHeight - fromEndPx;
+    }
+  }
+
+  /** A line of its own, such as "Mary joined". */
+  addNotice(nodes, timeMs = Date.now()) {
+    this.#list.append(element("li", "notice", ...nodes, timeNode(timeMs)));
+  }
+
+  /** Marks where the messages begin that nobody has seen yet. */
+  addDivider(text, beforeId) {
+    const item = this.#items.find(({ id }) => id >= beforeId);
+    if (item !== undefined) {
+      item.node.classList.remove("follows");
+      item.node.before(element("li", { className: "divider", text }));
+    }
+  }
+
+  clear() {
+    this.#windowStart = this.newestId + 1;
+    this.#items = [];
+    this.#shown.clear();
+    this.#list.replaceChildren();
+    this.#below = 0;
+    this.#isAtEnd = true;
+    this.#emitBelow();
+  }
+
+  scrollToEnd() {
+    this.#isAtEnd = true;
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    if (this.#below > 0) {
+      this.#below = 0;
+      this.#emitBelow();
+    }
+  }
+
+  #insert(message) {
+    let index = this.#items.length;
+    while (index > 0 && this.#items[index - 1].id > message.id) {
+      index -= 1;
+    }
+    const next = this.#items[index];
+    const item = { id: message.id, timeMs: message.timeMs, message, node: messageNode(message, this.#self), dayNode: null };
+    this.#items.splice(index, 0, item);
+    this.#shown.set(message.id, item);
+    this.#remember(message.id);
+    this.#list.insertBefore(item.node, next === undefined ? null : next.dayNode ?? next.node);
+    this.#arrange(index);
+    this.#arrange(index + 1);
+  }
+
+  /** Decides, from its neighbour before it, whether a message opens a day and whether it needs a headline. */
+  #arrange(index) {
+    const item = this.#items[index];
+    if (item === undefined) {
+      return;
+    }
+    const before = this.#items[index - 1];
+    const opensDay = before === undefined || dayKey(before.timeMs) !== dayKey(item.timeMs);
+    if (opensDay && item.dayNode === null) {
+      item.dayNode = element("li", { className: "day", text: dayName(item.timeMs) });
+      item.node.before(item.dayNode);
+    } else if (!opensDay && item.dayNode !== null) {
+      item.dayNode.remove();
+      item.dayNode = null;
+    }
+    const follows = item.node.previousElementSibling === before?.node
+      && before.message.from.id === item.message.from.id
+      && before.message.to?.id === item.message.to?.id
+      && before.message.offline === item.message.offline
+      && item.timeMs - before.timeMs < FOLLOWS_WITHIN_MS;
+    item.node.classList.toggle("follows", follows);
+  }
+
+  #dropOldest() {
+    const { id, node } = this.#items.shift();
+    this.#shown.delete(id);
+    while (this.#list.firstElementChild !== node) {
+      this.#list.firstElementChild.remove();
+    }
+    node.remove();
+    this.#items[0].dayNode = null;
+    this.#windowStart = this.#items[0].id;
+    this.#arrange(0);
+  }
+
+  #remember(id) {
+    this.#remembered.add(id);
+    if (this.#remembered.size > REMEMBERED_MAX) {
+      this.#remembered.delete(this.#remembered.values().next().value);
+    }
+  }
+
+  #quietly(work) {
+    this.#log.setAttribute("aria-live", "off");
+    work();
+    // Screen readers look at the value when the change reaches them, which is after this turn.
+    setTimeout(() => this.#log.setAttribute("aria-live", "polite"), 500);
+  }
+
+  #scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    this.#isAtEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
+    if (this.#isAtEnd && this.#below > 0) {
+      this.#below = 0;
+      this.#emitBelow();
+    }
+  }
+
+  #emitBelow() {
+    this.dispatchEvent(new CustomEvent("newbelow", { detail: this.#below }));
+  }
+}
+
+function messageNode(message, self) {
+  const isOwn = message.from.id === self.id;
+  const node = element("li", {
+    className: `message${isOwn ? " own" : ""}${message.to === null ? "" : " private"}`,
+    attributes: { "data-id": String(message.id) },
+  });
+  const head = element("div", "message-head", element("span", "from", isOwn ? "You" : nameNode(message.from.name)));
+  head.append(...audience(message, self), " ", timeNode(message.timeMs));
+  node.append(avatar(message.from), head, bubble(message.text));
+
+  return node;
+}
+
+/** Who else reads this: said in words, not by colour alone. */
+function audience(message, self) {
+  if (message.to === null) {
+    return [element("span", { className: "visually-hidden", text: " to everyone" })];
+  }
+  const privacy = element("span", "privacy", icon("lock"));
+  if (message.to.id === self.id && message.from.id === self.id) {
+    privacy.append("note to yourself");
+  } else if (message.to.id === self.id) {
+    privacy.append("to you only");
+  } else {
+    privacy.append(element("span", "", "to ", nameNode(message.to.name), message.offline ? " (offline)" : " only"));
+  }
+
+  return [" ", privacy];
+}
+
+export function bubble(text) {
+  const paragraph = element("p", { className: "text", attributes: { dir: "auto" } }, ...textNodes(text));
+  const node = element("div", "bubble", paragraph);
+  if (text.length > FOLD_LENGTH || text.split("\n", FOLD_LINES + 1).length > FOLD_LINES) {
+    paragraph.classList.add("folded");
+    const toggle = button("Show all", "link fold", () => {
+      const isFolded = paragraph.classList.toggle("folded");
+      toggle.textContent = isFolded ? "Show all" : "Show less";
+      toggle.setAttribute("aria-expanded", String(!isFolded));
+    });
+    toggle.setAttribute("aria-expanded", "false");
+    node.append(toggle);
+  }
+
+  return node;
+}

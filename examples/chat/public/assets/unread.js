@@ -1,0 +1,35 @@
+// The number of unread messages in the title of a tab nobody looks at.
+
+export class Unread {
+  #name;
+  #count = 0;
+  #onActive;
+
+  constructor(name, onActive) {
+    this.#name = name;
+    this.#onActive = onActive;
+    for (const [target, type] of [[window, "focus"], [window, "blur"], [document, "visibilitychange"]]) {
+      target.addEventListener(type, () => this.#update());
+    }
+    this.#update();
+  }
+
+  get isActive() {
+    return !document.hidden && document.hasFocus();
+  }
+
+  add() {
+    if (!this.isActive) {
+      this.#count += 1;
+      this.#update();
+    }
+  }
+
+  #update() {
+    if (this.isActive) {
+      this.#count = 0;
+      this.#onActive();
+    }
+    document.title = `${this.#count > 0 ? `(${this.#count}) ` : ""}${this.#name} · Fermata chat`;
+  }
+}

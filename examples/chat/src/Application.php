@@ -1,0 +1,350 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+use Fermata\Channel;
+use Fermata\Event;
+use Fermata\Exception\BackpressureException;
+use Fermata\Exception\BadRequestException;
+use Fermata\Hold;
+use Fermata\Member;
+use Fermata\Request;
+use Fermata\Response;
+use Fermata\Server;
+
+/**
+ * The chat's requests.
+ *
+ * A message takes this way: stored and committed, then published to the channel `all`, or to the channels of its
+ * sender and its recipient; the core writes it to every tab that listens there. What a tab missed it gets from the
+ * channel's log by `Last-Event-ID`, and what the log no longer holds from the database.
+ */
+final readonly class Application
+{
+    private const COOKIE = 'chat_session';
+    private const EVERYONE = 'all';
+    /** A page is told the names of so many people; a busy chat shows the number of the others. */
+    private const ONLINE_LISTED_MAX = 500;
+
+    private Users $users;
+    private Sessions $sessions;
+    private Messages $messages;
+    private Attempts $attempts;
+    private Guard $guard;
+
+    public function __construct(private Configuration $configuration, Database $database, private Page $page)
+    {
+        $this->users = new Users($database);
+        $this->sessions = new Sessions($database);
+        $this->messages = new Messages($database);
+        $this->attempts = new Attempts($database);
+        $this->guard = new Guard($configuration->origin);
+    }
+
+    public function register(Server $server): void
+    {
+        $server->get('/', fn (Request $request): Response => $this->page->response());
+        $server->get('/session', $this->handler($this->showSession(...)));
+        $server->post('/session', $this->handler($this->signIn(...), changes: true));
+        $server->delete('/session', $this->handler($this->signOut(...), changes: true));
+        $server->post('/users', $this->handler($this->signUp(...), changes: true));
+        $server->get('/users', $this->handler($this->findUsers(...)));
+        $server->get('/events', $this->handler($this->listen(...)));
+        $server->get('/messages', $this->handler($this->listMessages(...)));
+        $server->post('/messages', $this->handler($this->sendMessage(...), changes: true));
+        $server->post('/seen', $this->handler($this->seeMessages(...), changes: true));
+    }
+
+    private function showSession(Request $request): Response
+    {
+        $session = $this->session($request);
+
+        return $this->sessionResponse($session);
+    }
+
+    private function signIn(Request $request): Response
+    {
+        $data = $this->data($request);
+        $name = is_string($data['name'] ?? null) ? mb_substr($data['name'], 0, Input::NAME_LENGTH_MAX + 1) : '';
+        $password = is_string($data['password'] ?? null) ? $data['password'] : '';
+        if (!mb_check_encoding($name, 'UTF-8') || trim($name) === '' || $password === '') {
+            throw Problem::invalid($password === '' && trim($name) !== '' ? 'password' : 'name', 'Please give your name and password.');
+        }
+        if (strlen($password) > Input::PASSWORD_BYTES_MAX || str_contains($password, "\0")) {
+            throw Problem::wrongPassword();
+        }
+        $address = $this->address($request);
+        $this->attempts->beforeSignIn($name, $address);
+        $user = $this->users->withPassword(trim($name), $password);
+        $this->attempts->signedIn($name, $address);
+
+        return $this->startSession($user, 200);
+    }
+
+    private function signUp(Request $request): Response
+    {
+        $data = $this->data($request);
+        $name = Input::name($data['name'] ?? null);
+        $password = Input::password($data['password'] ?? null);
+        $this->attempts->beforeRegistration($this->address($request));
+
+        return $this->startSession($this->users->register($name, $password), 201);
+    }
+
+    private function signOut(Request $request): Response
+    {
+        $session = $this->signedIn($request);
+        $this->sessions->end($session);
+        Channel::get($session->user->channel())->publish(Event::json(['session' => $session->id], 'signout'));
+
+        return $this->withSessionCookie(Response::noContent(), '', 0);
+    }
+
+    private function findUsers(Request $request): Response
+    {
+        $this->signedIn($request);
+        $words = mb_substr(mb_scrub($request->query('search', ''), 'UTF-8'), 0, Input::NAME_LENGTH_MAX);
+
+        return Response::json(['users' => array_map(
+            static fn (User $user): array => $user->toArray(),
+            $this->users->find(trim($words)),
+        )]);
+    }
+
+    /** PHP is done when this returns; from then on the core holds the client. */
+    private function listen(Request $request): Hold
+    {
+        $session = $this->signedIn($request);
+        $user = $session->user;
+        $members = Channel::get(self::EVERYONE)->members();
+
+        return Hold::sse(self::EVERYONE, $user->channel())
+            ->as((string) $user->id, ['name' => $user->name])
+            ->since($request->lastEventId())
+            ->keepAlive($this->configuration->keepAliveSeconds)
+            ->with(Event::json([
+                'online' => array_map(
+                    static fn (Member $member): array => ['id' => (int) $member->user, 'name' => $member->info['name'] ?? ''],
+                    array_slice($members, 0, self::ONLINE_LISTED_MAX),
+                ),
+                'onlineCount' => count($members),
+            ], 'hello'))
+            // Keeps nginx from collecting the stream before it passes it on.
+            ->withHeader('X-Accel-Buffering', 'no');
+    }
+
+    private function listMessages(Request $request): Response
+    {
+        $user = $this->signedIn($request)->user;
+        $after = Input::id($request->query('after'));
+        if ($after !== null) {
+            $messages = $this->messages->after($user, $after);
+            $more = count($messages) > Messages::PAGE_MAX;
+
+            return $this->messagesResponse(array_slice($messages, 0, Messages::PAGE_MAX), ['more' => $more]);
+        }
+        $before = Input::id($request->query('before'));
+        [$messages, $more] = $this->messages->before($user, $before);
+        if ($before !== null) {
+            return $this->messagesResponse($messages, ['more' => $more]);
+        }
+        // A page that starts: also what arrived for its user while nobody was there, however much was said since.
+        $missed = $messages === [] ? [] : $this->messages->missed($user, $messages[0]->id);
+
+        return $this->messagesResponse($messages, [
+            'more' => $more,
+            'missed' => array_map(static fn (Message $message): array => $message->toArray(), $missed),
+            'seenId' => $user->seenId,
+        ]);
+    }
+
+    private function sendMessage(Request $request): Response
+    {
+        $user = $this->signedIn($request)->user;
+        $data = $this->data($request);
+        $text = Input::text($data['text'] ?? null);
+        $key = Input::key($data['key'] ?? null);
+        $recipient = $this->recipient($data['to'] ?? null);
+        $offline = $recipient !== null
+            && $recipient->id !== $user->id
+            && Channel::get($recipient->channel())->members() === [];
+
+        $message = $this->messages->add($user, $recipient, $text, $key, $offline);
+        $this->publish($message);
+
+        return Response::json(['message' => $message->toArray()], 201);
+    }
+
+    private function seeMessages(Request $request): Response
+    {
+        $user = $this->signedIn($request)->user;
+        $id = $this->data($request)['id'] ?? null;
+        if (!is_int($id) || $id < 0) {
+            throw Problem::invalid('id', 'A message id is a number.');
+        }
+        $this->users->seen($user, $id);
+
+        return Response::noContent();
+    }
+
+    /**
+     * Also runs for a message that was stored before: the worker may have died between storing and publishing, and
+     * pages drop an id they have shown already.
+     */
+    private function publish(Message $message): void
+    {
+        try {
+            if ($message->to === null) {
+                $previous = $this->messages->previousPublic($message->id);
+                Channel::get(self::EVERYONE)->publish(Event::json($message->toArray($previous), 'message'));
+
+                return;
+            }
+            foreach ([$message->from->id => $message->from, $message->to->id => $message->to] as $user) {
+                $previous = $this->messages->previousPrivate($user, $message->id);
+                Channel::get($user->channel())->publish(Event::json($message->toArray($previous), 'message'));
+            }
+        } catch (BackpressureException) {
+            throw Problem::busy();
+        }
+    }
+
+    private function recipient(mixed $name): ?User
+    {
+        if (!is_string($name) || $name === '' || strlen($name) > 4 * Input::NAME_LENGTH_MAX || !mb_check_encoding($name, 'UTF-8')) {
+            throw Problem::invalid('to', 'Please say who the message is for.');
+        }
+        if (Input::nameKey($name) === self::EVERYONE) {
+            return null;
+        }
+
+        return $this->users->named($name) ?? throw Problem::unknownRecipient($name);
+    }
+
+    /**
+     * @param callable(Request): (Response|Hold) $handle
+     * @return \Closure(Request): (Response|Hold)
+     */
+    private function handler(callable $handle, bool $changes = false): \Closure
+    {
+        return function (Request $request) use ($handle, $changes): Response|Hold {
+            try {
+                if ($changes) {
+                    $this->admit($request);
+                }
+                $response = $handle($request);
+            } catch (Problem $problem) {
+                $response = $this->problemResponse($problem);
+            } catch (BadRequestException $failure) {
+                $response = $this->problemResponse(new Problem(400, 'bad_request', $failure->getMessage()));
+            }
+            if ($response instanceof Hold) {
+                return $response;
+            }
+
+            return $response->withHeader('Cache-Control', 'no-store')->withHeader('X-Content-Type-Options', 'nosniff');
+        };
+    }
+
+    private function admit(Request $request): void
+    {
+        $this->guard->admit(
+            $request->header('content-type'),
+            $request->header('origin'),
+            $request->header('sec-fetch-site'),
+            $request->header('host'),
+        );
+        // Who is not signed in has nothing to forge yet; who is must also hold the token the page was given.
+        $session = $this->session($request);
+        if ($session !== null && !$session->isCsrfToken($request->header('x-csrf-token'))) {
+            throw new Problem(403, 'session_changed', 'This browser signed in again in another tab. Please reload this one.');
+        }
+    }
+
+    private function session(Request $request): ?Session
+    {
+        return $this->sessions->find($request->cookie(self::COOKIE));
+    }
+
+    private function signedIn(Request $request): Session
+    {
+        return $this->session($request) ?? throw Problem::signedOut();
+    }
+
+    private function startSession(User $user, int $status): Response
+    {
+        $session = $this->sessions->start($user);
+
+        return $this->withSessionCookie(
+            $this->sessionResponse($session)->withStatus($status),
+            $session->token,
+            Sessions::LIFETIME_S,
+        );
+    }
+
+    private function sessionResponse(?Session $session): Response
+    {
+        return Response::json([
+            'user' => $session?->user->toArray(),
+            'session' => $session?->id,
+            'csrfToken' => $session?->csrfToken(),
+            'keepAliveSeconds' => $this->configuration->keepAliveSeconds,
+            'limits' => [
+                'nameLength' => Input::NAME_LENGTH_MAX,
+                'passwordLengthMin' => Input::PASSWORD_LENGTH_MIN,
+                'textBytes' => Input::TEXT_BYTES_MAX,
+            ],
+        ]);
+    }
+
+    private function withSessionCookie(Response $response, string $token, int $maxAge): Response
+    {
+        // SameSite Lax is the default: links from elsewhere arrive signed in, foreign POSTs do not.
+        return $response->withCookie(self::COOKIE, $token, maxAge: $maxAge, secure: $this->configuration->isSecure());
+    }
+
+    /**
+     * @param list<Message> $messages
+     * @param array<string, mixed> $more
+     */
+    private function messagesResponse(array $messages, array $more): Response
+    {
+        return Response::json(
+            ['messages' => array_map(static fn (Message $message): array => $message->toArray(), $messages)] + $more,
+        );
+    }
+
+    private function problemResponse(Problem $problem): Response
+    {
+        $response = Response::json($problem->toArray(), $problem->status);
+
+        return $problem->retryAfterSeconds === null
+            ? $response
+            : $response->withHeader('Retry-After', (string) $problem->retryAfterSeconds);
+    }
+
+    /** @return array<string, mixed> */
+    private function data(Request $request): array
+    {
+        $data = $request->json();
+        if (!is_array($data)) {
+            throw new Problem(400, 'bad_request', 'Please send a JSON object.');
+        }
+
+        return $data;
+    }
+
+    /** With CHAT_ORIGIN set a proxy stands in front, and the last address it added is the client's. */
+    private function address(Request $request): string
+    {
+        $forwarded = $this->configuration->origin === null ? null : $request->header('x-forwarded-for');
+        if ($forwarded === null) {
+            return $request->remoteAddress();
+        }
+        $addresses = explode(',', $forwarded);
+
+        return trim(end($addresses));
+    }
+}

@@ -1,0 +1,52 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+/** What the environment decides. The server's own settings (PORT, FERMATA_*) are read by the server. */
+final readonly class Configuration
+{
+    public const KEEP_ALIVE_SECONDS = 15;
+
+    /**
+     * @param string  $database         path of the SQLite file, or a "pgsql:" DSN
+     * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = what the browser's Host says
+     * @param int     $keepAliveSeconds how often an idle stream carries a comment; the page gives up after 2.5 times that
+     */
+    public function __construct(
+        public string $database,
+        public ?string $origin = null,
+        public int $keepAliveSeconds = self::KEEP_ALIVE_SECONDS,
+    ) {
+    }
+
+    /** @param array<string, string> $environment */
+    public static function fromEnvironment(array $environment, string $directory): self
+    {
+        $origin = rtrim($environment['CHAT_ORIGIN'] ?? '', '/');
+        if ($origin !== '' && !preg_match('~^https?://[^/\s]+$~', $origin)) {
+            throw new \RuntimeException("CHAT_ORIGIN is \"$origin\"; write it like https://chat.example.org, without a path");
+        }
+        $keepAlive = filter_var(
+            $environment['CHAT_KEEP_ALIVE'] ?? self::KEEP_ALIVE_SECONDS,
+            FILTER_VALIDATE_INT,
+            ['options' => ['min_range' => 1, 'max_range' => 300]],
+        );
+        if ($keepAlive === false) {
+            throw new \RuntimeException('CHAT_KEEP_ALIVE must be a number of seconds from 1 to 300');
+        }
+
+        return new self(
+            ($environment['CHAT_DB'] ?? '') ?: "$directory/var/chat.sqlite",
+            $origin === '' ? null : $origin,
+            $keepAlive,
+        );
+    }
+
+    /** Cookies are marked Secure only when the public origin is known to be HTTPS; a plain http://127.0.0.1 would lose them. */
+    public function isSecure(): bool
+    {
+        return $this->origin !== null && str_starts_with($this->origin, 'https://');
+    }
+}

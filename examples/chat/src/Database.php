@@ -1,0 +1,187 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+use PDO;
+
+/**
+ * SQLite by default, PostgreSQL when the setting is a "pgsql:" DSN.
+ *
+ * Each worker opens its own connection on first use: a connection must never cross a fork.
+ */
+final class Database
+{
+    private const BUSY_TIMEOUT_MS = 5000;
+    private const PAGES_CACHED_KB = 8192;
+    /** Any constant does; it names the lock that lets PostgreSQL hand out message ids in the order of commits. */
+    private const MESSAGES_LOCK = 0xFE24A7A;
+
+    private ?PDO $pdo = null;
+    private int $process = 0;
+    /** @var array<string, \PDOStatement> */
+    private array $statements = [];
+
+    public function __construct(private readonly string $location)
+    {
+    }
+
+    public function isPostgres(): bool
+    {
+        return str_starts_with($this->location, 'pgsql:');
+    }
+
+    /** Creates the file, its folder and the tables where they are missing. Run once before the workers exist. */
+    public function create(): void
+    {
+        $directory = dirname($this->location);
+        if (!$this->isPostgres() && !is_dir($directory) && !@mkdir($directory, 0o700, true) && !is_dir($directory)) {
+            throw new \RuntimeException("Cannot create the folder $directory for the chat's database (CHAT_DB)");
+        }
+        foreach ($this->schema() as $statement) {
+            $this->pdo()->exec($statement);
+        }
+        $this->close();
+    }
+
+    public function close(): void
+    {
+        $this->statements = [];
+        $this->pdo = null;
+    }
+
+    /**
+     * @param array<int|string, scalar|null> $parameters
+     * @return list<array<string, mixed>>
+     */
+    public function rows(string $sql, array $parameters = []): array
+    {
+        $statement = $this->execute($sql, $parameters);
+        $rows = $statement->fetchAll();
+        $statement->closeCursor();
+
+        return $rows;
+    }
+
+    /**
+     * @param array<int|string, scalar|null> $parameters
+     * @return ?array<string, mixed>
+     */
+    public function row(string $sql, array $parameters = []): ?array
+    {
+        return $this->rows($sql, $parameters)[0] ?? null;
+    }
+
+    /**
+     * @param array<int|string, scalar|null> $parameters
+     * @return int the number of rows changed
+     */
+    public function change(string $sql, array $parameters = []): int
+    {
+        return $this->execute($sql, $parameters)->rowCount();
+    }
+
+    /**
+     * Runs the work as the only writer of messages, so that ids grow in the order in which messages become visible:
+     * a reader who has seen id N will never later find a smaller one that was not there before.
+     *
+     * @template T
+     * @param callable(): T $work
+     * @return T
+     */
+    public function writeMessages(callable $work): mixed
+    {
+        $pdo = $this->pdo();
+        if ($this->isPostgres()) {
+            $pdo->exec('BEGIN');
+            $pdo->exec('SELECT pg_advisory_xact_lock(' . self::MESSAGES_LOCK . ')');
+        } else {
+            $pdo->exec('BEGIN IMMEDIATE');
+        }
+        try {
+            $result = $work();
+            $pdo->exec('COMMIT');
+        } catch (\Throwable $failure) {
+            $pdo->exec('ROLLBACK');
+            throw $failure;
+        }
+
+        return $result;
+    }
+
+    /** @param array<int|string, scalar|null> $parameters */
+    private function execute(string $sql, array $parameters): \PDOStatement
+    {
+        $pdo = $this->pdo();
+        $statement = $this->statements[$sql] ??= $pdo->prepare($sql);
+        $statement->execute($parameters);
+
+        return $statement;
+    }
+
+    private function pdo(): PDO
+    {
+        if ($this->pdo !== null && $this->process === getmypid()) {
+            return $this->pdo;
+        }
+        $this->statements = [];
+        $this->process = getmypid();
+
+        return $this->pdo = $this->open();
+    }
+
+    private function open(): PDO
+    {
+        $options = [
+            PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION,
+            PDO::ATTR_DEFAULT_FETCH_MODE => PDO::FETCH_ASSOC,
+        ];
+        if ($this->isPostgres()) {
+            return new PDO($this->location, options: $options);
+        }
+        try {
+            $pdo = new PDO("sqlite:$this->location", options: $options);
+            $pdo->exec('PRAGMA busy_timeout = ' . self::BUSY_TIMEOUT_MS);
+            // Readers and the one writer do not block each other. NORMAL syncs at checkpoints: a killed process loses
+            // nothing, a power cut may lose the last moments, and no message waits for the disk.
+            $pdo->exec('PRAGMA journal_mode = WAL');
+            $pdo->exec('PRAGMA synchronous = NORMAL');
+            $pdo->exec('PRAGMA foreign_keys = ON');
+            $pdo->exec('PRAGMA cache_size = -' . self::PAGES_CACHED_KB);
+        } catch (\PDOException $failure) {
+            throw new \RuntimeException(
+                "Cannot open the chat's database $this->location (CHAT_DB): {$failure->getMessage()}",
+                previous: $failure,
+            );
+        }
+
+        return $pdo;
+    }
+
+    /** @return list<string> */
+    private function schema(): array
+    {
+        $id = $this->isPostgres()
+            ? 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY'
+            : 'INTEGER PRIMARY KEY AUTOINCREMENT';
+
+        return [
+            "CREATE TABLE IF NOT EXISTS users (
+                id $id, name TEXT NOT NULL, name_key TEXT NOT NULL UNIQUE, password_hash TEXT NOT NULL,
+                seen_id BIGINT NOT NULL DEFAULT 0, created_ms BIGINT NOT NULL)",
+            'CREATE TABLE IF NOT EXISTS sessions (
+                token_hash TEXT PRIMARY KEY, id TEXT NOT NULL, user_id BIGINT NOT NULL REFERENCES users (id),
+                created_ms BIGINT NOT NULL, expires_ms BIGINT NOT NULL)',
+            'CREATE INDEX IF NOT EXISTS sessions_of_user ON sessions (user_id, created_ms)',
+            "CREATE TABLE IF NOT EXISTS messages (
+                id $id, sender_id BIGINT NOT NULL REFERENCES users (id), recipient_id BIGINT REFERENCES users (id),
+                text TEXT NOT NULL, key TEXT NOT NULL, offline SMALLINT NOT NULL DEFAULT 0,
+                created_ms BIGINT NOT NULL, UNIQUE (sender_id, key))",
+            'CREATE INDEX IF NOT EXISTS messages_to_recipient ON messages (recipient_id, id)',
+            'CREATE INDEX IF NOT EXISTS messages_private_from ON messages (sender_id, id) WHERE recipient_id IS NOT NULL',
+            'CREATE TABLE IF NOT EXISTS attempts (
+                subject TEXT PRIMARY KEY, count BIGINT NOT NULL, expires_ms BIGINT NOT NULL)',
+        ];
+    }
+}

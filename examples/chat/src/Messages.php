@@ -1,0 +1,163 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+/** All messages, in one order: that of their ids. */
+final readonly class Messages
+{
+    public const PAGE_MAX = 200;
+    /** Private messages that arrived while the user was away and are older than the first page. */
+    public const MISSED_MAX = 500;
+    public const PUBLIC_KEPT = 100_000;
+    public const PRIVATE_KEPT_DAYS = 365;
+    /** Old messages are looked for once in so many. */
+    private const PRUNE_EVERY = 1000;
+
+    private const COLUMNS = 'SELECT m.id, m.text, m.key, m.offline, m.created_ms, m.sender_id, s.name AS sender_name,
+        m.recipient_id, r.name AS recipient_name
+        FROM messages m JOIN users s ON s.id = m.sender_id LEFT JOIN users r ON r.id = m.recipient_id';
+
+    public function __construct(private Database $database)
+    {
+    }
+
+    /**
+     * Stores a message once: the same key of the same sender again returns what is stored already.
+     *
+     * @param bool $offline whether the recipient is away
+     */
+    public function add(User $from, ?User $to, string $text, string $key, bool $offline): Message
+    {
+        return $this->database->writeMessages(function () use ($from, $to, $text, $key, $offline): Message {
+            $now = Clock::unixMs();
+            $row = $this->database->row(
+                'INSERT INTO messages (sender_id, recipient_id, text, key, offline, created_ms) VALUES (?, ?, ?, ?, ?, ?)
+                 ON CONFLICT (sender_id, key) DO NOTHING RETURNING id',
+                [$from->id, $to?->id, $text, $key, (int) $offline, $now],
+            );
+            if ($row === null) {
+                return $this->message($this->database->row(
+                    self::COLUMNS . ' WHERE m.sender_id = ? AND m.key = ?',
+                    [$from->id, $key],
+                ));
+            }
+            $id = (int) $row['id'];
+            if ($id % self::PRUNE_EVERY === 0) {
+                $this->prune($id, $now);
+            }
+
+            return new Message($id, $from, $to, $text, $key, $offline, $now);
+        });
+    }
+
+    /** The id before this one in the channel `all`, 0 if it is the first. */
+    public function previousPublic(int $id): int
+    {
+        return (int) $this->database->row(
+            'SELECT COALESCE(MAX(id), 0) AS id FROM messages WHERE recipient_id IS NULL AND id < ?',
+            [$id],
+        )['id'];
+    }
+
+    /** The id before this one among the private messages from and to the user, 0 if it is the first. */
+    public function previousPrivate(User $user, int $id): int
+    {
+        $row = $this->database->row(
+            'SELECT (SELECT COALESCE(MAX(id), 0) FROM messages WHERE recipient_id = ? AND id < ?) AS received,
+                (SELECT COALESCE(MAX(id), 0) FROM messages WHERE sender_id = ? AND recipient_id IS NOT NULL AND id < ?) AS sent',
+            [$user->id, $id, $user->id, $id],
+        );
+
+        return max((int) $row['received'], (int) $row['sent']);
+    }
+
+    /**
+     * Everything the user may read, newer than the id, oldest first.
+     *
+     * @return list<Message> one more than PAGE_MAX means that there are more
+     */
+    public function after(User $user, int $id): array
+    {
+        return $this->select($this->visible('m.id > ?', 'm.id') . ' ORDER BY m.id LIMIT ' . self::PAGE_MAX + 1, $user, $id);
+    }
+
+    /**
+     * The newest messages the user may read that are older than the id (null: the newest of all), oldest first.
+     *
+     * @return array{list<Message>, bool} the messages, and whether there are older ones
+     */
+    public function before(User $user, ?int $id): array
+    {
+        $messages = $this->select(
+            $this->visible('m.id < ?', 'm.id DESC') . ' ORDER BY m.id DESC LIMIT ' . self::PAGE_MAX + 1,
+            $user,
+            $id ?? PHP_INT_MAX,
+        );
+        $more = count($messages) > self::PAGE_MAX;
+
+        return [array_reverse(array_slice($messages, 0, self::PAGE_MAX)), $more];
+    }
+
+    /**
+     * Private messages to the user that no tab has shown yet and that are older than the id, oldest first.
+     *
+     * @return list<Message>
+     */
+    public function missed(User $user, int $before): array
+    {
+        $rows = $this->database->rows(
+            self::COLUMNS . ' WHERE m.recipient_id = ? AND m.id > ? AND m.id < ? ORDER BY m.id DESC LIMIT ' . self::MISSED_MAX,
+            [$user->id, $user->seenId, $before],
+        );
+
+        return array_reverse(array_map($this->message(...), $rows));
+    }
+
+    /**
+     * Public, received and sent are three ranges of three indexes; asked together with OR they would be a full scan.
+     */
+    private function visible(string $range, string $order): string
+    {
+        $part = static fn (string $which): string
+            => "SELECT * FROM (SELECT m.id FROM messages m WHERE $which AND $range ORDER BY $order LIMIT " . self::PAGE_MAX + 1 . ') p';
+
+        return self::COLUMNS . ' WHERE m.id IN ('
+            . $part('m.recipient_id IS NULL') . ' UNION '
+            . $part('m.recipient_id = ?') . ' UNION '
+            . $part('m.sender_id = ? AND m.recipient_id IS NOT NULL') . ')';
+    }
+
+    /** @return list<Message> */
+    private function select(string $sql, User $user, int $id): array
+    {
+        return array_map($this->message(...), $this->database->rows($sql, [$id, $user->id, $id, $user->id, $id]));
+    }
+
+    private function prune(int $newestId, int $now): void
+    {
+        $this->database->change(
+            'DELETE FROM messages WHERE recipient_id IS NULL AND id <= ?',
+            [$newestId - self::PUBLIC_KEPT],
+        );
+        $this->database->change(
+            'DELETE FROM messages WHERE recipient_id IS NOT NULL AND created_ms < ?',
+            [$now - self::PRIVATE_KEPT_DAYS * 86_400_000],
+        );
+    }
+
+    /** @param array<string, mixed> $row */
+    private function message(array $row): Message
+    {
+        return new Message(
+            (int) $row['id'],
+            new User((int) $row['sender_id'], $row['sender_name']),
+            $row['recipient_id'] === null ? null : new User((int) $row['recipient_id'], $row['recipient_name']),
+            $row['text'],
+            $row['key'],
+            (bool) $row['offline'],
+            (int) $row['created_ms'],
+        );
+    }
+}

@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+use Fermata\Response;
+
+/** The one HTML page. Its assets live under a path with their hash, so no browser mixes an old script with a new page. */
+final readonly class Page
+{
+    /**
+     * Only our own files, no inline script or style, nobody may frame the page; and the browser itself refuses any
+     * attempt to have text parsed as HTML (Trusted Types).
+     */
+    private const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        . "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        . "require-trusted-types-for 'script'; trusted-types 'none'";
+
+    public string $assetsPrefix;
+    private Response $response;
+
+    public function __construct(string $directory)
+    {
+        $hash = hash_init('sha256');
+        foreach (glob("$directory/assets/*") as $file) {
+            hash_update_file($hash, $file);
+        }
+        $this->assetsPrefix = '/assets/' . substr(hash_final($hash), 0, 12);
+        $html = str_replace('/assets/', "$this->assetsPrefix/", file_get_contents("$directory/index.html"));
+        $this->response = Response::html($html)
+            ->withHeader('Content-Security-Policy', self::CONTENT_SECURITY_POLICY)
+            ->withHeader('Cross-Origin-Opener-Policy', 'same-origin')
+            ->withHeader('Referrer-Policy', 'no-referrer')
+            ->withHeader('X-Content-Type-Options', 'nosniff')
+            ->withHeader('Cache-Control', 'no-cache');
+    }
+
+    public function response(): Response
+    {
+        return $this->response;
+    }
+}

@@ -1,0 +1,97 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+/** Who is registered, and their passwords. */
+final readonly class Users
+{
+    /** 2^10 rounds, about 50 ms: the worker serves nobody else meanwhile, so it is not more. */
+    private const BCRYPT_COST = 10;
+    private const FOUND_MAX = 50;
+
+    public function __construct(private Database $database)
+    {
+    }
+
+    public function register(string $name, #[\SensitiveParameter] string $password): User
+    {
+        $row = $this->database->row(
+            'INSERT INTO users (name, name_key, password_hash, created_ms) VALUES (?, ?, ?, ?)
+             ON CONFLICT (name_key) DO NOTHING RETURNING id',
+            [$name, Input::nameKey($name), $this->hash($password), Clock::unixMs()],
+        ) ?? throw Problem::nameTaken();
+
+        return new User((int) $row['id'], $name);
+    }
+
+    public function withPassword(string $name, #[\SensitiveParameter] string $password): User
+    {
+        $row = $this->database->row(
+            'SELECT id, name, seen_id, password_hash FROM users WHERE name_key = ?',
+            [Input::nameKey($name)],
+        );
+        if ($row === null) {
+            // Costs what a wrong password costs, so the time does not tell whether the name exists.
+            $this->hash($password);
+            throw Problem::wrongPassword();
+        }
+        if (!password_verify($password, $row['password_hash'])) {
+            throw Problem::wrongPassword();
+        }
+
+        return $this->user($row);
+    }
+
+    public function named(string $name): ?User
+    {
+        $row = $this->database->row(
+            'SELECT id, name, seen_id FROM users WHERE name_key = ?',
+            [Input::nameKey($name)],
+        );
+
+        return $row === null ? null : $this->user($row);
+    }
+
+    /**
+     * Users whose name contains the words, by name; without words the newest. At most FOUND_MAX.
+     *
+     * @return list<User>
+     */
+    public function find(string $words): array
+    {
+        $pattern = '%' . strtr(Input::nameKey($words), ['\\' => '\\\\', '%' => '\\%', '_' => '\\_']) . '%';
+        $rows = $words === ''
+            ? $this->database->rows('SELECT id, name, seen_id FROM users ORDER BY id DESC LIMIT ' . self::FOUND_MAX)
+            : $this->database->rows(
+                "SELECT id, name, seen_id FROM users WHERE name_key LIKE ? ESCAPE '\\' ORDER BY name_key LIMIT "
+                    . self::FOUND_MAX,
+                [$pattern],
+            );
+
+        return array_map($this->user(...), $rows);
+    }
+
+    /** Remembers what the user's tabs have shown. It never goes back: an older tab may report later. */
+    public function seen(User $user, int $messageId): void
+    {
+        if ($messageId > $user->seenId) {
+            $this->database->change(
+                'UPDATE users SET seen_id = ? WHERE id = ? AND seen_id < ?',
+                [$messageId, $user->id, $messageId],
+            );
+        }
+    }
+
+    private function hash(#[\SensitiveParameter] string $password): string
+    {
+        return password_hash($password, PASSWORD_BCRYPT, ['cost' => self::BCRYPT_COST]);
+    }
+
+    /** @param array<string, mixed> $row */
+    private function user(array $row): User
+    {
+        return new User((int) $row['id'], $row['name'], (int) $row['seen_id']);
+    }
+}
