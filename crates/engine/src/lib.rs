@@ -1,1 +1,37 @@
-//! The server: connections, workers, back-pressure, shutdown
+//! The server: joins `proto` (bytes to requests), `hub` (channels) and `io` (the kernel).
+//!
+//! [`Server`] collects settings and routes, [`Server::start`] forks workers, and each [`Worker`] is
+//! pulled for events by its embedder. No Zend and no command line here.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod connection;
+mod control;
+mod encode;
+pub mod files;
+mod hold;
+mod hub;
+mod input;
+mod log;
+mod master;
+mod output;
+mod publisher;
+mod request;
+pub mod router;
+mod server;
+mod slab;
+mod worker;
+
+pub use answer::Gone;
+pub use fermata_io::probe::features;
+pub use hold::{Hold, HoldError};
+pub use hub::{
+    EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
+};
+pub use log::Logger;
+pub use master::{EXIT_RETIRED, StartError, Started, control_path};
+pub use publisher::{PublisherError, publish};
+pub use request::{Request, RequestView};
+pub use server::Server;
+pub use worker::{Event, Parts, Worker};

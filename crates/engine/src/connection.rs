@@ -1,0 +1,185 @@
+//! What the engine remembers of one client.
+//!
+//! An idle connection is this struct and nothing else: no buffer, no heap block. `inbox`, `out`,
+//! `partial` and `file` hold memory only while bytes are in flight. `IDLE_BYTES_MAX` pins the size.
+
+use fermata_hub::SubId;
+use fermata_io::{Fd, Peer};
+use fermata_proto::{chunked, http1};
+
+/// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
+#[cfg(test)]
+const IDLE_BYTES_MAX: usize = 160;
+
+/// Where a connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The public listener: requests go to routes.
+    Public,
+    /// The control socket: requests are answered by `control`.
+    Control,
+}
+
+/// What the bytes that arrive next mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// A request head, or its beginning.
+    Head,
+    /// The body of the request in `partial`.
+    Body,
+    /// Nothing is read: a request is with the handler.
+    Handling,
+    /// A held client has nothing to say; what it sends is dropped, its end of stream is noticed.
+    Held,
+    /// Our side is finished; what arrives is dropped until the peer closes, so that the kernel
+    /// does not answer unread bytes with a reset that would destroy our last response.
+    Lingering,
+}
+
+/// What happens when `out` has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// More responses may follow.
+    Open,
+    /// Close at once: the request was read to its end.
+    Close,
+    /// Close after lingering: the peer may still be sending.
+    Linger,
+}
+
+/// One client.
+pub(crate) struct Connection {
+    pub fd: Fd,
+    pub peer: Peer,
+    pub origin: Origin,
+    pub reading: Reading,
+    pub writing: Writing,
+    /// The request in progress asked for HEAD: its response carries no body.
+    pub is_head: bool,
+    /// The request in progress came as HTTP/1.0.
+    pub is_http10: bool,
+    /// The request in progress allows another one after it.
+    pub keeps_alive: bool,
+    /// No request has been read yet.
+    pub is_fresh: bool,
+    /// A head after the first one has begun, and its deadline is set.
+    pub has_begun: bool,
+    /// Listed in `Worker::dirty`.
+    pub is_dirty: bool,
+    /// Listed in `Worker::again`.
+    pub is_again: bool,
+    /// The kernel took less than we had; a writable event will come.
+    pub is_blocked: bool,
+    /// The last read filled the buffer or an event was passed over: the socket may hold more.
+    pub has_unread: bool,
+    /// The peer has sent its end of stream, which may still be behind unread bytes.
+    pub has_hung_up: bool,
+    /// Responses piled up over `queue_bytes_max`; parsing goes on when they are sent.
+    pub is_paused: bool,
+    /// A held client's policy when the log has moved past it: close instead of a gap event.
+    pub closes_on_gap: bool,
+    /// Number of the request in progress, part of its handle.
+    pub serial: u32,
+    /// Head of the chain of subscriptions.
+    pub chain: SubId,
+    /// Silence after which a held client is sent a comment; 0 = never.
+    pub keep_alive_ms: u32,
+    /// Sent bytes at the front of `out`. Invariant: `out_sent <= out.len()`.
+    pub out_sent: u32,
+    /// Bytes for the client that the kernel has not taken yet.
+    pub out: Vec<u8>,
+    /// Bytes from the client that are not parsed yet; absent when empty.
+    pub inbox: Option<Box<Vec<u8>>>,
+    pub partial: Option<Box<Partial>>,
+    pub file: Option<Box<FileBody>>,
+    pub presence: Option<Box<Presence>>,
+    /// When something is due for this connection; `u64::MAX` = nothing.
+    pub deadline_ms: u64,
+    /// Due time of its live entry in the wheel; `u64::MAX` = it has none.
+    /// Invariant: `armed_ms <= deadline_ms` unless nothing is due.
+    pub armed_ms: u64,
+}
+
+/// A request whose body is still arriving.
+pub(crate) struct Partial {
+    pub head_bytes: Vec<u8>,
+    pub head: http1::Head,
+    pub body: Vec<u8>,
+    pub rest: BodyRest,
+}
+
+/// What is missing of a body.
+pub(crate) enum BodyRest {
+    Length(u64),
+    Chunked(chunked::Decoder),
+}
+
+/// A file on its way to the client, read piece by piece as the client takes it.
+pub(crate) struct FileBody {
+    pub file: std::fs::File,
+    pub remaining: u64,
+}
+
+/// What a held client is counted as.
+pub(crate) struct Presence {
+    pub user: Vec<u8>,
+    pub channels: Vec<Vec<u8>>,
+}
+
+impl Connection {
+    pub fn new(fd: Fd, peer: Peer, origin: Origin) -> Connection {
+        Connection {
+            fd,
+            peer,
+            origin,
+            reading: Reading::Head,
+            writing: Writing::Open,
+            is_head: false,
+            is_http10: false,
+            keeps_alive: true,
+            is_fresh: true,
+            has_begun: false,
+            is_dirty: false,
+            is_again: false,
+            is_blocked: false,
+            has_unread: false,
+            has_hung_up: false,
+            is_paused: false,
+            closes_on_gap: false,
+            serial: 0,
+            chain: SubId::NONE,
+            keep_alive_ms: 0,
+            out_sent: 0,
+            out: Vec::new(),
+            inbox: None,
+            partial: None,
+            file: None,
+            presence: None,
+            deadline_ms: u64::MAX,
+            armed_ms: u64::MAX,
+        }
+    }
+
+    /// Bytes that wait for the kernel.
+    pub fn unsent(&self) -> usize {
+        self.out.len() - self.out_sent as usize
+    }
+
+    pub fn has_output(&self) -> bool {
+        self.unsent() > 0 || self.file.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(
+            size_of::<Connection>() <= IDLE_BYTES_MAX,
+            "{}",
+            size_of::<Connection>()
+        );
+    }
+}

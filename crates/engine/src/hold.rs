@@ -1,0 +1,495 @@
+//! Held clients: beginning a hold, live events, replay, presence, the end.
+//!
+//! A held client is its `Connection` and one subscription per channel, nothing else. Live events are
+//! sent straight from the channel's log: they pass no buffer of the connection unless the kernel
+//! takes a part of an event, of which the rest is then kept so that events are never cut.
+
+use std::io::IoSlice;
+
+use fermata_config::LogLevel;
+use fermata_hub::{IdRef, PresenceError, Record, Replay, ReplayRange, SubId};
+use fermata_io::Driver;
+use fermata_proto::response::Framing;
+use fermata_proto::{chunk, sse};
+
+use crate::connection::{Presence, Reading, Writing};
+use crate::encode::{self, FORMAT_SSE};
+use crate::hub::{Member, Message, PublishFailure, check_channel, check_message};
+use crate::worker::{Running, Worker};
+
+/// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
+/// behind does not keep the others waiting.
+const SEND_BYTES_MAX: usize = 128 * 1024;
+
+/// Records read from the ring in one turn.
+const PUMP_SLICE: usize = 1024;
+
+/// How often leaving users are looked at while there are any.
+const SWEEP_MS: u64 = 250;
+
+/// Longest user name and longest info that presence keeps.
+const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
+const INFO_BYTES_MAX: usize = fermata_hub::INFO_BYTES_MAX;
+
+/// What a request is answered with when the client is to be held.
+pub struct Hold<'a> {
+    /// The channels, in any order.
+    pub channels: &'a [&'a [u8]],
+    /// Who the client counts as in the presence of all channels.
+    pub user: Option<&'a [u8]>,
+    /// What is told about the user: a JSON value.
+    pub info: Option<&'a [u8]>,
+    /// Whether `join` and `leave` events tell the channels about the user.
+    pub announces: bool,
+    /// The last event the client has seen: what came after it is sent first.
+    pub since: Option<&'a [u8]>,
+    /// Silence after which a comment is sent; `None` = setting `keep_alive_ms`, 0 = never.
+    pub keep_alive_ms: Option<u64>,
+    /// Close a client that falls behind the channel's log, instead of telling it by a `gap` event.
+    pub closes_on_gap: bool,
+    /// Events for this client alone, sent first.
+    pub with: &'a [Message<'a>],
+    /// Further response fields, checked as for `respond`.
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+}
+
+/// Why a client was not held. The request is still open and has to be answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HoldError {
+    /// See `Gone`.
+    #[error("the request is gone: its client has left or it has been answered")]
+    Gone,
+    /// An argument is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The presence table is full or not to be had.
+    #[error("{0}")]
+    Backpressure(String),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
+    pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
+        let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
+        self.check(hold).map_err(HoldError::Misuse)?;
+        self.join(index, hold)?;
+        self.write_hold_head(index, hold);
+        let mut opening = std::mem::take(&mut self.scratch);
+        opening.clear();
+        self.write_opening(hold, &mut opening);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(HoldError::Gone);
+        };
+        let is_head = connection.is_head;
+        if !is_head {
+            if connection.is_http10 {
+                connection.out.extend_from_slice(&opening);
+            } else {
+                chunk::wrap(&mut connection.out, &opening);
+            }
+        }
+        self.scratch = opening;
+        if is_head || self.running != Running::Serving {
+            self.end_hold(index);
+            return Ok(());
+        }
+        let mut chain = SubId::NONE;
+        for channel in hold.channels {
+            chain = self.local.subscribe(index, chain, channel, FORMAT_SSE);
+        }
+        let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
+        connection.chain = chain;
+        connection.reading = Reading::Held;
+        connection.closes_on_gap = hold.closes_on_gap;
+        connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
+        let has_unread = connection.has_unread || connection.has_hung_up;
+        self.rest_until_keep_alive(index);
+        self.mark_dirty(index);
+        if has_unread {
+            self.go_on(index);
+        }
+        Ok(())
+    }
+
+    fn check(&self, hold: &Hold<'_>) -> Result<(), String> {
+        let channels_max = self.settings.channels_per_hold_max;
+        if hold.channels.is_empty() || hold.channels.len() > channels_max {
+            return Err(format!(
+                "a hold has 1 to {channels_max} channels (channels_per_hold_max), this one has {}",
+                hold.channels.len()
+            ));
+        }
+        for (at, channel) in hold.channels.iter().enumerate() {
+            check_channel(channel)?;
+            if hold.channels[..at].contains(channel) {
+                let name = String::from_utf8_lossy(channel);
+                return Err(format!(
+                    "channel name \"{name}\" is given twice to one hold"
+                ));
+            }
+        }
+        for message in hold.with {
+            check_message(message)?;
+        }
+        if let Some(user) = hold.user
+            && (user.is_empty()
+                || user.len() > USER_BYTES_MAX
+                || std::str::from_utf8(user).is_err())
+        {
+            return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
+        }
+        if hold.info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
+            return Err(format!(
+                "info: its JSON has more than {INFO_BYTES_MAX} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let framing = if connection.is_http10 {
+            connection.keeps_alive = false;
+            Framing::UntilClose
+        } else {
+            Framing::Chunked
+        };
+        let is_given = |name: &[u8]| {
+            hold.headers
+                .iter()
+                .any(|(given, _)| given.eq_ignore_ascii_case(name))
+        };
+        // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
+        let defaults = [
+            (&b"cache-control"[..], &b"no-store"[..]),
+            (&b"x-accel-buffering"[..], &b"no"[..]),
+        ];
+        let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
+        let headers = defaults.chain(hold.headers.iter().copied());
+        self.write_head(index, 200, Some(sse::CONTENT_TYPE), headers, framing);
+    }
+
+    /// What a held client gets first: its own events, what it missed, and its position.
+    fn write_opening(&mut self, hold: &Hold<'_>, out: &mut Vec<u8>) {
+        for message in hold.with {
+            sse::event(out, None, message.name, message.data);
+        }
+        let ids = self.encoder.ids;
+        let up_to = self.reader.read_up_to();
+        match hold.since.map(|since| self.ring.parse_id(since)) {
+            None => {}
+            Some(IdRef::Foreign | IdRef::Invalid) => encode::gap("unknown id", out),
+            Some(IdRef::Seq(after)) => {
+                let range = ReplayRange {
+                    after,
+                    up_to,
+                    count_max: self.settings.history_count_max,
+                    bytes_max: self.settings.queue_bytes_max,
+                    unix_ms: self.driver.unix_ms(),
+                };
+                let start = out.len();
+                let mut each = |record: &Record| encode::event(&ids, record, out);
+                let replay = self.ring.replay(hold.channels, &range, &mut each);
+                if replay == Replay::Gap {
+                    let events = out.split_off(start);
+                    encode::gap("expired", out);
+                    out.extend_from_slice(&events);
+                }
+            }
+        }
+        encode::position(&ids, up_to, out);
+    }
+
+    /// Counts the client in the presence of its channels.
+    fn join(&mut self, index: u32, hold: &Hold<'_>) -> Result<(), HoldError> {
+        let Some(user) = hold.user else {
+            return Ok(());
+        };
+        let joined = hold.announces.then(|| announcement(user, hold.info));
+        let unix_ms = self.driver.unix_ms();
+        let mut presence = Presence {
+            user: user.to_vec(),
+            channels: Vec::with_capacity(hold.channels.len()),
+        };
+        for channel in hold.channels {
+            let member = fermata_hub::Presence {
+                channel,
+                user,
+                info: hold.info.unwrap_or_default(),
+                announce: joined.as_deref(),
+            };
+            let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
+                Ok(_) => Ok(Ok(())),
+                Err(PresenceError::Publish(error)) => Err(error),
+                Err(error) => Ok(Err(error.to_string())),
+            });
+            let failure = match outcome {
+                Ok(Ok(())) => {
+                    presence.channels.push(channel.to_vec());
+                    continue;
+                }
+                Ok(Err(cause)) => HoldError::Backpressure(format!("presence: {cause}")),
+                Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
+                Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
+            };
+            self.leave(presence);
+            return Err(failure);
+        }
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.presence = Some(Box::new(presence));
+        }
+        Ok(())
+    }
+
+    /// Takes a client out of the presence of its channels.
+    pub(crate) fn leave(&mut self, presence: Presence) {
+        let unix_ms = self.driver.unix_ms();
+        for channel in &presence.channels {
+            if let Err(error) = self
+                .ring
+                .leave(&self.owner, channel, &presence.user, unix_ms)
+            {
+                let message = format!("presence: a user could not be taken out: {error}");
+                self.limiter
+                    .write(&self.logger, LogLevel::Error, unix_ms, &message);
+            }
+        }
+        let due_ms = self.driver.now_ms() + self.settings.leave_delay_ms + 1;
+        self.sweep_ms = self.sweep_ms.min(due_ms);
+    }
+
+    /// Announces users whose last connection has been gone for `leave_delay_ms`.
+    pub(crate) fn sweep_presence(&mut self) {
+        let now_ms = self.driver.now_ms();
+        if now_ms < self.sweep_ms {
+            return;
+        }
+        let unix_ms = self.driver.unix_ms();
+        let swept = self
+            .ring
+            .sweep(&self.owner, unix_ms, &mut |_, user, info, data| {
+                data.extend_from_slice(&announcement(user, Some(info)));
+            });
+        let is_done = match swept {
+            Ok(swept) => {
+                if swept.published {
+                    self.wake_workers();
+                }
+                !swept.more && self.ring.leaving_count() == 0
+            }
+            Err(error) => {
+                let message = format!("presence: leaves are announced later: {error}");
+                self.limiter
+                    .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                false
+            }
+        };
+        self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
+    }
+
+    /// Who is present in a channel.
+    pub fn members(&mut self, channel: &[u8]) -> Result<Vec<Member>, String> {
+        check_channel(channel)?;
+        let mut members = Vec::new();
+        self.ring
+            .members(&self.owner, channel, &mut |user, info, connections| {
+                members.push(Member {
+                    user: user.to_vec(),
+                    info: info.to_vec(),
+                    connections,
+                });
+            })
+            .map_err(|error| error.to_string())?;
+        Ok(members)
+    }
+
+    /// Takes new records from the ring into the logs of local channels. True when there are more.
+    pub(crate) fn pump(&mut self) -> bool {
+        self.local
+            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE)
+    }
+
+    /// Brings new records to subscribers, at most `subscribers_max` of them. True when there is more
+    /// to do.
+    pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
+        let has_more = self.pump();
+        for _ in 0..subscribers_max {
+            match self.local.next_ready() {
+                Some(index) => self.send_held(index),
+                None => return has_more,
+            }
+        }
+        true
+    }
+
+    /// Sends a held client what its channels' logs have for it.
+    pub(crate) fn send_held(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.is_blocked || connection.reading != Reading::Held {
+            return;
+        }
+        if connection.unsent() > 0 {
+            // The head or a replay goes first; `flush` comes back here.
+            self.mark_dirty(index);
+            return;
+        }
+        let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
+        let (wanted, sent) = match self.local.contiguous(chain, SEND_BYTES_MAX) {
+            Some(events) if !is_raw => {
+                if events.is_empty() {
+                    return;
+                }
+                (events.len(), self.driver.send_one(fd, events))
+            }
+            _ => {
+                let mut slices = Vec::new();
+                let gathered = self
+                    .local
+                    .gather(chain, is_raw, &mut slices, SEND_BYTES_MAX);
+                if gathered.gap {
+                    self.on_gap(index);
+                    return;
+                }
+                if gathered.bytes == 0 {
+                    return;
+                }
+                let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
+                (gathered.bytes, self.driver.send(fd, &slices))
+            }
+        };
+        match sent {
+            Ok(Some(sent)) if sent == wanted => {
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                self.rest_until_keep_alive(index);
+                if self.local.pending(chain) {
+                    self.mark_dirty(index);
+                }
+            }
+            Ok(Some(sent)) => {
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                if !self.rest.is_empty() {
+                    let mut out = self.pool.take();
+                    out.extend_from_slice(&self.rest);
+                    self.rest.clear();
+                    connection.out = out;
+                    connection.out_sent = 0;
+                }
+                self.block(index);
+            }
+            Ok(None) => self.block(index),
+            Err(_) => self.close(index),
+        }
+    }
+
+    /// The log has moved past what a slow client has received.
+    fn on_gap(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let message = format!(
+            "{}: the client is more than channel_log_bytes_max behind; {}",
+            connection.peer,
+            if connection.closes_on_gap {
+                "closing it"
+            } else {
+                "it is told by a gap event"
+            }
+        );
+        self.limiter.write(
+            &self.logger,
+            LogLevel::Info,
+            self.driver.unix_ms(),
+            &message,
+        );
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.closes_on_gap {
+            self.close(index);
+            return;
+        }
+        self.local.skip_gap(connection.chain);
+        let mut gap = Vec::new();
+        encode::gap("too slow", &mut gap);
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        if connection.is_http10 {
+            connection.out.extend_from_slice(&gap);
+        } else {
+            chunk::wrap(&mut connection.out, &gap);
+        }
+        self.mark_dirty(index);
+    }
+
+    /// A held client has been silent for its keep-alive time.
+    pub(crate) fn keep_alive(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.unsent() == 0 {
+            if connection.out.capacity() == 0 {
+                connection.out = self.pool.take();
+            }
+            let write = |out: &mut Vec<u8>| sse::comment(out, b"");
+            if connection.is_http10 {
+                write(&mut connection.out);
+            } else {
+                chunk::wrap_with(&mut connection.out, write);
+            }
+            self.mark_dirty(index);
+        }
+        self.rest_until_keep_alive(index);
+    }
+
+    fn rest_until_keep_alive(&mut self, index: u32) {
+        let now_ms = self.driver.now_ms();
+        if let Some(connection) = self.connections.at_mut(index) {
+            match connection.keep_alive_ms {
+                0 => connection.deadline_ms = u64::MAX,
+                ms => self.set_deadline(index, now_ms + u64::from(ms)),
+            }
+        }
+    }
+
+    /// Ends an event stream in order: the client is told when to come back, and comes back with its
+    /// last event id.
+    pub(crate) fn end_hold(&mut self, index: u32) {
+        let retry_ms = self.settings.retry_ms;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        // Events that the client has not received stay behind: it resumes after the last it has.
+        self.local.unsubscribe(connection.chain);
+        connection.chain = SubId::NONE;
+        connection.reading = Reading::Handling;
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        if !connection.is_head {
+            let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
+            if connection.is_http10 {
+                write(&mut connection.out);
+            } else {
+                chunk::wrap_with(&mut connection.out, write);
+                connection.out.extend_from_slice(chunk::LAST_CHUNK);
+            }
+        }
+        connection.writing = Writing::Linger;
+        self.mark_dirty(index);
+    }
+}
+
+/// `{"user": …, "info": …}`, what `join` and `leave` events carry.
+fn announcement(user: &[u8], info: Option<&[u8]>) -> Vec<u8> {
+    let user = serde_json::Value::from(String::from_utf8_lossy(user));
+    let info = match info {
+        Some(info) if !info.is_empty() => String::from_utf8_lossy(info),
+        _ => "null".into(),
+    };
+    format!("{{\"user\":{user},\"info\":{info}}}").into_bytes()
+}

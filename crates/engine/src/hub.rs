@@ -1,0 +1,390 @@
+//! The engine's side of the hub: opening the shared memory, publishing, history.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fermata_config::Settings;
+use fermata_hub::{
+    Config, ConfigError, ID_BYTES_MAX, IdRef, Kind, Layout, LockError, Message as Record,
+    OpenError, Owner, PublishError, ReplayRange, Ring,
+};
+use fermata_io::shm::Shared;
+use fermata_io::{Driver, process, random};
+
+use crate::log::Logger;
+use crate::worker::Worker;
+
+/// Slots for worker processes in the shared memory. A constant, so that a history file fits whatever
+/// the number of workers is; a slot costs one cache line.
+pub(crate) const SLOTS: u16 = 64;
+
+/// Buckets of the channel index per MiB of ring: one per 128 records of 128 bytes.
+const INDEX_BUCKETS_PER_MIB: usize = 1024;
+
+/// Waits of a publisher for a worker that is behind: short, because that worker is running.
+const BEHIND_WAIT: Duration = Duration::from_micros(500);
+
+/// Why the shared memory of channels is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// The sizes contradict each other.
+    #[error("history_bytes_max and its relatives: {0}")]
+    Config(#[from] ConfigError),
+    /// No memory or no file.
+    #[error("{}: {source}; {fix}", place(path.as_deref()))]
+    Io {
+        /// The history file, if one is set.
+        path: Option<PathBuf>,
+        /// What the kernel said.
+        source: std::io::Error,
+        /// What helps.
+        fix: &'static str,
+    },
+    /// The history file is of another kind.
+    #[error("history_path: {}: {source}; move the file away, or set the sizes it was made with", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        source: OpenError,
+    },
+}
+
+fn place(path: Option<&Path>) -> String {
+    path.map_or("shared memory".to_owned(), |path| {
+        format!("history_path: {}", path.display())
+    })
+}
+
+/// A message as the embedder gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Event name, if any: no line breaks, no NUL.
+    pub name: Option<&'a [u8]>,
+    /// Event data: UTF-8.
+    pub data: &'a [u8],
+}
+
+/// The text of an event id: `epoch-position`, both in base 36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventId {
+    text: [u8; ID_BYTES_MAX],
+    len: u8,
+}
+
+impl EventId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+/// Why a message was not published.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishFailure {
+    /// The message or the channel's name is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The shared log was not to be had in time.
+    #[error("{0}")]
+    Backpressure(String),
+}
+
+/// A message of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Its id.
+    pub id: String,
+    /// Its name, if any.
+    pub name: Option<Vec<u8>>,
+    /// Its data.
+    pub data: Vec<u8>,
+    /// When it was published: milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+/// A user that is present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The user.
+    pub user: Vec<u8>,
+    /// What `as()` said about them: JSON, or empty.
+    pub info: Vec<u8>,
+    /// Connections over all workers.
+    pub connections: u32,
+}
+
+/// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
+pub fn check_channel(name: &[u8]) -> Result<(), String> {
+    let cause = match std::str::from_utf8(name) {
+        _ if name.is_empty() => "it is empty",
+        _ if name.len() > fermata_hub::CHANNEL_BYTES_MAX => "it has more than 255 bytes",
+        Err(_) => "it is not valid UTF-8",
+        Ok(text) if text.chars().any(char::is_control) => "it contains a control character",
+        Ok(_) => return Ok(()),
+    };
+    let shown: String = String::from_utf8_lossy(name)
+        .escape_debug()
+        .take(64)
+        .collect();
+    Err(format!(
+        "channel name \"{shown}\": {cause}; use 1 to 255 bytes of printable text"
+    ))
+}
+
+/// Checks what becomes an event on the wire.
+pub fn check_message(message: &Message<'_>) -> Result<(), String> {
+    if let Some(name) = message.name
+        && !fermata_proto::sse::valid_field(name)
+    {
+        return Err("event name: it contains a line break or NUL; use one line".to_owned());
+    }
+    if std::str::from_utf8(message.data).is_err()
+        || message
+            .name
+            .is_some_and(|name| std::str::from_utf8(name).is_err())
+    {
+        return Err(
+            "event: it is not valid UTF-8, which events are by definition; \
+                    encode binary data, for example as base64"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Opens or makes the shared memory of channels. Called before the workers are forked.
+pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
+    let config = Config {
+        ring_bytes: settings.history_bytes_max,
+        index_buckets: (settings.history_bytes_max >> 20).max(1) * INDEX_BUCKETS_PER_MIB,
+        record_bytes_max: settings.event_bytes_max,
+        workers_max: u32::from(SLOTS),
+        history_count_max: settings.history_count_max,
+        history_age_ms_max: settings.history_age_ms_max,
+        members_max: settings.members_max as u32,
+        leave_delay_ms: settings.leave_delay_ms,
+    };
+    let words = Layout::new(&config)?.words();
+    let Some(path) = &settings.history_path else {
+        let shared = Shared::anonymous(words).map_err(|source| HubError::Io {
+            path: None,
+            source,
+            fix: "lower history_bytes_max",
+        })?;
+        return create(&shared, &config);
+    };
+    let shared = map_file(path, words)?;
+    if !shared.existed() {
+        let mut ring = create(&shared, &config)?;
+        ring.adopt(boot(), random::u64());
+        return Ok(ring);
+    }
+    match Ring::open(shared.words(), &config) {
+        Ok(mut ring) => {
+            if ring.adopt(boot(), random::u64()) {
+                let message = format!(
+                    "history_path: {}: the machine went down while it was in use; clients are \
+                     told that messages may be missing",
+                    path.display()
+                );
+                logger.write(fermata_config::LogLevel::Warning, unix_ms(), &message);
+            }
+            Ok(ring)
+        }
+        Err(OpenError::Damaged) => {
+            // History is a convenience; refusing to start until somebody looks would be worse.
+            let aside = path.with_extension("damaged");
+            let message = format!(
+                "history_path: {} is damaged; moved to {}, starting without history",
+                path.display(),
+                aside.display()
+            );
+            logger.write(fermata_config::LogLevel::Error, unix_ms(), &message);
+            let failed = |source| HubError::Io {
+                path: Some(path.clone()),
+                source,
+                fix: "the damaged file could not be moved aside; move it yourself",
+            };
+            std::fs::rename(path, &aside).map_err(failed)?;
+            let shared = map_file(path, words)?;
+            let mut ring = create(&shared, &config)?;
+            ring.adopt(boot(), random::u64());
+            Ok(ring)
+        }
+        Err(source) => Err(HubError::File {
+            path: path.clone(),
+            source,
+        }),
+    }
+}
+
+fn map_file(path: &Path, words: usize) -> Result<Shared, HubError> {
+    Shared::file(path, words).map_err(|source| {
+        let fix = match source.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                "another server is using this file; give each its own"
+            }
+            std::io::ErrorKind::NotFound => "create its directory first",
+            _ => "the server must be able to read and write it",
+        };
+        HubError::Io {
+            path: Some(path.to_owned()),
+            source,
+            fix,
+        }
+    })
+}
+
+fn create(shared: &Shared, config: &Config) -> Result<Ring, HubError> {
+    Ring::create(shared.words(), config, random::u64(), random::u64()).map_err(|source| {
+        HubError::File {
+            path: PathBuf::from("shared memory"),
+            source,
+        }
+    })
+}
+
+/// This boot of the machine, as a number; zero where the kernel does not tell.
+fn boot() -> u64 {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = id
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+fn unix_ms() -> u64 {
+    fermata_io::clock::unix_ms()
+}
+
+/// How a process names itself to the shared lock.
+pub(crate) fn owner(slot: u32) -> Owner {
+    let pid = process::pid() as u32;
+    Owner {
+        slot,
+        pid,
+        alive: |pid| process::is_alive(pid as i32),
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Appends a message to a channel. When it returns, the message has been appended: every
+    /// subscriber in every worker gets it, or a gap event.
+    pub fn publish(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+    ) -> Result<EventId, PublishFailure> {
+        check_channel(channel).map_err(PublishFailure::Misuse)?;
+        check_message(&message).map_err(PublishFailure::Misuse)?;
+        let Message { name, data } = message;
+        let record = Record {
+            channel,
+            kind: Kind::Message,
+            name,
+            data,
+        };
+        let unix_ms = self.driver.unix_ms();
+        let seq = self.with_room(|ring, owner| ring.publish(owner, &record, unix_ms))?;
+        Ok(self.event_id(seq))
+    }
+
+    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
+    /// has to read it.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
+    ) -> Result<T, PublishFailure> {
+        let mut give_up_ms = None;
+        loop {
+            let error = match attempt(&mut self.ring, &self.owner) {
+                Ok(value) => {
+                    self.wake_workers();
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            match error {
+                PublishError::TooLarge { .. } => {
+                    return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
+                }
+                PublishError::ChannelName { .. } => {
+                    return Err(PublishFailure::Misuse(error.to_string()));
+                }
+                PublishError::Lock(LockError::Corrupt) => {
+                    return Err(PublishFailure::Backpressure(error.to_string()));
+                }
+                PublishError::Behind { .. } | PublishError::Lock(LockError::Locked { .. }) => {}
+            }
+            let wait_ms = self.settings.publish_wait_ms_max;
+            let now_ms = self.driver.refresh_now();
+            if now_ms >= *give_up_ms.get_or_insert(now_ms + wait_ms) {
+                let message = format!("{error}; waited for publish_wait_ms_max ({wait_ms} ms)");
+                return Err(PublishFailure::Backpressure(message));
+            }
+            if matches!(error, PublishError::Behind { slot } if slot == u32::from(self.slot)) {
+                self.pump();
+            } else {
+                self.wake_workers();
+                std::thread::sleep(BEHIND_WAIT);
+            }
+        }
+    }
+
+    /// Wakes the workers that sleep while there is something to read.
+    pub(crate) fn wake_workers(&mut self) {
+        let mut sleeping = self.ring.wake_list();
+        while sleeping != 0 {
+            let slot = sleeping.trailing_zeros();
+            sleeping &= sleeping - 1;
+            if let Some(waker) = self.wakers.get(slot as usize) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn event_id(&self, seq: u64) -> EventId {
+        let mut text = [0; ID_BYTES_MAX];
+        let len = self.ring.id_text(seq, &mut text).len() as u8;
+        EventId { text, len }
+    }
+
+    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
+    /// it is `None` or of another server's life), at most `count_max`.
+    pub fn history(
+        &mut self,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<Past>, String> {
+        check_channel(channel)?;
+        let after = match since.map(|since| self.ring.parse_id(since)) {
+            Some(IdRef::Seq(seq)) => seq,
+            Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
+        };
+        let range = ReplayRange {
+            after,
+            up_to: self.ring.newest(),
+            count_max,
+            bytes_max: self.settings.history_bytes_max,
+            unix_ms: self.driver.unix_ms(),
+        };
+        let ids = self.ring.ids();
+        let mut past = Vec::new();
+        self.ring.replay(&[channel], &range, &mut |record| {
+            if record.kind == Kind::Message {
+                let mut text = [0; ID_BYTES_MAX];
+                past.push(Past {
+                    id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
+                    name: record.name().map(<[u8]>::to_vec),
+                    data: record.data().to_vec(),
+                    unix_ms: record.unix_ms,
+                });
+            }
+        });
+        Ok(past)
+    }
+}

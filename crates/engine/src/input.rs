@@ -1,0 +1,533 @@
+//! Bytes to requests.
+//!
+//! One socket's bytes are read into the worker's input buffer and parsed in place, request after
+//! request, so that pipelined ones cost one read. What is left over (the beginning of a head) moves
+//! to the connection's `inbox`; a body that has not arrived whole collects in its `partial`.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::http1::{self, Body, Method, Parse};
+use fermata_proto::{chunked, percent, response};
+
+use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing};
+use crate::request::Place;
+use crate::router::Found;
+use crate::worker::{Current, READ_BYTES, Running, Worker};
+
+/// Most of a body's announced length that is reserved before any of it has arrived.
+const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
+
+impl<D: Driver> Worker<D> {
+    /// Reads what a connection has sent. True when there is input to parse.
+    pub(crate) fn load(&mut self, index: u32) -> bool {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        match connection.reading {
+            Reading::Held | Reading::Lingering => {
+                self.discard(index);
+                return false;
+            }
+            Reading::Handling => {
+                connection.has_unread = true;
+                return false;
+            }
+            Reading::Head | Reading::Body => {}
+        }
+        if connection.is_paused {
+            connection.has_unread = true;
+            return false;
+        }
+        debug_assert!(self.current.is_none());
+        let mut filled = 0;
+        if let Some(inbox) = connection.inbox.take() {
+            filled = inbox.len();
+            self.input[..filled].copy_from_slice(&inbox);
+            self.pool.give(*inbox);
+        }
+        let space = &mut self.input[filled..];
+        let space = if space.len() > READ_BYTES {
+            &mut space[..READ_BYTES]
+        } else {
+            space
+        };
+        let wanted = space.len();
+        let fd = connection.fd;
+        match self.driver.recv(fd, space) {
+            Ok(Some(0)) => {
+                let is_bare = filled == 0;
+                self.on_end_of_stream(index, is_bare);
+                return false;
+            }
+            Ok(Some(read)) => {
+                // A short read has emptied the socket, and the next byte raises a new event. Only
+                // a full one, or one with the peer's end of stream behind it, has to go on.
+                connection.has_unread = read == wanted || connection.has_hung_up;
+                filled += read;
+            }
+            Ok(None) => {
+                connection.has_unread = false;
+                if filled == 0 {
+                    if self.running != Running::Serving && connection.reading == Reading::Head {
+                        self.close(index);
+                    }
+                    return false;
+                }
+            }
+            Err(_) => {
+                // Reset by the peer; there is nobody to tell.
+                self.close(index);
+                return false;
+            }
+        }
+        self.current = Some(Current {
+            index,
+            at: 0,
+            filled,
+        });
+        true
+    }
+
+    /// Parses the current input up to the next request for PHP. True when `request` is one;
+    /// false when the input is used up.
+    pub(crate) fn step_input(&mut self) -> bool {
+        while let Some(current) = self.current {
+            let Some(connection) = self.connections.at_mut(current.index) else {
+                self.current = None;
+                return false;
+            };
+            if connection.writing != Writing::Open {
+                // The last response closes the connection; what follows it is not for us.
+                self.current = None;
+                return false;
+            }
+            if connection.unsent() > self.settings.queue_bytes_max && !connection.is_paused {
+                // The client asks faster than it reads. Go on when it has caught up.
+                connection.is_paused = true;
+                self.stash();
+                self.flush(current.index);
+                return false;
+            }
+            let is_request = match connection.reading {
+                Reading::Head => self.step_head(current),
+                Reading::Body => self.step_body(current),
+                Reading::Handling | Reading::Held | Reading::Lingering => {
+                    self.stash();
+                    return false;
+                }
+            };
+            match is_request {
+                Step::Request => {
+                    if self.dispatch() {
+                        return true;
+                    }
+                }
+                Step::Again => {}
+                Step::Starved => {
+                    self.stash();
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Puts the request that PHP has not answered in `next_event`'s time aside.
+    pub(crate) fn leave_unanswered(&mut self) {
+        if let Some(current) = self.current
+            && let Some(connection) = self.connections.at_mut(current.index)
+            && connection.reading == Reading::Handling
+        {
+            self.stash();
+        }
+    }
+
+    /// Lists a connection for the next turn.
+    pub(crate) fn go_on(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_again
+        {
+            connection.is_again = true;
+            self.again.push(index);
+        }
+    }
+
+    /// Reads and parses a head at the current position.
+    fn step_head(&mut self, current: Current) -> Step {
+        let Current { index, at, filled } = current;
+        if at == filled {
+            return Step::Starved;
+        }
+        match http1::parse(
+            &self.input[at..filled],
+            &self.limits,
+            &mut self.request.head,
+        ) {
+            Parse::Partial => Step::Starved,
+            Parse::Refused(refusal) => {
+                let message = format!("{refusal}.\n");
+                self.refuse(index, refusal.status(), &message);
+                Step::Again
+            }
+            Parse::Complete { head_bytes } => self.on_head(current, head_bytes),
+        }
+    }
+
+    fn on_head(&mut self, current: Current, head_bytes: usize) -> Step {
+        let Current { index, at, filled } = current;
+        let head = &self.request.head;
+        let is_draining = self.running != Running::Serving;
+        let body_bytes_max = self.settings.body_bytes_max as u64;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Step::Starved;
+        };
+        connection.is_fresh = false;
+        connection.has_begun = false;
+        connection.is_head = head.method == Method::Head;
+        connection.is_http10 = head.minor_version == 0;
+        connection.keeps_alive = head.keep_alive && !is_draining;
+
+        let body_start = at + head_bytes;
+        let here = filled - body_start;
+        match head.body {
+            Body::None => {
+                self.take_request(
+                    index,
+                    Place::Input {
+                        head_start: at,
+                        body_start,
+                        body_len: 0,
+                    },
+                );
+                self.advance(body_start);
+                Step::Request
+            }
+            Body::Length(length) if length > body_bytes_max => {
+                self.refuse_body(index);
+                Step::Again
+            }
+            Body::Length(length) if length <= here as u64 => {
+                let body_len = length as usize;
+                self.take_request(
+                    index,
+                    Place::Input {
+                        head_start: at,
+                        body_start,
+                        body_len,
+                    },
+                );
+                self.advance(body_start + body_len);
+                Step::Request
+            }
+            Body::Length(length) => {
+                let reserve = length.min(BODY_RESERVE_BYTES_MAX) as usize;
+                let rest = BodyRest::Length(length);
+                self.begin_body(current, body_start, Vec::with_capacity(reserve), rest);
+                Step::Again
+            }
+            Body::Chunked => {
+                let rest = BodyRest::Chunked(chunked::Decoder::new());
+                self.begin_body(current, body_start, Vec::new(), rest);
+                Step::Again
+            }
+        }
+    }
+
+    /// Moves a head whose body comes in pieces out of the input buffer.
+    fn begin_body(&mut self, current: Current, body_start: usize, body: Vec<u8>, rest: BodyRest) {
+        let Current { index, at, filled } = current;
+        let deadline_ms = self.driver.now_ms() + self.settings.body_timeout_ms;
+        let head = std::mem::take(&mut self.request.head);
+        let is_waiting = head.expect_continue && body_start == filled;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let head_bytes = self.input[at..body_start].to_vec();
+        connection.partial = Some(Box::new(Partial {
+            head_bytes,
+            head,
+            body,
+            rest,
+        }));
+        connection.reading = Reading::Body;
+        if is_waiting {
+            connection.out.extend_from_slice(response::CONTINUE);
+            self.mark_dirty(index);
+        }
+        self.set_deadline(index, deadline_ms);
+        self.advance(body_start);
+    }
+
+    /// Adds the current input to the body being collected.
+    fn step_body(&mut self, current: Current) -> Step {
+        let Current { index, at, filled } = current;
+        let body_bytes_max = self.settings.body_bytes_max as u64;
+        let Some(partial) = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.partial.as_mut())
+        else {
+            return Step::Starved;
+        };
+        let input = &self.input[at..filled];
+        let (consumed, is_done) = match &mut partial.rest {
+            BodyRest::Length(missing) => {
+                let missing_now = *missing - partial.body.len() as u64;
+                let taken = missing_now.min(input.len() as u64) as usize;
+                partial.body.extend_from_slice(&input[..taken]);
+                (taken, partial.body.len() as u64 == *missing)
+            }
+            BodyRest::Chunked(decoder) => {
+                match decoder.decode(input, &mut partial.body, body_bytes_max) {
+                    Ok(decoded) => (decoded.consumed, decoded.done),
+                    Err(refusal) if refusal.status() == 413 => {
+                        self.refuse_body(index);
+                        return Step::Again;
+                    }
+                    Err(refusal) => {
+                        let message = format!("{refusal}.\n");
+                        self.refuse(index, refusal.status(), &message);
+                        return Step::Again;
+                    }
+                }
+            }
+        };
+        self.advance(at + consumed);
+        if !is_done {
+            return Step::Starved;
+        }
+        let partial = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.partial.take())
+            .expect("it was borrowed above");
+        let Partial {
+            head_bytes,
+            head,
+            body,
+            ..
+        } = *partial;
+        self.request.head = head;
+        self.request.head_bytes = head_bytes;
+        self.request.body_bytes = body;
+        self.take_request(index, Place::Owned);
+        Step::Request
+    }
+
+    /// Makes the parsed head the current request.
+    fn take_request(&mut self, index: u32, place: Place) {
+        self.serial = self.serial.wrapping_add(1);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.reading = Reading::Handling;
+        connection.serial = self.serial;
+        connection.deadline_ms = u64::MAX;
+        self.request.handle = (u64::from(self.serial) << 32) | u64::from(index);
+        self.request.peer = connection.peer;
+        self.request.place = place;
+    }
+
+    /// Finds who answers the current request and answers it unless that is PHP. True = PHP.
+    fn dispatch(&mut self) -> bool {
+        let index = self.request.handle as u32;
+        let origin = match self.connections.at(index) {
+            Some(connection) => connection.origin,
+            None => return false,
+        };
+        if origin == Origin::Control {
+            self.answer_control(index);
+            return false;
+        }
+        if matches!(self.running, Running::Retired { .. }) {
+            self.refuse(
+                index,
+                503,
+                "The server is restarting this worker; try again.\n",
+            );
+            return false;
+        }
+        if let Err(refusal) = self.decode_path() {
+            let message = format!("{refusal}.\n");
+            self.refuse(index, refusal.status(), &message);
+            return false;
+        }
+        let mut params = std::mem::take(&mut self.request.params);
+        let view = self.request.view(&self.input);
+        let method = self.request.head.method;
+        let found = self.router.find(view.method(), view.path(), &mut params);
+        let outcome = match found {
+            Found::Handler(handler) => {
+                self.request.handler = handler;
+                self.request.params = params;
+                return true;
+            }
+            Found::Files { root, rest } => Outcome::File(root.to_path_buf(), rest),
+            Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
+            Found::NotFound if method == Method::Other => Outcome::NotImplemented,
+            Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
+            Found::Options { allow } => Outcome::Options(allow.to_owned()),
+            Found::NotFound => Outcome::NotFound,
+        };
+        self.request.params = params;
+        match outcome {
+            Outcome::File(root, rest) => self.answer_file(index, &root, rest),
+            Outcome::NotImplemented => {
+                self.answer_plain(index, 501, None, b"This server does not know the method.\n");
+            }
+            Outcome::NotAllowed(allow) => {
+                let body = b"The method is not allowed here; see Allow.\n";
+                self.answer_plain(index, 405, Some(&allow), body);
+            }
+            Outcome::Options(allow) => self.answer_plain(index, 204, Some(&allow), b""),
+            Outcome::NotFound => self.answer_plain(index, 404, None, b"Nothing is here.\n"),
+        }
+        false
+    }
+
+    /// Decodes the path of the current request, unless there is nothing to decode.
+    fn decode_path(&mut self) -> Result<(), http1::Refusal> {
+        let mut path = std::mem::take(&mut self.request.path);
+        path.clear();
+        let view = self.request.view(&self.input);
+        let raw_path = self.request.head.path.of(view.head);
+        let outcome = if raw_path.contains(&b'%') {
+            percent::decode_path(raw_path, &mut path).map(|_| false)
+        } else {
+            Ok(true)
+        };
+        self.request.path = path;
+        self.request.path_is_plain = outcome?;
+        Ok(())
+    }
+
+    /// Parsing goes on at `at`.
+    fn advance(&mut self, at: usize) {
+        if let Some(current) = &mut self.current {
+            current.at = at;
+        }
+    }
+
+    /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
+    /// for what has to come.
+    fn stash(&mut self) {
+        let Some(Current { index, at, filled }) = self.current.take() else {
+            return;
+        };
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if at < filled {
+            let mut inbox = self.pool.take();
+            inbox.extend_from_slice(&self.input[at..filled]);
+            connection.inbox = Some(Box::new(inbox));
+        }
+        let must_go_on = connection.has_unread && !connection.is_paused;
+        match connection.reading {
+            Reading::Head if connection.is_paused || connection.is_blocked => {}
+            Reading::Head if at < filled => {
+                // The limit counts from a head's first byte, so a client that drips bytes gains
+                // nothing. A fresh connection has had its deadline since it was opened.
+                if !connection.is_fresh && !connection.has_begun {
+                    connection.has_begun = true;
+                    self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
+                }
+            }
+            Reading::Head if !connection.is_fresh => {
+                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
+            }
+            _ => {}
+        }
+        if must_go_on {
+            self.go_on(index);
+        }
+    }
+
+    /// The peer has finished sending.
+    fn on_end_of_stream(&mut self, index: u32, is_bare: bool) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.reading == Reading::Head && is_bare && connection.has_output() {
+            // It may still read (a half-closed connection): send what it asked for.
+            connection.writing = Writing::Close;
+            connection.has_unread = false;
+            return;
+        }
+        // A head or a body that ends early is not a request (RFC 9112, 8).
+        self.close(index);
+    }
+
+    /// Drops what a held or lingering client sends, and notices that it has left.
+    fn discard(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let fd = connection.fd;
+        let hung_up = connection.has_hung_up;
+        let has_more = match self.driver.recv(fd, &mut self.input[..READ_BYTES]) {
+            Ok(Some(0)) | Err(_) => {
+                self.close(index);
+                return;
+            }
+            Ok(Some(read)) => read == READ_BYTES || hung_up,
+            Ok(None) => false,
+        };
+        if has_more {
+            self.go_on(index);
+        }
+    }
+
+    fn refuse_body(&mut self, index: u32) {
+        let message = format!(
+            "The body is larger than {} bytes.\n",
+            self.settings.body_bytes_max
+        );
+        self.refuse(index, 413, &message);
+    }
+
+    /// Answers a request that is not accepted, and closes the connection.
+    pub(crate) fn refuse(&mut self, index: u32, status: u16, message: &str) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let line = format!(
+            "{}: refused with {status}: {}",
+            connection.peer,
+            message.trim_end().trim_end_matches('.')
+        );
+        refuse_in(connection);
+        self.limiter
+            .write(&self.logger, LogLevel::Info, self.driver.unix_ms(), &line);
+        self.answer_plain(index, status, None, message.as_bytes());
+    }
+}
+
+/// Brings a connection into the state in which its last response is written.
+fn refuse_in(connection: &mut Connection) {
+    connection.partial = None;
+    connection.inbox = None;
+    connection.reading = Reading::Handling;
+    connection.keeps_alive = false;
+    connection.writing = Writing::Linger;
+}
+
+/// How far parsing came.
+enum Step {
+    /// The current request is complete.
+    Request,
+    /// Something was consumed; look again.
+    Again,
+    /// More bytes are needed.
+    Starved,
+}
+
+/// What the router found, without borrowing it.
+enum Outcome {
+    File(std::path::PathBuf, http1::Span),
+    NotImplemented,
+    NotAllowed(String),
+    Options(String),
+    NotFound,
+}

@@ -1,0 +1,174 @@
+//! Log lines on standard error: one line per event, text or JSON.
+//!
+//! Lines that peers can cause at will (refused requests, slow clients) go through `Limiter`, so that
+//! an attack fills neither the disk nor the loop's time; what was left out is counted and said.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use fermata_config::{LogFormat, LogLevel};
+
+/// How many peer-caused lines a worker writes per second before it only counts them.
+pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
+
+/// A process' logger. Cheap to clone; holds no file handle of its own.
+#[derive(Clone, Debug)]
+pub struct Logger {
+    format: LogFormat,
+    level: LogLevel,
+    /// `master` or `worker N`, part of every line.
+    process: String,
+}
+
+impl Logger {
+    /// A logger that writes lines of `level` and above in `format`, marked with `process`.
+    pub fn new(format: LogFormat, level: LogLevel, process: &str) -> Logger {
+        Logger {
+            format,
+            level,
+            process: process.to_owned(),
+        }
+    }
+
+    /// The same logger under another process name, for use after a fork.
+    #[must_use]
+    pub fn named(&self, process: &str) -> Logger {
+        Logger {
+            process: process.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a line of `level` would be written.
+    pub fn is_on(&self, level: LogLevel) -> bool {
+        level <= self.level
+    }
+
+    /// Writes one line; errors of standard error itself are ignored, there is nobody left to tell.
+    pub fn write(&self, level: LogLevel, unix_ms: u64, message: &str) {
+        if !self.is_on(level) {
+            return;
+        }
+        let line = self.line(level, unix_ms, message);
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+
+    fn line(&self, level: LogLevel, unix_ms: u64, message: &str) -> String {
+        let time = rfc3339(unix_ms);
+        let level = match level {
+            LogLevel::Error => "error",
+            LogLevel::Warning => "warning",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        };
+        match self.format {
+            LogFormat::Text => {
+                // Control characters would let a peer forge lines or drive the terminal.
+                let mut clean = String::with_capacity(message.len() + 48);
+                let _ = write!(clean, "{time} {level:7} [{}] ", self.process);
+                for character in message.chars() {
+                    if character.is_control() {
+                        let _ = write!(clean, "{}", character.escape_default());
+                    } else {
+                        clean.push(character);
+                    }
+                }
+                clean.push('\n');
+                clean
+            }
+            LogFormat::Json => {
+                let fields = serde_json::json!({
+                    "time": time, "level": level, "process": self.process, "message": message,
+                });
+                format!("{fields}\n")
+            }
+        }
+    }
+}
+
+/// Bounds the lines that peers can cause.
+#[derive(Debug, Default)]
+pub(crate) struct Limiter {
+    second: u64,
+    written: u32,
+    suppressed: u64,
+}
+
+impl Limiter {
+    /// Writes the line unless this second's share is used up.
+    pub fn write(&mut self, logger: &Logger, level: LogLevel, unix_ms: u64, message: &str) {
+        if !logger.is_on(level) {
+            return;
+        }
+        let second = unix_ms / 1000;
+        if second != self.second {
+            if self.suppressed > 0 {
+                let more = format!("{} more lines like these were left out", self.suppressed);
+                logger.write(level, unix_ms, &more);
+            }
+            *self = Limiter {
+                second,
+                written: 0,
+                suppressed: 0,
+            };
+        }
+        if self.written < PEER_LINES_PER_SECOND_MAX {
+            self.written += 1;
+            logger.write(level, unix_ms, message);
+        } else {
+            self.suppressed += 1;
+        }
+    }
+}
+
+/// `2026-11-21T07:30:00.123Z` (RFC 3339, UTC).
+fn rfc3339(unix_ms: u64) -> String {
+    let (days, ms) = ((unix_ms / 86_400_000) as i64, unix_ms % 86_400_000);
+    // Days to civil date; the era arithmetic counts from 1 March of year 0, so that the leap day is
+    // the last day of a counting year.
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        ms / 3_600_000,
+        ms / 60_000 % 60,
+        ms / 1000 % 60,
+        ms % 1000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(951_782_400_123), "2000-02-29T00:00:00.123Z");
+        assert_eq!(rfc3339(1_795_244_400_000), "2026-11-21T07:00:00.000Z");
+    }
+
+    #[test]
+    fn a_message_cannot_forge_a_line() {
+        let logger = Logger::new(LogFormat::Text, LogLevel::Info, "worker 0");
+        let line = logger.line(LogLevel::Info, 0, "a\nb\u{1b}[2J");
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(!line.contains('\u{1b}'));
+        let logger = Logger::new(LogFormat::Json, LogLevel::Info, "master");
+        let line = logger.line(LogLevel::Info, 0, "a\n\"b\"");
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(line.contains("\\\"b\\\""));
+    }
+}

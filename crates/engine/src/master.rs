@@ -1,0 +1,598 @@
+//! The master: binds, forks workers, replaces those that end, and stops them all.
+//!
+//! It holds every listener, so the connections that wait in a dead worker's queue are served by its
+//! replacement. It serves nothing itself and runs no PHP after the fork.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fermata_config::{LogLevel, SettingError, Settings};
+use fermata_hub::{Owner, Ring};
+use fermata_io::process::{self, Exit, Fork};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::wake::Waker;
+use fermata_io::{Driver, Fd, net};
+
+use crate::hub::{self, HubError};
+use crate::log::Logger;
+use crate::router::Router;
+use crate::worker::{Parts, Worker};
+
+/// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
+pub const EXIT_RETIRED: i32 = 255;
+
+/// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A worker that has lived this long was not a failed start: the restart delay begins anew.
+const STABLE_MS: u64 = 1_000;
+
+/// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
+const RESTART_DELAY_MS: u64 = 100;
+
+/// What a worker gets on top of `drain_timeout_ms` before it is killed.
+const KILL_GRACE_MS: u64 = 2_000;
+
+const TOKEN_SIGNALS: u64 = 0;
+
+/// Why a server did not start. Each sentence names the setting, the cause and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting has a bad value.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The listener.
+    #[error("listen: cannot listen on http://{address}: {cause}")]
+    Listen {
+        /// What was asked for.
+        address: String,
+        /// What went wrong and what helps.
+        cause: String,
+    },
+    /// The control socket.
+    #[error("control: cannot listen on unix:{}: {source}; is another server using it, and may this user write there?", path.display())]
+    Control {
+        /// Its path.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The shared memory or file of the hub.
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    /// The kernel refused something that no setting changes.
+    #[error("starting the server: {what}: {source}")]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+/// Which process `start` has returned in.
+pub enum Started {
+    /// In a worker: pull events from it.
+    Worker(Box<Worker<Epoll>>),
+    /// In the process that called: all workers have ended.
+    Ended {
+        /// What the process should exit with: 0 after an orderly stop.
+        exit_code: i32,
+    },
+}
+
+/// What the master has told its worker.
+pub(crate) enum Order {
+    None,
+    Drain,
+    MasterDied,
+}
+
+/// A worker's connection to its master, and its own signals.
+pub struct Link {
+    stream: UnixStream,
+    signals: signal::Pipe,
+}
+
+const ORDER_DRAIN: u8 = b'd';
+const NOTE_RETIRING: u8 = b'r';
+
+impl Link {
+    pub(crate) fn fd(&self) -> Fd {
+        self.stream.as_raw_fd()
+    }
+
+    pub(crate) fn signals_fd(&self) -> Fd {
+        self.signals.fd()
+    }
+
+    pub(crate) fn read(&mut self) -> Order {
+        let mut byte = [0];
+        match self.stream.read(&mut byte) {
+            Ok(1) if byte[0] == ORDER_DRAIN => Order::Drain,
+            Ok(0) => Order::MasterDied,
+            _ => Order::None,
+        }
+    }
+
+    pub(crate) fn read_signal(&mut self) -> Option<i32> {
+        self.signals.read()
+    }
+
+    /// Asks for a replacement at once: this worker only finishes what it has.
+    pub(crate) fn tell_retiring(&mut self) {
+        // If the master is gone, the stream's end tells us so anyway.
+        let _ = self.stream.write(&[NOTE_RETIRING]);
+    }
+}
+
+/// One worker process as the master sees it.
+struct Child {
+    pid: i32,
+    index: u16,
+    slot: u16,
+    stream: UnixStream,
+    started_ms: u64,
+    is_replaced: bool,
+}
+
+/// The place of a worker: one listener, and when to fill the place again.
+struct Seat {
+    /// Given up when the server stops, so that new clients are refused instead of left waiting.
+    listener: Option<OwnedFd>,
+    due_ms: Option<u64>,
+    delay_ms: u64,
+}
+
+/// The master's state. It is also what a forked worker starts from.
+pub(crate) struct Master {
+    settings: Arc<Settings>,
+    router: Arc<Router>,
+    logger: Logger,
+    address: SocketAddr,
+    seats: Vec<Seat>,
+    children: Vec<Child>,
+    control: Option<(OwnedFd, PathBuf)>,
+    wakers: Arc<Vec<Waker>>,
+    /// `Some` in the master; a worker takes it with it.
+    ring: Option<Ring>,
+    signals: signal::Pipe,
+    driver: Epoll,
+    stopping_until_ms: Option<u64>,
+}
+
+impl Master {
+    /// Binds and maps everything that workers share.
+    pub fn open(settings: Settings, router: Router) -> Result<Master, StartError> {
+        let workers = match settings.workers {
+            0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
+            workers => workers,
+        };
+        let logger = Logger::new(settings.log_format, settings.log_level, "master");
+        let (listeners, address) = bind(&settings, workers)?;
+        let ring = hub::open(&settings, &logger)?;
+        // A worker that drains keeps its slot while its replacement starts: twice as many slots.
+        let wakers = (0..(workers * 2).min(hub::SLOTS))
+            .map(|_| Waker::new())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|source| StartError::Io {
+                what: "eventfd",
+                source,
+            })?;
+        let control = match settings.control.as_deref().map(control_path) {
+            None => None,
+            Some(path) => {
+                let listener =
+                    net::bind_unix(&path, BACKLOG).map_err(|source| StartError::Control {
+                        path: path.clone(),
+                        source,
+                    })?;
+                Some((listener, path))
+            }
+        };
+        process::raise_descriptor_limit();
+        let io = |what| move |source| StartError::Io { what, source };
+        let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGCHLD])
+            .map_err(io("signal handlers"))?;
+        let mut driver = Epoll::new().map_err(io("epoll"))?;
+        driver
+            .add_wake(signals.fd(), TOKEN_SIGNALS)
+            .map_err(io("epoll"))?;
+        let seats = listeners
+            .into_iter()
+            .map(|listener| Seat {
+                listener: Some(listener),
+                due_ms: Some(0),
+                delay_ms: 0,
+            })
+            .collect();
+        Ok(Master {
+            settings: Arc::new(settings),
+            router: Arc::new(router),
+            logger,
+            address,
+            seats,
+            children: Vec::new(),
+            control,
+            wakers: Arc::new(wakers),
+            ring: Some(ring),
+            signals,
+            driver,
+            stopping_until_ms: None,
+        })
+    }
+
+    /// Runs until every worker has ended; in a worker it returns at once.
+    pub fn supervise(mut self) -> Result<Started, StartError> {
+        self.announce();
+        let mut events = Vec::new();
+        loop {
+            let now_ms = self.driver.refresh_now();
+            for index in 0..self.seats.len() {
+                if self.seats[index]
+                    .due_ms
+                    .is_some_and(|due_ms| due_ms <= now_ms)
+                    && let Some(worker) = self.spawn(index as u16)?
+                {
+                    return Ok(Started::Worker(worker));
+                }
+            }
+            if self.stopping_until_ms.is_some() && self.children.is_empty() {
+                return Ok(self.end());
+            }
+            if self
+                .stopping_until_ms
+                .is_some_and(|until_ms| until_ms <= now_ms)
+            {
+                self.log(
+                    LogLevel::Warning,
+                    "workers did not stop in time; killing them",
+                );
+                self.kill_all();
+            }
+            events.clear();
+            let timeout = self
+                .next_due_ms()
+                .map(|due_ms| due_ms.saturating_sub(now_ms));
+            self.driver
+                .wait(&mut events, timeout)
+                .map_err(|source| StartError::Io {
+                    what: "waiting for workers",
+                    source,
+                })?;
+            for event in &events {
+                if event.token != TOKEN_SIGNALS {
+                    self.on_note(event.token);
+                }
+            }
+            while let Some(signal) = self.signals.read() {
+                self.on_signal(signal);
+            }
+        }
+    }
+
+    fn announce(&self) {
+        let workers = self.seats.len();
+        let message = format!(
+            "listening on http://{} with {workers} worker{} (pid={}, io=epoll)",
+            self.address,
+            if workers == 1 { "" } else { "s" },
+            process::pid(),
+        );
+        self.log(LogLevel::Info, &message);
+        if let Some((_, path)) = &self.control {
+            let message = format!("control socket unix:{}", path.display());
+            self.log(LogLevel::Info, &message);
+        }
+    }
+
+    /// Forks the worker of a seat. `Some` in the worker.
+    fn spawn(&mut self, index: u16) -> Result<Option<Box<Worker<Epoll>>>, StartError> {
+        let seat = &mut self.seats[usize::from(index)];
+        seat.due_ms = None;
+        if self.stopping_until_ms.is_some() {
+            return Ok(None);
+        }
+        let Some(slot) = (0..self.wakers.len() as u16)
+            .find(|slot| self.children.iter().all(|child| child.slot != *slot))
+        else {
+            // Both slots of this seat are held by workers that are still draining.
+            seat.due_ms = Some(self.driver.now_ms() + RESTART_DELAY_MS);
+            return Ok(None);
+        };
+        let io = |what| move |source| StartError::Io { what, source };
+        let (ours, theirs) = UnixStream::pair().map_err(io("socketpair"))?;
+        ours.set_nonblocking(true).map_err(io("socketpair"))?;
+        theirs.set_nonblocking(true).map_err(io("socketpair"))?;
+        match process::fork() {
+            Err(error) => {
+                let message = format!("worker {index} cannot be started: fork: {error}");
+                self.log(LogLevel::Error, &message);
+                self.delay_restart(index);
+                Ok(None)
+            }
+            Ok(Fork::Child) => {
+                drop(ours);
+                self.become_worker(index, slot, theirs).map(Some)
+            }
+            Ok(Fork::Parent(pid)) => {
+                let token = pid as u64;
+                self.driver
+                    .add_wake(ours.as_raw_fd(), token)
+                    .map_err(io("epoll"))?;
+                let started_ms = self.driver.now_ms();
+                let message = format!("worker {index} started pid={pid}");
+                self.log(LogLevel::Info, &message);
+                let is_replaced = false;
+                let stream = ours;
+                self.children.push(Child {
+                    pid,
+                    index,
+                    slot,
+                    stream,
+                    started_ms,
+                    is_replaced,
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// The first steps of a forked worker: it lets go of what belongs to the master.
+    fn become_worker(
+        &mut self,
+        index: u16,
+        slot: u16,
+        stream: UnixStream,
+    ) -> Result<Box<Worker<Epoll>>, StartError> {
+        let io = |what| move |source| StartError::Io { what, source };
+        // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
+        let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
+        for signal in [SIGINT, SIGHUP] {
+            signal::ignore(signal).map_err(io("signal handlers"))?;
+        }
+        signal::restore_default(SIGCHLD).map_err(io("signal handlers"))?;
+        self.children.clear();
+        let ring = self
+            .ring
+            .take()
+            .expect("the ring is taken only here, and only in a child");
+        // Dropping the seats closes this process' copies of the other workers' listeners.
+        let seats = std::mem::take(&mut self.seats);
+        let listener = seats
+            .into_iter()
+            .nth(usize::from(index))
+            .and_then(|seat| seat.listener)
+            .map(IntoRawFd::into_raw_fd);
+        let parts = Parts {
+            index,
+            slot,
+            listener,
+            control: self
+                .control
+                .take()
+                .map(|(listener, _)| listener.into_raw_fd()),
+            wakers: Arc::clone(&self.wakers),
+            link: Some(Link { stream, signals }),
+            ring,
+            router: Arc::clone(&self.router),
+            logger: self.logger.named(&format!("worker {index}")),
+            settings: Arc::clone(&self.settings),
+        };
+        let driver = Epoll::new().map_err(io("epoll"))?;
+        let worker = Worker::new(driver, parts).map_err(io("epoll"))?;
+        Ok(Box::new(worker))
+    }
+
+    fn on_signal(&mut self, signal: i32) {
+        match signal {
+            SIGCHLD => {
+                // One pid at a time: children that the script itself has started are not ours.
+                for pid in self
+                    .children
+                    .iter()
+                    .map(|child| child.pid)
+                    .collect::<Vec<_>>()
+                {
+                    if let Some(exit) = process::reap_pid(pid) {
+                        self.on_exit(pid, exit);
+                    }
+                }
+            }
+            _ if self.stopping_until_ms.is_none() => self.stop(),
+            _ => {
+                self.log(LogLevel::Warning, "second signal: stopping at once");
+                self.kill_all();
+            }
+        }
+    }
+
+    /// Asks all workers to finish.
+    fn stop(&mut self) {
+        let now_ms = self.driver.refresh_now();
+        self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
+        self.log(
+            LogLevel::Info,
+            "stopping; send the signal again to stop at once",
+        );
+        for seat in &mut self.seats {
+            seat.due_ms = None;
+            seat.listener = None;
+        }
+        for child in &mut self.children {
+            let _ = child.stream.write(&[ORDER_DRAIN]);
+        }
+    }
+
+    fn kill_all(&mut self) {
+        let now_ms = self.driver.refresh_now();
+        self.stopping_until_ms = Some(now_ms + KILL_GRACE_MS);
+        for child in &self.children {
+            let _ = process::kill(child.pid, SIGKILL);
+        }
+    }
+
+    /// A worker has written to us: it retires, and its seat is free for a new one.
+    fn on_note(&mut self, token: u64) {
+        let now_ms = self.driver.now_ms();
+        let Some(child) = self
+            .children
+            .iter_mut()
+            .find(|child| child.pid as u64 == token)
+        else {
+            return;
+        };
+        let mut note = [0];
+        match child.stream.read(&mut note) {
+            Ok(1) if note[0] == NOTE_RETIRING && !child.is_replaced => {
+                child.is_replaced = true;
+                let index = child.index;
+                let lifetime_ms = now_ms - child.started_ms;
+                self.schedule(index, lifetime_ms, false);
+            }
+            Ok(0) => {
+                // Its end of the stream is closed; SIGCHLD follows.
+                let _ = self.driver.remove(child.stream.as_raw_fd());
+            }
+            _ => {}
+        }
+    }
+
+    fn on_exit(&mut self, pid: i32, exit: Exit) {
+        let Some(at) = self.children.iter().position(|child| child.pid == pid) else {
+            return;
+        };
+        let child = self.children.swap_remove(at);
+        let _ = self.driver.remove(child.stream.as_raw_fd());
+        let now_ms = self.driver.refresh_now();
+        let owner = hub::owner(Owner::MASTER_SLOT);
+        let unix_ms = self.driver.unix_ms();
+        if let Some(ring) = &mut self.ring
+            && let Err(error) =
+                ring.worker_ended(&owner, u32::from(child.slot), pid as u32, unix_ms)
+        {
+            self.log(
+                LogLevel::Error,
+                &format!("cleaning up after pid {pid}: {error}"),
+            );
+        }
+        // Users of the dead worker may have to be announced as gone, and a full ring has room now.
+        for waker in self.wakers.iter() {
+            waker.wake();
+        }
+        let index = child.index;
+        let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
+        let level = if is_expected {
+            LogLevel::Info
+        } else {
+            LogLevel::Warning
+        };
+        self.log(level, &format!("worker {index} ended pid={pid} ({exit})"));
+        if !child.is_replaced && self.stopping_until_ms.is_none() {
+            let lifetime_ms = now_ms - child.started_ms;
+            self.schedule(index, lifetime_ms, exit == Exit::Signal(SIGKILL));
+        }
+    }
+
+    /// Plans the replacement of a worker that has lived for `lifetime_ms`.
+    ///
+    /// One that keeps failing right after its start is restarted more and more slowly, so that a
+    /// broken script costs little. Somebody who kills workers is not such a failure.
+    fn schedule(&mut self, index: u16, lifetime_ms: u64, was_killed: bool) {
+        let now_ms = self.driver.now_ms();
+        let seat = &mut self.seats[usize::from(index)];
+        if lifetime_ms >= STABLE_MS {
+            seat.delay_ms = 0;
+            seat.due_ms = Some(now_ms);
+        } else if was_killed {
+            seat.due_ms = Some(now_ms + RESTART_DELAY_MS);
+        } else {
+            self.delay_restart(index);
+        }
+    }
+
+    fn delay_restart(&mut self, index: u16) {
+        let now_ms = self.driver.now_ms();
+        let longest_ms = self.settings.restart_delay_ms_max;
+        let seat = &mut self.seats[usize::from(index)];
+        seat.delay_ms = (seat.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
+        seat.due_ms = Some(now_ms + seat.delay_ms);
+        let message = format!("worker {index} is restarted in {} ms", seat.delay_ms);
+        self.log(LogLevel::Warning, &message);
+    }
+
+    fn next_due_ms(&self) -> Option<u64> {
+        let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
+        restarts.chain(self.stopping_until_ms).min()
+    }
+
+    fn end(&mut self) -> Started {
+        if let Some((_, path)) = &self.control {
+            let _ = std::fs::remove_file(path);
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.close();
+        }
+        self.log(LogLevel::Info, "stopped");
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGCHLD] {
+            let _ = signal::restore_default(signal);
+        }
+        Started::Ended { exit_code: 0 }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, self.driver.unix_ms(), message);
+    }
+}
+
+/// `unix:/path` or `/path`, as the settings allow.
+pub fn control_path(control: &str) -> PathBuf {
+    PathBuf::from(control.strip_prefix("unix:").unwrap_or(control))
+}
+
+/// One listener per worker, all on the same port.
+fn bind(settings: &Settings, workers: u16) -> Result<(Vec<OwnedFd>, SocketAddr), StartError> {
+    let listen = settings.listen_address();
+    let shown = if listen.host.contains(':') {
+        format!("[{}]:{}", listen.host, listen.port)
+    } else {
+        format!("{}:{}", listen.host, listen.port)
+    };
+    let failed = |cause: String| StartError::Listen {
+        address: shown.clone(),
+        cause,
+    };
+    let mut address = (listen.host.as_str(), listen.port)
+        .to_socket_addrs()
+        .map_err(|error| failed(format!("the host cannot be resolved: {error}")))?
+        .next()
+        .ok_or_else(|| failed("the host has no address".to_owned()))?;
+    let explain = |error: std::io::Error| {
+        failed(match error.kind() {
+            std::io::ErrorKind::AddrInUse => "the port is in use by another process; stop that, \
+                or choose another port by `listen:` or the environment variable PORT"
+                .to_owned(),
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need a privilege; choose a higher one".to_owned()
+            }
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
+            }
+            _ => error.to_string(),
+        })
+    };
+    // With SO_REUSEPORT a second server of the same user would share the port in silence.
+    net::check_tcp_free(address).map_err(explain)?;
+    let mut listeners = Vec::with_capacity(usize::from(workers));
+    for _ in 0..workers {
+        let (listener, bound) = net::bind_tcp(address, BACKLOG, true).map_err(explain)?;
+        address = bound;
+        listeners.push(listener);
+    }
+    Ok((listeners, address))
+}

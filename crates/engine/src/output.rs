@@ -1,0 +1,193 @@
+//! Bytes to sockets, and the end of connections.
+
+use std::io::Read;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::connection::{Connection, Reading, Writing};
+use crate::worker::Worker;
+
+/// How long a finished connection waits for its peer's end of stream.
+const LINGER_MS: u64 = 2_000;
+
+/// Piece of a file that is read at once.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
+
+impl<D: Driver> Worker<D> {
+    /// Sends what this turn has produced: one write per connection.
+    pub(crate) fn flush_dirty(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for index in dirty.drain(..) {
+            if let Some(connection) = self.connections.at_mut(index) {
+                connection.is_dirty = false;
+                self.flush(index);
+            }
+        }
+        // Flushing may have listed connections again (a held one with more in its log).
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
+    /// it: closing, the next piece of a file, live events, requests that were held back.
+    pub(crate) fn flush(&mut self, index: u32) {
+        loop {
+            let Some(connection) = self.connections.at_mut(index) else {
+                return;
+            };
+            if connection.is_blocked {
+                return;
+            }
+            if connection.unsent() > 0 {
+                let fd = connection.fd;
+                let unsent = &connection.out[connection.out_sent as usize..];
+                let length = unsent.len();
+                match self.driver.send_one(fd, unsent) {
+                    Ok(Some(sent)) if sent == length => {}
+                    Ok(Some(sent)) => {
+                        connection.out_sent += sent as u32;
+                        self.block(index);
+                        return;
+                    }
+                    Ok(None) => {
+                        self.block(index);
+                        return;
+                    }
+                    Err(_) => {
+                        self.close(index);
+                        return;
+                    }
+                }
+            }
+            connection.out_sent = 0;
+            if connection.file.is_none() {
+                let out = std::mem::take(&mut connection.out);
+                if out.capacity() > 0 {
+                    self.pool.give(out);
+                }
+                break;
+            }
+            if !self.read_file_piece(index) {
+                return;
+            }
+        }
+        self.on_flushed(index);
+    }
+
+    /// Everything has been taken by the kernel.
+    fn on_flushed(&mut self, index: u32) {
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        match connection.writing {
+            Writing::Close => {
+                self.close(index);
+                return;
+            }
+            Writing::Linger => {
+                if connection.reading != Reading::Lingering {
+                    connection.reading = Reading::Lingering;
+                    let fd = connection.fd;
+                    self.driver.shutdown_write(fd);
+                    self.set_deadline(index, now_ms + LINGER_MS);
+                    self.go_on(index);
+                }
+                return;
+            }
+            Writing::Open => {}
+        }
+        match connection.reading {
+            Reading::Held => self.send_held(index),
+            _ if connection.is_paused => {
+                connection.is_paused = false;
+                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
+                self.go_on(index);
+            }
+            Reading::Head if connection.deadline_ms == u64::MAX => {
+                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// The kernel's buffer is full: a writable event will come, or the write time-out.
+    pub(crate) fn block(&mut self, index: u32) {
+        let due_ms = self.driver.now_ms() + self.settings.write_timeout_ms;
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.is_blocked = true;
+            self.set_deadline(index, due_ms);
+        }
+    }
+
+    /// Puts the next piece of a file into `out`. False when the connection is gone.
+    fn read_file_piece(&mut self, index: u32) -> bool {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        let Connection {
+            out,
+            file: body,
+            peer,
+            ..
+        } = connection;
+        let Some(file) = body else {
+            return true;
+        };
+        let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
+        out.clear();
+        out.resize(wanted, 0);
+        match file.file.read(out) {
+            Ok(read) if read > 0 => {
+                out.truncate(read);
+                file.remaining -= read as u64;
+                if file.remaining == 0 {
+                    *body = None;
+                }
+                true
+            }
+            outcome => {
+                // The length has been promised already; only closing tells the client.
+                let cause = match outcome {
+                    Ok(_) => "it has become shorter while it was sent".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                let message = format!("static file for {peer} cut short: {cause}");
+                self.log(LogLevel::Error, &message);
+                self.close(index);
+                false
+            }
+        }
+    }
+
+    /// Ends a connection and everything that was kept for it.
+    pub(crate) fn close(&mut self, index: u32) {
+        let Some(connection) = self.connections.remove(index) else {
+            return;
+        };
+        self.driver.close(connection.fd);
+        self.local.unsubscribe(connection.chain);
+        if let Some(presence) = connection.presence {
+            self.leave(*presence);
+        }
+        if connection.out.capacity() > 0 {
+            self.pool.give(connection.out);
+        }
+        if let Some(inbox) = connection.inbox {
+            self.pool.give(*inbox);
+        }
+        if self.settings.connections_per_address_max > 0
+            && let Some(address) = connection.peer.ip()
+            && let Some(count) = self.addresses.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+        if self.current.is_some_and(|current| current.index == index) {
+            self.current = None;
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The request that is with the handler right now, as offsets into the bytes it came in.
+//!
+//! There is one per worker and it is reused: a request costs no allocation. What the accessors
+//! return stays valid until the worker is asked for its next event.
+
+use fermata_io::Peer;
+use fermata_proto::http1;
+
+use crate::router::Params;
+
+/// Where the head and the body of the current request lie.
+pub(crate) enum Place {
+    /// In the worker's input buffer: the whole request arrived in one read.
+    Input {
+        head_start: usize,
+        body_start: usize,
+        body_len: usize,
+    },
+    /// In `head_bytes` and `body_bytes`: the body came in pieces or was chunked.
+    Owned,
+}
+
+/// A request and what routing found out about it.
+pub struct Request {
+    pub(crate) handle: u64,
+    pub(crate) handler: u32,
+    pub(crate) peer: Peer,
+    pub(crate) head: http1::Head,
+    pub(crate) place: Place,
+    pub(crate) head_bytes: Vec<u8>,
+    pub(crate) body_bytes: Vec<u8>,
+    /// The percent-decoded path; empty when `path_is_plain`.
+    pub(crate) path: Vec<u8>,
+    pub(crate) path_is_plain: bool,
+    pub(crate) params: Params,
+}
+
+/// A view of the current request together with the buffer it lies in.
+#[derive(Clone, Copy)]
+pub struct RequestView<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) head: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl Request {
+    pub(crate) fn new() -> Request {
+        Request {
+            handle: 0,
+            handler: 0,
+            peer: Peer::Unix,
+            head: http1::Head::default(),
+            place: Place::Owned,
+            head_bytes: Vec::new(),
+            body_bytes: Vec::new(),
+            path: Vec::new(),
+            path_is_plain: true,
+            params: Params::default(),
+        }
+    }
+
+    pub(crate) fn view<'a>(&'a self, input: &'a [u8]) -> RequestView<'a> {
+        let (head, body) = match self.place {
+            Place::Input {
+                head_start,
+                body_start,
+                body_len,
+            } => (
+                &input[head_start..body_start],
+                &input[body_start..body_start + body_len],
+            ),
+            Place::Owned => (&self.head_bytes[..], &self.body_bytes[..]),
+        };
+        RequestView {
+            request: self,
+            head,
+            body,
+        }
+    }
+}
+
+impl<'a> RequestView<'a> {
+    /// The handle that answers name this request by.
+    pub fn handle(&self) -> u64 {
+        self.request.handle
+    }
+
+    /// The number its route was added with.
+    pub fn handler(&self) -> u32 {
+        self.request.handler
+    }
+
+    /// The method as sent (RFC 9110, 9.1).
+    pub fn method(&self) -> &'a [u8] {
+        self.request.head.method_span.of(self.head)
+    }
+
+    /// The request-target as sent (RFC 9112, 3.2).
+    pub fn target(&self) -> &'a [u8] {
+        self.request.head.target.of(self.head)
+    }
+
+    /// The path, percent-decoded.
+    pub fn path(&self) -> &'a [u8] {
+        if self.request.path_is_plain {
+            self.request.head.path.of(self.head)
+        } else {
+            &self.request.path
+        }
+    }
+
+    /// What follows the first `?`, not decoded; `None` without a `?`.
+    pub fn query(&self) -> Option<&'a [u8]> {
+        self.request.head.query.map(|span| span.of(self.head))
+    }
+
+    /// The content, with any transfer coding removed.
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// Number of header field lines.
+    pub fn headers_len(&self) -> usize {
+        self.request.head.headers.len()
+    }
+
+    /// The field line at `index`: name as sent and value without surrounding whitespace.
+    pub fn header_at(&self, index: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let line = self.request.head.headers.get(index)?;
+        Some((line.name.of(self.head), line.value.of(self.head)))
+    }
+
+    /// The `nth` field line of that name, case-insensitive.
+    pub fn header(&self, name: &[u8], nth: usize) -> Option<&'a [u8]> {
+        let mut seen = 0;
+        for line in &self.request.head.headers {
+            if line.name.of(self.head).eq_ignore_ascii_case(name) {
+                if seen == nth {
+                    return Some(line.value.of(self.head));
+                }
+                seen += 1;
+            }
+        }
+        None
+    }
+
+    /// The part of the path that the route's `{name}` matched.
+    pub fn route(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let span = self.request.params.get(name)?;
+        Some(span.of(self.path()))
+    }
+
+    /// The route parameter at `index`: its name and what it matched.
+    pub fn route_at(&self, index: usize) -> Option<(&'a str, &'a [u8])> {
+        let (name, span) = self.request.params.at(index)?;
+        Some((name, span.of(self.path())))
+    }
+
+    /// The other end of the connection.
+    pub fn peer(&self) -> Peer {
+        self.request.peer
+    }
+}

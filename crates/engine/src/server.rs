@@ -1,0 +1,65 @@
+//! A server before it runs: settings and routes.
+
+use std::path::Path;
+
+use fermata_config::{Builder, SettingError, Source};
+
+use crate::master::{Master, StartError, Started};
+use crate::router::{RouteError, Router};
+
+/// Collects what a server is to be; `start` makes it one.
+pub struct Server {
+    builder: Builder,
+    router: Router,
+}
+
+impl Server {
+    /// A server without routes and with default settings.
+    pub fn new() -> Server {
+        Server {
+            builder: Builder::new(),
+            router: Router::new(),
+        }
+    }
+
+    /// Sets a setting by its name; see `fermata_config::table`.
+    pub fn set(&mut self, name: &str, value: &str, source: Source) -> Result<(), SettingError> {
+        self.builder.set(name, value, source)
+    }
+
+    /// Sends requests of `method` (`None`: any) whose path matches `pattern` to `handler`, a number
+    /// of the embedder's.
+    pub fn route(
+        &mut self,
+        method: Option<&str>,
+        pattern: &str,
+        handler: u32,
+    ) -> Result<(), RouteError> {
+        self.router.add(method, pattern, handler)
+    }
+
+    /// Serves the files below `directory` under the path `prefix`.
+    pub fn files(&mut self, prefix: &str, directory: &str) -> Result<(), RouteError> {
+        self.router.add_static(prefix, Path::new(directory))
+    }
+
+    /// Binds the listeners and forks the workers.
+    ///
+    /// Returns once in every worker, and once in the calling process after all workers have ended.
+    /// Must be called before the process starts a thread.
+    pub fn start(mut self) -> Result<Started, StartError> {
+        // A variable that is not UTF-8 cannot be one of ours.
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        self.builder.environment(variables)?;
+        let settings = self.builder.build()?;
+        Master::open(settings, self.router)?.supervise()
+    }
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server::new()
+    }
+}

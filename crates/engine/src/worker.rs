@@ -1,0 +1,743 @@
+//! One worker: a loop that is pulled.
+//!
+//! The embedder calls `next_event` and gets one request; it answers with `respond`, `hold` or `fail`
+//! and calls again. Whatever else a server does (accepting, reading, parsing, timers, fan-out,
+//! writing) happens inside `next_event`, between two requests. So no frame of ours is on the stack
+//! while a handler runs, and a handler may leave by `longjmp` without hurting us.
+//!
+//! A *turn* of the loop: all requests of one batch of events, then the output of all of them in one
+//! write per connection, then a slice of fan-out, then timers, then waiting. Methods live by
+//! subject: `input` (bytes to requests), `answer` (responses), `output` (bytes to sockets and
+//! closing), `hold` (held clients and fan-out), `control` (the control socket).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use fermata_config::{LogLevel, Settings};
+use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
+use fermata_io::buffer::Pool;
+use fermata_io::wake::Waker;
+use fermata_io::wheel::{Fired, Wheel};
+use fermata_io::{Driver, Event as IoEvent, Fd};
+use fermata_proto::{date, http1};
+
+use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::encode::SseEncoder;
+use crate::log::{Limiter, Logger};
+use crate::master::Link;
+use crate::request::{Request, RequestView};
+use crate::router::Router;
+use crate::slab::{Key, Slab};
+
+/// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
+/// others wait longer for their turn.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+/// Connections accepted in a row before other clients get their turn.
+const ACCEPT_BATCH: usize = 64;
+
+/// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
+const FANOUT_SLICE: usize = 800;
+
+/// Buffers kept for reuse, what a new one has room for, and the largest that is worth keeping.
+const POOL_BUFFERS: usize = 256;
+const POOL_BUFFER_BYTES: usize = 4 * 1024;
+const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// Tokens of what is not a connection. No connection has such an index.
+const TOKEN_LISTENER: u64 = u64::MAX;
+const TOKEN_CONTROL: u64 = u64::MAX - 1;
+const TOKEN_WAKE: u64 = u64::MAX - 2;
+const TOKEN_LINK: u64 = u64::MAX - 3;
+const TOKEN_SIGNAL: u64 = u64::MAX - 4;
+
+/// What `next_event` hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `Worker::request` is to be answered.
+    Request,
+    /// The worker has stopped: nothing is left to serve.
+    Stop,
+}
+
+/// Why the worker takes no new requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// It does take them.
+    Serving,
+    /// Requests that have begun are finished, then it stops.
+    Draining { until_ms: u64 },
+    /// As draining, but PHP cannot run any more: only what is already written goes out.
+    Retired { until_ms: u64 },
+}
+
+/// What a worker is made of besides its settings.
+pub struct Parts {
+    /// Number of the worker, from 0.
+    pub index: u16,
+    /// Its slot in the hub.
+    pub slot: u16,
+    /// Its listening socket; `None` in tests that hand over connections themselves.
+    pub listener: Option<Fd>,
+    /// The control socket, shared by all workers.
+    pub control: Option<Fd>,
+    /// Wakers of all slots, by slot.
+    pub wakers: Arc<Vec<Waker>>,
+    /// The connection to the master.
+    pub link: Option<Link>,
+    /// The ring of records, shared by all workers.
+    pub ring: Ring,
+    /// What requests are matched against.
+    pub router: Arc<Router>,
+    /// Where log lines go.
+    pub logger: Logger,
+    /// Effective settings.
+    pub settings: Arc<Settings>,
+}
+
+/// A worker's whole state.
+pub struct Worker<D: Driver> {
+    pub(crate) driver: D,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) limits: http1::Limits,
+    pub(crate) router: Arc<Router>,
+    pub(crate) logger: Logger,
+    pub(crate) limiter: Limiter,
+    pub(crate) index: u16,
+    pub(crate) slot: u16,
+    pub(crate) running: Running,
+    pub(crate) has_fatal: bool,
+
+    listener: Option<Fd>,
+    control: Option<Fd>,
+    pub(crate) wakers: Arc<Vec<Waker>>,
+    link: Option<Link>,
+
+    pub(crate) connections: Slab<Connection>,
+    pub(crate) addresses: HashMap<IpAddr, u32>,
+    pub(crate) wheel: Wheel,
+    fired: Vec<Fired>,
+    pub(crate) pool: Pool,
+
+    events: Vec<IoEvent>,
+    events_at: usize,
+    /// Connections with output for the end of the turn.
+    pub(crate) dirty: Vec<u32>,
+    /// Connections to go on with in the next turn without waiting for an event.
+    pub(crate) again: Vec<u32>,
+
+    pub(crate) input: Vec<u8>,
+    pub(crate) current: Option<Current>,
+    pub(crate) request: Request,
+    pub(crate) serial: u32,
+
+    pub(crate) owner: Owner,
+    pub(crate) ring: Ring,
+    pub(crate) reader: Reader,
+    pub(crate) local: Local,
+    pub(crate) encoder: SseEncoder,
+    pub(crate) rest: Vec<u8>,
+    pub(crate) sweep_ms: u64,
+
+    pub(crate) date: [u8; 29],
+    date_unix_s: u64,
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Input that is being parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current {
+    pub index: u32,
+    /// Parsed bytes at the front of `input`.
+    pub at: usize,
+    /// Bytes in `input`.
+    pub filled: usize,
+}
+
+impl<D: Driver> Worker<D> {
+    /// A worker over `driver`. Errors are those of watching the listeners.
+    pub fn new(mut driver: D, parts: Parts) -> std::io::Result<Worker<D>> {
+        let Parts {
+            index,
+            slot,
+            listener,
+            control,
+            wakers,
+            link,
+            mut ring,
+            router,
+            logger,
+            settings,
+        } = parts;
+        if let Some(fd) = listener {
+            driver.add_listener(fd, TOKEN_LISTENER)?;
+        }
+        if let Some(fd) = control {
+            driver.add_listener(fd, TOKEN_CONTROL)?;
+        }
+        if let Some(waker) = wakers.get(usize::from(slot)) {
+            driver.add_wake(waker.fd(), TOKEN_WAKE)?;
+        }
+        if let Some(link) = &link {
+            driver.add_wake(link.fd(), TOKEN_LINK)?;
+            driver.add_wake(link.signals_fd(), TOKEN_SIGNAL)?;
+        }
+        let now_ms = driver.now_ms();
+        let owner = crate::hub::owner(u32::from(slot));
+        let reader = ring
+            .worker_started(&owner, driver.unix_ms())
+            .map_err(std::io::Error::other)?;
+        let (ids, hasher) = (ring.ids(), ring.hasher());
+        let input_bytes = settings.header_bytes_max + 2 * READ_BYTES;
+        let mut worker = Worker {
+            limits: http1::Limits {
+                head_bytes_max: settings.header_bytes_max,
+                target_bytes_max: settings.target_bytes_max,
+                headers_count_max: settings.headers_count_max,
+            },
+            router,
+            logger,
+            limiter: Limiter::default(),
+            index,
+            slot,
+            running: Running::Serving,
+            has_fatal: false,
+            listener,
+            control,
+            wakers,
+            link,
+            connections: Slab::new(),
+            addresses: HashMap::new(),
+            wheel: Wheel::new(now_ms),
+            fired: Vec::new(),
+            pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
+            events: Vec::new(),
+            events_at: 0,
+            dirty: Vec::new(),
+            again: Vec::new(),
+            input: vec![0; input_bytes],
+            current: None,
+            request: Request::new(),
+            serial: 0,
+            owner,
+            ring,
+            reader,
+            local: Local::new(LocalConfig {
+                log_bytes_max: settings.channel_log_bytes_max,
+                hasher,
+            }),
+            encoder: SseEncoder { ids },
+            rest: Vec::new(),
+            // Users whose worker has died may be waiting to be announced as gone.
+            sweep_ms: now_ms,
+            date: date::imf_fixdate(0),
+            date_unix_s: u64::MAX,
+            scratch: Vec::new(),
+            settings,
+            driver,
+        };
+        worker.refresh_date();
+        Ok(worker)
+    }
+
+    /// Runs the server until a request has to be answered or nothing is left to do.
+    ///
+    /// A request handed out before and not answered yet stays open: its connection is not read
+    /// from until it is answered or closed.
+    pub fn next_event(&mut self) -> Event {
+        self.leave_unanswered();
+        loop {
+            if self.step_input() {
+                return Event::Request;
+            }
+            if self.next_input() {
+                continue;
+            }
+            if self.turn() == Turn::Stopped {
+                return Event::Stop;
+            }
+        }
+    }
+
+    /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
+    #[inline]
+    pub fn request(&self) -> RequestView<'_> {
+        self.request.view(&self.input)
+    }
+
+    /// Stops taking requests for good because PHP can no longer run, tells the master to start a
+    /// replacement, and lets what has been written go out.
+    pub fn retire(&mut self) {
+        self.has_fatal = true;
+        self.begin_drain(true);
+    }
+
+    /// What the process should exit with: 0, or `master::EXIT_RETIRED` after `retire`.
+    pub fn exit_code(&self) -> i32 {
+        if self.has_fatal {
+            crate::master::EXIT_RETIRED
+        } else {
+            0
+        }
+    }
+
+    /// Writes a log line of the embedder.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, self.driver.unix_ms(), message);
+    }
+
+    /// The worker's event loop driver.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// Takes over a connected stream, for tests and inherited sockets.
+    pub fn adopt(&mut self, fd: Fd, peer: fermata_io::Peer) {
+        self.open(fd, peer, Origin::Public);
+    }
+
+    /// Number of the worker, from 0.
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// Number of connections, for tests and statistics.
+    pub fn connections_len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Takes the next event of the batch. True when it left input to be parsed.
+    fn next_input(&mut self) -> bool {
+        while let Some(event) = self.events.get(self.events_at).copied() {
+            self.events_at += 1;
+            match event.token {
+                TOKEN_LISTENER => self.accept(Origin::Public),
+                TOKEN_CONTROL => self.accept(Origin::Control),
+                TOKEN_WAKE => {
+                    if let Some(waker) = self.wakers.get(usize::from(self.slot)) {
+                        waker.drain();
+                    }
+                }
+                TOKEN_LINK => self.on_master(),
+                TOKEN_SIGNAL => self.on_signal(),
+                token => {
+                    if self.on_connection(Key::from_u64(token), event) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Handles an event of a connection. True when it left input to be parsed.
+    fn on_connection(&mut self, key: Key, event: IoEvent) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return false;
+        };
+        if event.hangup {
+            connection.has_hung_up = true;
+        }
+        if event.writable && connection.is_blocked {
+            connection.is_blocked = false;
+            self.flush(key.index);
+        }
+        (event.readable || event.hangup) && self.load(key.index)
+    }
+
+    /// The end of a batch: output, fan-out, timers, waiting for the next one.
+    fn turn(&mut self) -> Turn {
+        self.flush_dirty();
+        let has_fanout = self.fan_out(FANOUT_SLICE);
+        self.fire_timers();
+        self.sweep_presence();
+        self.flush_dirty();
+        if self.is_stopped() {
+            return Turn::Stopped;
+        }
+
+        self.events.clear();
+        self.events_at = 0;
+        let is_busy = has_fanout || !self.again.is_empty();
+        for index in std::mem::take(&mut self.again) {
+            if let Some(connection) = self.connections.at_mut(index) {
+                connection.is_again = false;
+                let key = self
+                    .connections
+                    .key(index)
+                    .expect("the entry was just found");
+                self.events.push(IoEvent {
+                    token: key.to_u64(),
+                    readable: true,
+                    writable: false,
+                    hangup: false,
+                });
+            }
+        }
+        let timeout = if is_busy { Some(0) } else { self.sleep_ms() };
+        if timeout != Some(0) {
+            // Announce the sleep, then look once more: a record published in between has either
+            // been seen by this look, or its publisher has seen the announcement and wakes us.
+            let timeout = if self.reader.set_sleeping() {
+                timeout
+            } else {
+                Some(0)
+            };
+            self.wait(timeout);
+            self.reader.set_awake();
+        } else {
+            self.wait(timeout);
+        }
+        self.refresh_date();
+        Turn::Goes
+    }
+
+    fn wait(&mut self, timeout_ms: Option<u64>) {
+        if let Err(error) = self.driver.wait(&mut self.events, timeout_ms) {
+            // The set of descriptors is ours and valid; what is left is a kernel out of memory.
+            let message = format!("waiting for events failed: {error}");
+            self.limiter.write(
+                &self.logger,
+                LogLevel::Error,
+                self.driver.unix_ms(),
+                &message,
+            );
+        }
+    }
+
+    /// How long nothing is due, `None` = for ever.
+    fn sleep_ms(&self) -> Option<u64> {
+        let now_ms = self.driver.now_ms();
+        let mut due_ms = self
+            .wheel
+            .next_due_ms()
+            .unwrap_or(u64::MAX)
+            .min(self.sweep_ms);
+        if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
+            due_ms = due_ms.min(until_ms);
+        }
+        (due_ms != u64::MAX).then(|| due_ms.saturating_sub(now_ms))
+    }
+
+    fn accept(&mut self, origin: Origin) {
+        let listener = if origin == Origin::Public {
+            self.listener
+        } else {
+            self.control
+        };
+        let Some(listener) = listener else {
+            return;
+        };
+        for _ in 0..ACCEPT_BATCH {
+            match self.driver.accept(listener) {
+                Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
+                Ok(None) => return,
+                Err(error) => {
+                    // The client gave up before we came (ECONNABORTED), or we are out of
+                    // descriptors or memory; the listener reports again while clients wait.
+                    let message = format!("accepting a connection failed: {error}");
+                    let unix_ms = self.driver.unix_ms();
+                    self.limiter
+                        .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, fd: Fd, peer: fermata_io::Peer, origin: Origin) {
+        if origin == Origin::Public
+            && let Some(refusal) = self.refuses(&peer)
+        {
+            self.turn_away(fd, peer, refusal);
+            return;
+        }
+        let mut connection = Connection::new(fd, peer, origin);
+        connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let key = self.connections.insert(connection);
+        if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
+            let message = format!("watching a connection from {peer} failed: {error}");
+            self.log(LogLevel::Error, &message);
+            self.connections.remove(key.index);
+            self.driver.close(fd);
+            return;
+        }
+        if self.settings.connections_per_address_max > 0
+            && let Some(address) = peer.ip()
+        {
+            *self.addresses.entry(address).or_insert(0) += 1;
+        }
+        self.arm(key.index);
+    }
+
+    /// Which limit a new connection would break.
+    fn refuses(&self, peer: &fermata_io::Peer) -> Option<Refused> {
+        if self.connections.len() >= self.settings.connections_max {
+            return Some(Refused {
+                status: 503,
+                setting: "connections_max",
+            });
+        }
+        let per_address = self.settings.connections_per_address_max;
+        if per_address > 0
+            && let Some(address) = peer.ip()
+            && self
+                .addresses
+                .get(&address)
+                .is_some_and(|&count| count as usize >= per_address)
+        {
+            return Some(Refused {
+                status: 429,
+                setting: "connections_per_address_max",
+            });
+        }
+        None
+    }
+
+    /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
+    fn turn_away(&mut self, fd: Fd, peer: fermata_io::Peer, refused: Refused) {
+        let mut out = self.pool.take();
+        let body = format!("The server's limit {} is reached.\n", refused.setting);
+        crate::answer::write_plain(&mut out, refused.status, &self.date, body.as_bytes());
+        let _ = self.driver.send_one(fd, &out);
+        self.pool.give(out);
+        self.driver.shutdown_write(fd);
+        self.driver.close(fd);
+        let message = format!(
+            "connection from {peer} refused with {}: limit {} reached",
+            refused.status, refused.setting
+        );
+        self.limiter.write(
+            &self.logger,
+            LogLevel::Warning,
+            self.driver.unix_ms(),
+            &message,
+        );
+    }
+
+    /// The master asks for a drain, or has died.
+    fn on_master(&mut self) {
+        let Some(link) = &mut self.link else {
+            return;
+        };
+        match link.read() {
+            crate::master::Order::None => {}
+            crate::master::Order::Drain => self.begin_drain(false),
+            crate::master::Order::MasterDied => {
+                self.log(LogLevel::Error, "the master process has ended; stopping");
+                self.unlink();
+                self.begin_drain(false);
+            }
+        }
+    }
+
+    /// A signal was sent to this worker alone: drain, and have a replacement started.
+    fn on_signal(&mut self) {
+        let signal = self.link.as_mut().and_then(Link::read_signal);
+        if signal == Some(fermata_io::signal::SIGTERM) {
+            self.begin_drain(false);
+        }
+    }
+
+    /// A closed link would report its end for ever.
+    fn unlink(&mut self) {
+        if let Some(link) = self.link.take() {
+            let _ = self.driver.remove(link.fd());
+            let _ = self.driver.remove(link.signals_fd());
+        }
+    }
+
+    /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
+    fn begin_drain(&mut self, retired: bool) {
+        let until_ms = self.driver.now_ms() + self.settings.drain_timeout_ms;
+        match self.running {
+            Running::Serving => {}
+            Running::Draining { .. } if retired => {}
+            Running::Draining { .. } | Running::Retired { .. } => return,
+        }
+        let is_first = self.running == Running::Serving;
+        self.running = if retired {
+            Running::Retired { until_ms }
+        } else {
+            Running::Draining { until_ms }
+        };
+        if is_first {
+            if let Some(link) = &mut self.link {
+                link.tell_retiring();
+            }
+            if !retired {
+                // Who has connected before the end was announced is still served.
+                self.accept(Origin::Public);
+            }
+            for fd in [self.listener.take(), self.control.take()]
+                .into_iter()
+                .flatten()
+            {
+                // The master keeps a copy, unless the whole server stops.
+                let _ = self.driver.remove(fd);
+                self.driver.close(fd);
+            }
+        }
+        let message = format!("draining {} connections", self.connections.len());
+        self.log(LogLevel::Info, &message);
+        for index in self.connections.indexes() {
+            self.drain_connection(index);
+        }
+    }
+
+    fn drain_connection(&mut self, index: u32) {
+        let is_retired = matches!(self.running, Running::Retired { .. });
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.keeps_alive = false;
+        match connection.reading {
+            Reading::Held => self.end_hold(index),
+            Reading::Head if connection.inbox.is_none() && connection.has_output() => {
+                connection.writing = Writing::Close;
+            }
+            // One more look for a request that is already here; `load` closes when there is none.
+            Reading::Head if connection.inbox.is_none() && !is_retired => self.go_on(index),
+            Reading::Head if connection.inbox.is_none() => self.close(index),
+            Reading::Head | Reading::Body if is_retired => {
+                connection.partial = None;
+                connection.inbox = None;
+                self.refuse(
+                    index,
+                    503,
+                    "The server is restarting this worker; try again.\n",
+                );
+            }
+            // A request that has begun is read to its end and answered; `respond` then closes.
+            Reading::Head | Reading::Body | Reading::Handling | Reading::Lingering => {}
+        }
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
+            return false;
+        };
+        if self.connections.is_empty() {
+            return true;
+        }
+        if self.driver.now_ms() < until_ms {
+            return false;
+        }
+        let message = format!(
+            "drain_timeout_ms is over; closing {} connections that have not finished",
+            self.connections.len()
+        );
+        self.log(LogLevel::Warning, &message);
+        for index in self.connections.indexes() {
+            self.close(index);
+        }
+        true
+    }
+
+    fn fire_timers(&mut self) {
+        let now_ms = self.driver.now_ms();
+        let mut fired = std::mem::take(&mut self.fired);
+        self.wheel.poll(now_ms, &mut fired);
+        for Fired { key, due_ms } in fired.drain(..) {
+            let key = Key::from_u64(key);
+            let Some(connection) = self.connections.get_mut(key) else {
+                continue;
+            };
+            if connection.armed_ms != due_ms {
+                continue;
+            }
+            connection.armed_ms = u64::MAX;
+            if connection.deadline_ms > now_ms {
+                self.arm(key.index);
+            } else {
+                self.on_deadline(key.index);
+            }
+        }
+        self.fired = fired;
+    }
+
+    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
+    /// fires early and is put in again then.
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.deadline_ms = due_ms;
+            if connection.armed_ms > due_ms {
+                self.arm(index);
+            }
+        }
+    }
+
+    fn arm(&mut self, index: u32) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        if let Some(connection) = self.connections.at_mut(index)
+            && connection.deadline_ms != u64::MAX
+        {
+            connection.armed_ms = connection.deadline_ms;
+            self.wheel.arm(key.to_u64(), connection.deadline_ms);
+        }
+    }
+
+    fn on_deadline(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.deadline_ms = u64::MAX;
+        if connection.is_blocked {
+            let message = format!(
+                "{}: the client took nothing for write_timeout_ms",
+                connection.peer
+            );
+            self.limiter.write(
+                &self.logger,
+                LogLevel::Info,
+                self.driver.unix_ms(),
+                &message,
+            );
+            self.close(index);
+            return;
+        }
+        match connection.reading {
+            Reading::Held => self.keep_alive(index),
+            Reading::Head if connection.inbox.is_none() => self.close(index),
+            Reading::Head => {
+                self.refuse(
+                    index,
+                    408,
+                    "The request head took longer than header_timeout_ms.\n",
+                );
+            }
+            Reading::Body => {
+                self.refuse(
+                    index,
+                    408,
+                    "The request body took longer than body_timeout_ms.\n",
+                );
+            }
+            Reading::Handling => {}
+            Reading::Lingering => self.close(index),
+        }
+    }
+
+    fn refresh_date(&mut self) {
+        let unix_s = self.driver.unix_ms() / 1000;
+        if unix_s != self.date_unix_s {
+            self.date_unix_s = unix_s;
+            self.date = date::imf_fixdate(unix_s);
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Turn {
+    Goes,
+    Stopped,
+}
+
+struct Refused {
+    status: u16,
+    setting: &'static str,
+}
