@@ -1,1 +1,21 @@
-//! The C ABI of Fermata
+//! The C ABI of Fermata: what `ext/` pulls events from and hands answers to.
+//!
+//! Rust never calls C. The runner asks for an event, gets one, runs PHP while no frame of ours is on
+//! the stack, and hands the answer back; so `longjmp`, exceptions and Fiber switches cannot cross
+//! Rust. Every function catches panics and returns `FM_INTERNAL`. `ext/fermata_core.h` is made from
+//! this crate by `scripts/header`.
+//!
+//! Strings come as pointer and length and are copied before a function returns. Strings that go out
+//! point into memory of ours; each function says how long they stay valid.
+
+mod abi;
+mod publisher;
+mod request;
+mod server;
+mod worker;
+
+pub use abi::*;
+pub use publisher::*;
+pub use request::*;
+pub use server::*;
+pub use worker::*;

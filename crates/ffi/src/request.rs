@@ -1,0 +1,160 @@
+//! Looking into the current request. All strings stay valid until the next `fm_next_event`.
+
+use std::io::Write as _;
+
+use fermata_proto::response;
+
+use crate::abi::{FmStr, guard_bool, put};
+use crate::worker::FmWorker;
+
+/// The `nth` (from 0) field line of that name, any case. False when there is none.
+///
+/// # Safety
+/// `worker` is a live worker; `value` is NULL or valid for writing; strings are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_header(
+    worker: *mut FmWorker,
+    request: u64,
+    lower_case_name: FmStr,
+    nth: usize,
+    value: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some(view) = (*worker).view(request) else {
+            return false;
+        };
+        let Some(found) = view.header(lower_case_name.bytes(), nth) else {
+            return false;
+        };
+        put(value, FmStr::lend(found));
+        true
+    })
+}
+
+/// The field line at `index`: name as sent, and value. False past the end.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_header_at(
+    worker: *mut FmWorker,
+    request: u64,
+    index: usize,
+    name: *mut FmStr,
+    value: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some((line_name, line_value)) = (*worker)
+            .view(request)
+            .and_then(|view| view.header_at(index))
+        else {
+            return false;
+        };
+        put(name, FmStr::lend(line_name));
+        put(value, FmStr::lend(line_value));
+        true
+    })
+}
+
+/// What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_route(
+    worker: *mut FmWorker,
+    request: u64,
+    name: FmStr,
+    value: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some(found) = (*worker)
+            .view(request)
+            .and_then(|view| view.route(name.bytes()))
+        else {
+            return false;
+        };
+        put(value, FmStr::lend(found));
+        true
+    })
+}
+
+/// The route parameter at `index`. False past the end.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_route_at(
+    worker: *mut FmWorker,
+    request: u64,
+    index: usize,
+    name: *mut FmStr,
+    value: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some((found_name, found)) = (*worker)
+            .view(request)
+            .and_then(|view| view.route_at(index))
+        else {
+            return false;
+        };
+        put(name, FmStr::lend(found_name.as_bytes()));
+        put(value, FmStr::lend(found));
+        true
+    })
+}
+
+/// The client's address (without port; `unix` for a Unix socket) and port.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_remote(
+    worker: *mut FmWorker,
+    request: u64,
+    address: *mut FmStr,
+    port: *mut u16,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some(peer) = (*worker).view(request).map(|view| view.peer()) else {
+            return false;
+        };
+        let text = &mut (*worker).text;
+        text.clear();
+        let _ = match peer.ip() {
+            Some(ip) => write!(text, "{ip}"),
+            None => write!(text, "unix"),
+        };
+        put(address, FmStr::lend(text));
+        put(port, peer.port());
+        true
+    })
+}
+
+/// Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
+/// to `fm_respond` and `fm_hold`.
+///
+/// # Safety
+/// The strings are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_header_valid(name: FmStr, value: FmStr) -> bool {
+    // SAFETY: the strings are valid by this function's contract.
+    guard_bool(|| unsafe {
+        response::valid_name(name.bytes()) && response::valid_value(value.bytes())
+    })
+}
+
+/// Whether the field frames the message and is therefore the server's own.
+///
+/// # Safety
+/// The string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_header_reserved(name: FmStr) -> bool {
+    // SAFETY: the string is valid by this function's contract.
+    guard_bool(|| unsafe { response::reserved_name(name.bytes()) })
+}

@@ -1,0 +1,240 @@
+//! Before the server runs: version, settings, routes, start.
+
+use std::sync::OnceLock;
+
+use fermata_config::{Settings, Source, effective, table};
+use fermata_engine::{Server, Started};
+
+use crate::abi::{
+    FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, guard, guard_bool, put,
+};
+use crate::worker::FmWorker;
+
+/// The value comes from php.ini.
+pub const FM_SOURCE_INI: u32 = 1;
+/// The value comes from the program.
+pub const FM_SOURCE_CODE: u32 = 2;
+
+/// A server that does not run yet.
+pub struct FmServer {
+    server: Server,
+}
+
+/// Which process `fm_server_start` has returned in.
+#[repr(C)]
+pub struct FmStart {
+    /// The worker, or NULL in the calling process: then everything has ended.
+    pub worker: *mut FmWorker,
+    /// What the process should exit with (calling process only).
+    pub exit_code: i32,
+    /// The worker's number from 0 (worker only).
+    pub worker_index: u32,
+}
+
+/// The version of the native core. Valid for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_version() -> FmStr {
+    FmStr::lend(env!("CARGO_PKG_VERSION").as_bytes())
+}
+
+/// The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
+/// values from the environment or else their defaults. False past the end. Valid for ever.
+///
+/// # Safety
+/// `name` and `value` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_info_at(index: usize, name: *mut FmStr, value: *mut FmStr) -> bool {
+    static ROWS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    guard_bool(|| {
+        let rows = ROWS.get_or_init(|| {
+            let features = fermata_engine::features().into_iter();
+            let settings = effective(&Settings::default());
+            let features = features.map(|(name, value)| (name.to_owned(), value));
+            features
+                .chain(settings.into_iter().map(|(n, v)| (n.to_owned(), v)))
+                .collect()
+        });
+        let Some((row_name, row_value)) = rows.get(index) else {
+            return false;
+        };
+        // SAFETY: passed on from this function's contract.
+        unsafe {
+            put(name, FmStr::lend(row_name.as_bytes()));
+            put(value, FmStr::lend(row_value.as_bytes()));
+        }
+        true
+    })
+}
+
+/// The setting at `index`: name, default and documentation. False past the end. Valid for ever.
+///
+/// # Safety
+/// The pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_setting_at(
+    index: usize,
+    name: *mut FmStr,
+    default_value: *mut FmStr,
+    doc: *mut FmStr,
+) -> bool {
+    guard_bool(|| {
+        let Some(setting) = table().get(index) else {
+            return false;
+        };
+        // SAFETY: passed on from this function's contract.
+        unsafe {
+            put(name, FmStr::lend(setting.name.as_bytes()));
+            put(default_value, FmStr::lend(setting.default.as_bytes()));
+            put(doc, FmStr::lend(setting.doc.as_bytes()));
+        }
+        true
+    })
+}
+
+/// A server without routes; NULL only after a panic.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_server_new() -> *mut FmServer {
+    std::panic::catch_unwind(|| {
+        Box::into_raw(Box::new(FmServer {
+            server: Server::new(),
+        }))
+    })
+    .unwrap_or(std::ptr::null_mut())
+}
+
+/// Frees a server that was not started.
+///
+/// # Safety
+/// `server` is NULL or comes from `fm_server_new`, and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_free(server: *mut FmServer) {
+    if !server.is_null() {
+        // SAFETY: made by `Box::into_raw` in `fm_server_new` and handed back for good.
+        let server = unsafe { Box::from_raw(server) };
+        guard_bool(move || {
+            drop(server);
+            true
+        });
+    }
+}
+
+/// Sets a setting by its name. FM_CONFIGURATION for a bad value or an unknown name.
+///
+/// # Safety
+/// `server` comes from `fm_server_new`; strings are valid; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_set(
+    server: *mut FmServer,
+    name: FmStr,
+    value: FmStr,
+    source: u32,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let source = match source {
+                FM_SOURCE_INI => Source::Ini,
+                FM_SOURCE_CODE => Source::Code,
+                _ => return Err((FM_INTERNAL, format!("source {source} does not exist"))),
+            };
+            let server = &mut (*server).server;
+            server
+                .set(&name.text(), &value.text(), source)
+                .map_err(|error| (FM_CONFIGURATION, error.to_string()))
+        })
+    }
+}
+
+/// Adds a route; an empty `method` stands for any. FM_MISUSE for a bad or a taken pattern.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_route(
+    server: *mut FmServer,
+    method: FmStr,
+    pattern: FmStr,
+    handler: u32,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let method = method.text();
+            let method = if method.is_empty() {
+                None
+            } else {
+                Some(&*method)
+            };
+            let server = &mut (*server).server;
+            server
+                .route(method, &pattern.text(), handler)
+                .map_err(|error| (FM_MISUSE, error.to_string()))
+        })
+    }
+}
+
+/// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_static(
+    server: *mut FmServer,
+    prefix: FmStr,
+    directory: FmStr,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let server = &mut (*server).server;
+            server
+                .files(&prefix.text(), &directory.text())
+                .map_err(|error| (FM_MISUSE, error.to_string()))
+        })
+    }
+}
+
+/// Binds and forks. Returns once in each worker, and once in the calling process after the last
+/// worker has ended. Consumes the server in every case.
+///
+/// # Safety
+/// `server` comes from `fm_server_new` and is not used any more; `out` is valid for writing;
+/// `error` is NULL or valid for writing. The process has no other thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_start(
+    server: *mut FmServer,
+    out: *mut FmStart,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract; the box was made by `fm_server_new`.
+    unsafe {
+        guard(error, || {
+            let server = *Box::from_raw(server);
+            let started = server
+                .server
+                .start()
+                .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
+            let start = match started {
+                Started::Worker(worker) => {
+                    let worker_index = u32::from(worker.index());
+                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker)));
+                    FmStart {
+                        worker,
+                        exit_code: 0,
+                        worker_index,
+                    }
+                }
+                Started::Ended { exit_code } => FmStart {
+                    worker: std::ptr::null_mut(),
+                    exit_code,
+                    worker_index: 0,
+                },
+            };
+            put(out, start);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,522 @@
+//! A running worker: events out, answers and messages in.
+
+use fermata_config::LogLevel;
+use fermata_engine::{
+    Event, Hold, HoldError, Member, Message, Past, PublishFailure, RequestView, Worker,
+};
+use fermata_io::sys::epoll::Epoll;
+
+use crate::abi::{
+    FM_BACKPRESSURE, FM_GONE, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
+    array, guard, put,
+};
+
+/// `request` is to be answered.
+pub const FM_EVENT_REQUEST: u32 = 1;
+/// The worker has stopped; free it and end the process with `fm_worker_exit_code`.
+pub const FM_EVENT_STOP: u32 = 2;
+
+/// A slow client is told by a `gap` event what it has missed.
+pub const FM_SLOW_GAP: u32 = 0;
+/// A slow client is closed; it comes back with its last event id.
+pub const FM_SLOW_CLOSE: u32 = 1;
+
+/// One worker process.
+pub struct FmWorker {
+    worker: Worker<Epoll>,
+    handle: u64,
+    members: Vec<Member>,
+    members_out: Vec<FmMember>,
+    past: Vec<Past>,
+    past_out: Vec<FmPast>,
+    pub(crate) text: Vec<u8>,
+}
+
+impl FmWorker {
+    pub(crate) fn new(worker: Worker<Epoll>) -> FmWorker {
+        FmWorker {
+            worker,
+            handle: 0,
+            members: Vec::new(),
+            members_out: Vec::new(),
+            past: Vec::new(),
+            past_out: Vec::new(),
+            text: Vec::new(),
+        }
+    }
+
+    /// The current request, if `request` is it.
+    pub(crate) fn view(&self, request: u64) -> Option<RequestView<'_>> {
+        (request == self.handle).then(|| self.worker.request())
+    }
+}
+
+/// What `fm_next_event` hands out.
+#[repr(C)]
+pub struct FmEvent {
+    /// FM_EVENT_*.
+    pub kind: u32,
+    /// The number the route was added with.
+    pub handler: u32,
+    /// The handle that the answer names.
+    pub request: u64,
+    /// Method as sent.
+    pub method: FmStr,
+    /// Path, percent-decoded.
+    pub path: FmStr,
+    /// Request-target as sent.
+    pub target: FmStr,
+    /// What follows the first `?`, as sent; `ptr` NULL without a `?`.
+    pub query: FmStr,
+    /// Content, transfer coding removed.
+    pub body: FmStr,
+    /// Number of header field lines.
+    pub headers_len: u32,
+}
+
+/// A complete response.
+#[repr(C)]
+pub struct FmResponse {
+    /// 200 to 599.
+    pub status: u32,
+    /// Content-Type; `ptr` NULL for none.
+    pub content_type: FmStr,
+    /// Further field lines; each has passed `fm_header_valid`.
+    pub headers: *const FmHeader,
+    /// Their number.
+    pub headers_len: usize,
+    /// Content.
+    pub body: FmStr,
+}
+
+/// An answer that keeps the client.
+#[repr(C)]
+pub struct FmHold {
+    /// Channels.
+    pub channels: *const FmStr,
+    /// Their number.
+    pub channels_len: usize,
+    /// Who the client counts as; `ptr` NULL for nobody.
+    pub user: FmStr,
+    /// JSON about the user; `ptr` NULL for none.
+    pub info: FmStr,
+    /// Whether `join` and `leave` are published.
+    pub announce: bool,
+    /// Last event id of the client; `ptr` NULL for none.
+    pub since: FmStr,
+    /// Milliseconds of silence before a comment; -1 = default, 0 = never.
+    pub keep_alive_ms: i64,
+    /// FM_SLOW_*.
+    pub slow: u32,
+    /// Events for this client alone.
+    pub with: *const FmMessage,
+    /// Their number.
+    pub with_len: usize,
+    /// Further response field lines; each has passed `fm_header_valid`.
+    pub headers: *const FmHeader,
+    /// Their number.
+    pub headers_len: usize,
+}
+
+/// A user who is present.
+#[repr(C)]
+pub struct FmMember {
+    /// The user.
+    pub user: FmStr,
+    /// JSON about the user; `ptr` NULL for none.
+    pub info: FmStr,
+    /// Connections over all workers.
+    pub connections: u32,
+}
+
+/// A message of the past.
+#[repr(C)]
+pub struct FmPast {
+    /// Its event id.
+    pub id: FmStr,
+    /// Its name; `ptr` NULL for none.
+    pub name: FmStr,
+    /// Its data.
+    pub data: FmStr,
+    /// When it was published, milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+/// Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
+/// calls stay valid until the next call.
+///
+/// # Safety
+/// `worker` comes from `fm_server_start` and is not freed; `event` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEvent) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let worker = &mut *worker;
+            worker.handle = 0;
+            match worker.worker.next_event() {
+                Event::Request => {
+                    let view = worker.worker.request();
+                    let handle = view.handle();
+                    put(
+                        event,
+                        FmEvent {
+                            kind: FM_EVENT_REQUEST,
+                            handler: view.handler(),
+                            request: handle,
+                            method: FmStr::lend(view.method()),
+                            path: FmStr::lend(view.path()),
+                            target: FmStr::lend(view.target()),
+                            query: FmStr::lend_option(view.query()),
+                            body: FmStr::lend(view.body()),
+                            headers_len: view.headers_len() as u32,
+                        },
+                    );
+                    worker.handle = handle;
+                }
+                Event::Stop => {
+                    (&raw mut (*event).kind).write(FM_EVENT_STOP);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Answers a request. FM_GONE when its client has left or it was answered before.
+///
+/// # Safety
+/// `worker` is a live worker; `response` and everything it points to are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_respond(
+    worker: *mut FmWorker,
+    request: u64,
+    response: *const FmResponse,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let response = &*response;
+            let headers = array(response.headers, response.headers_len)
+                .iter()
+                .map(|header| (header.name.bytes(), header.value.bytes()));
+            let status = u16::try_from(response.status).unwrap_or(500);
+            let worker = &mut (*worker).worker;
+            worker
+                .respond(
+                    request,
+                    status,
+                    response.content_type.option(),
+                    headers,
+                    response.body.bytes(),
+                )
+                .map_err(|gone| (FM_GONE, gone.to_string()))
+        })
+    }
+}
+
+/// Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
+/// client, `message in file:line` to the log.
+///
+/// # Safety
+/// `worker` is a live worker; strings are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_fail(
+    worker: *mut FmWorker,
+    request: u64,
+    status: u32,
+    message: FmStr,
+    file: FmStr,
+    line: u32,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let mut log_message = message.text().into_owned();
+            if !file.bytes().is_empty() {
+                log_message = format!("{log_message} in {}:{line}", file.text());
+            }
+            let status = u16::try_from(status).unwrap_or(500);
+            let worker = &mut (*worker).worker;
+            worker
+                .fail(request, status, &log_message)
+                .map_err(|gone| (FM_GONE, gone.to_string()))
+        })
+    }
+}
+
+/// After a fatal error: the worker takes no more requests, has a replacement started, finishes its
+/// writes, ends its held clients in order, and FM_EVENT_STOP follows.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_retire(worker: *mut FmWorker) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.retire();
+            Ok(())
+        });
+    }
+}
+
+/// What the process should exit with after FM_EVENT_STOP.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_exit_code(worker: *const FmWorker) -> i32 {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe { (*worker).worker.exit_code() }
+}
+
+/// Answers a request by an event stream and keeps the client. On an error (FM_MISUSE,
+/// FM_BACKPRESSURE, FM_GONE) the request is still open.
+///
+/// # Safety
+/// `worker` is a live worker; `hold` and everything it points to are valid; `error` is NULL or
+/// valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_hold(
+    worker: *mut FmWorker,
+    request: u64,
+    hold: *const FmHold,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let hold = &*hold;
+            let channels: Vec<&[u8]> = array(hold.channels, hold.channels_len)
+                .iter()
+                .map(|channel| channel.bytes())
+                .collect();
+            let with: Vec<Message<'_>> = array(hold.with, hold.with_len)
+                .iter()
+                .map(|with| lend_message(with))
+                .collect();
+            let headers: Vec<(&[u8], &[u8])> = array(hold.headers, hold.headers_len)
+                .iter()
+                .map(|header| (header.name.bytes(), header.value.bytes()))
+                .collect();
+            let hold = Hold {
+                channels: &channels,
+                user: hold.user.option(),
+                info: hold.info.option(),
+                announces: hold.announce,
+                since: hold.since.option(),
+                keep_alive_ms: u64::try_from(hold.keep_alive_ms).ok(),
+                closes_on_gap: hold.slow == FM_SLOW_CLOSE,
+                with: &with,
+                headers: &headers,
+            };
+            (*worker).worker.hold(request, &hold).map_err(|error| {
+                let code = match &error {
+                    HoldError::Gone => FM_GONE,
+                    HoldError::Misuse(_) => FM_MISUSE,
+                    HoldError::Backpressure(_) => FM_BACKPRESSURE,
+                };
+                (code, error.to_string())
+            })
+        })
+    }
+}
+
+/// Publishes a message. When it returns FM_OK the message is in the channel's log.
+///
+/// # Safety
+/// `worker` is a live worker; `message` is valid; `id` and `error` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_publish(
+    worker: *mut FmWorker,
+    channel: FmStr,
+    message: *const FmMessage,
+    id: *mut FmId,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            let published = worker
+                .publish(channel.bytes(), lend_message(&*message))
+                .map_err(|failure| match failure {
+                    PublishFailure::Misuse(message) => (FM_MISUSE, message),
+                    PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
+                })?;
+            put(id, id_of(published.as_str()));
+            Ok(())
+        })
+    }
+}
+
+/// Checks a channel's name. FM_MISUSE when it is none.
+///
+/// # Safety
+/// The string is valid; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_channel_name_check(channel: FmStr, error: *mut FmError) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            fermata_engine::check_channel(channel.bytes()).map_err(|cause| (FM_MISUSE, cause))
+        })
+    }
+}
+
+/// Checks an event's name and data. FM_MISUSE when they cannot be sent.
+///
+/// # Safety
+/// `message` is valid; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_message_check(message: *const FmMessage, error: *mut FmError) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            fermata_engine::check_message(&lend_message(&*message))
+                .map_err(|cause| (FM_MISUSE, cause))
+        })
+    }
+}
+
+/// Who is present in a channel. The array stays valid until the next call of this function.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_members(
+    worker: *mut FmWorker,
+    channel: FmStr,
+    first: *mut *const FmMember,
+    len: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut *worker;
+            worker.members = worker
+                .worker
+                .members(channel.bytes())
+                .map_err(|cause| (FM_MISUSE, cause))?;
+            worker.members_out.clear();
+            worker
+                .members_out
+                .extend(worker.members.iter().map(|member| FmMember {
+                    user: FmStr::lend(&member.user),
+                    info: FmStr::lend_option(
+                        Some(&member.info[..]).filter(|info| !info.is_empty()),
+                    ),
+                    connections: member.connections,
+                }));
+            put(first, worker.members_out.as_ptr());
+            put(len, worker.members_out.len());
+            Ok(())
+        })
+    }
+}
+
+/// The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
+/// valid until the next call of this function.
+///
+/// # Safety
+/// As `fm_members`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_history(
+    worker: *mut FmWorker,
+    channel: FmStr,
+    since: FmStr,
+    count_max: usize,
+    first: *mut *const FmPast,
+    len: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut *worker;
+            worker.past = worker
+                .worker
+                .history(channel.bytes(), since.option(), count_max)
+                .map_err(|cause| (FM_MISUSE, cause))?;
+            worker.past_out.clear();
+            worker
+                .past_out
+                .extend(worker.past.iter().map(|past| FmPast {
+                    id: FmStr::lend(past.id.as_bytes()),
+                    name: FmStr::lend_option(past.name.as_deref()),
+                    data: FmStr::lend(&past.data),
+                    time_ms: past.unix_ms,
+                }));
+            put(first, worker.past_out.as_ptr());
+            put(len, worker.past_out.len());
+            Ok(())
+        })
+    }
+}
+
+/// Writes a log line; `level` from 0 (error) to 3 (debug).
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_log(worker: *mut FmWorker, level: u32, message: FmStr) {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let level = match level {
+                0 => LogLevel::Error,
+                1 => LogLevel::Warning,
+                2 => LogLevel::Info,
+                3 => LogLevel::Debug,
+                _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
+            };
+            (*worker).worker.log(level, &message.text());
+            Ok(())
+        });
+    }
+}
+
+/// Frees a worker after FM_EVENT_STOP.
+///
+/// # Safety
+/// `worker` is NULL or comes from `fm_server_start`, and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_free(worker: *mut FmWorker) {
+    if worker.is_null() {
+        return;
+    }
+    // SAFETY: made by `Box::into_raw` in `fm_server_start` and handed back for good.
+    let worker = unsafe { Box::from_raw(worker) };
+    // SAFETY: NULL is allowed.
+    unsafe {
+        guard(std::ptr::null_mut(), move || {
+            drop(worker);
+            Ok(())
+        });
+    }
+}
+
+/// # Safety
+/// The strings of `message` are valid for `'a`.
+pub(crate) unsafe fn lend_message<'a>(message: &FmMessage) -> Message<'a> {
+    // SAFETY: passed on from this function's contract.
+    unsafe {
+        Message {
+            name: message.name.option(),
+            data: message.data.bytes(),
+        }
+    }
+}
+
+pub(crate) fn id_of(text: &str) -> FmId {
+    let mut id = FmId {
+        len: 0,
+        text: [0; 60],
+    };
+    let len = text.len().min(id.text.len());
+    id.text[..len].copy_from_slice(&text.as_bytes()[..len]);
+    id.len = len as u32;
+    id
+}
