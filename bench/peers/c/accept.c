@@ -1,5 +1,8 @@
 /* The C server of seed 000: accept, read, write, close, one client after the other.
  *
+ * Beyond the seed it passes a constant message to one held receiver, so that the message row has a floor too:
+ * what the system calls alone cost.
+ *
  * The seed's queue of 5 waiting clients is raised to the system's, because a full queue makes the kernel drop
  * hand-shakes and then the row would measure retransmissions. */
 #include <arpa/inet.h>
@@ -14,9 +17,19 @@ enum { REQUEST_BYTES_MAX = 256, PAGE_BYTES_MAX = 65536 };
 
 static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n";
 
+static const char accepted[] = "HTTP/1.1 202 Accepted\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+static const char stream[] = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n";
+static const char message[] = "data: mary: hello\n\n";
+
 static char answer[sizeof head + PAGE_BYTES_MAX];
 
 static void die(const char *what) { perror(what); exit(1); }
+
+/* A client that has gone is not an error: the next one is waiting. */
+static void send_all(int fd, const char *bytes, size_t len)
+{
+    if (fd >= 0) (void)!send(fd, bytes, len, MSG_NOSIGNAL);
+}
 
 static size_t read_page(const char *path)
 {
@@ -43,12 +56,25 @@ int main(int argc, char **argv)
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0) die("bind");
     if (listen(listener, SOMAXCONN) < 0) die("listen");
 
+    int receiver = -1;
     for (;;) {
         char request[REQUEST_BYTES_MAX + 1] = "";
         int client = accept(listener, NULL, NULL);
         if (client < 0) continue;
         ssize_t got = read(client, request, REQUEST_BYTES_MAX);
-        if (got > 0 && strstr(request, "GET / ") != NULL && write(client, answer, answer_bytes) < 0) perror("write");
-        close(client);
+        if (got <= 0) {
+            close(client);
+        } else if (strncmp(request, "GET / ", 6) == 0) {
+            send_all(client, answer, answer_bytes);
+            close(client);
+        } else if (strncmp(request, "GET /msg/", 9) == 0) {
+            send_all(client, accepted, sizeof accepted - 1);
+            close(client);
+            send_all(receiver, message, sizeof message - 1);
+        } else {
+            if (receiver >= 0) close(receiver);
+            receiver = client;
+            send_all(receiver, stream, sizeof stream - 1);
+        }
     }
 }
