@@ -77,6 +77,12 @@ impl Php {
         self
     }
 
+    /// Adds several arguments.
+    pub fn args<const N: usize>(mut self, arguments: [&str; N]) -> Php {
+        self.command.args(arguments);
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics

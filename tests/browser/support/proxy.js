@@ -1,0 +1,88 @@
+// A TCP relay between browser and server: its port stays while servers come and go, and it can break in ways a
+// server cannot, such as a line that is open but silent.
+
+import { connect, createServer } from "node:net";
+
+export class Proxy {
+  #server;
+  #pairs = new Set();
+  #isStalled = false;
+  #isDown = false;
+
+  /** @param {() => number} target the server's present port */
+  constructor(target) {
+    this.#server = createServer((client) => this.#relay(client, target()));
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.#server.address().port}`;
+  }
+
+  start() {
+    return new Promise((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+  }
+
+  /** Cuts every connection, and refuses new ones until `restore`. */
+  down() {
+    this.#isDown = true;
+    this.#cut();
+  }
+
+  /** Nothing is passed on any more, and nobody is told: a lost Wi-Fi. */
+  stall() {
+    this.#isStalled = true;
+    this.#pairs.forEach(([client, server]) => {
+      client.pause();
+      server.pause();
+    });
+  }
+
+  restore() {
+    this.#isDown = false;
+    if (this.#isStalled) {
+      this.#isStalled = false;
+      // After such a loss the old connections are gone for good.
+      this.#cut();
+    }
+  }
+
+  stop() {
+    this.#cut();
+
+    return new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #relay(client, port) {
+    if (this.#isDown) {
+      client.destroy();
+      return;
+    }
+    const server = connect(port, "127.0.0.1");
+    const pair = [client, server];
+    this.#pairs.add(pair);
+    for (const [from, to] of [[client, server], [server, client]]) {
+      from.setNoDelay(true);
+      from.on("data", (bytes) => {
+        if (!to.write(bytes)) {
+          from.pause();
+          to.once("drain", () => this.#isStalled || from.resume());
+        }
+      });
+      from.on("end", () => to.end());
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        to.destroy();
+        this.#pairs.delete(pair);
+      });
+    }
+    if (this.#isStalled) {
+      client.pause();
+      server.pause();
+    }
+  }
+
+  #cut() {
+    this.#pairs.forEach((pair) => pair.forEach((socket) => socket.destroy()));
+    this.#pairs.clear();
+  }
+}

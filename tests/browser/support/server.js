@@ -1,0 +1,141 @@
+// The chat's own server in a child process: free port, temporary database, everything it logs kept for the report.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
+const START_TIMEOUT_MS = 20_000;
+const STOP_TIMEOUT_MS = 15_000;
+const LOG_LINES_MAX = 400;
+
+/** Every server a test left running when it failed; ended with the process. */
+const running = new Set();
+process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
+
+export class Server {
+  #child;
+  #directory;
+  #environment;
+  #exited;
+  #lines = [];
+  #waiting = new Set();
+
+  constructor(environment = {}) {
+    this.#directory = mkdtempSync(join(tmpdir(), "fermata-chat-"));
+    this.#environment = environment;
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get database() {
+    return join(this.#directory, "chat.sqlite");
+  }
+
+  get log() {
+    return this.#lines.join("\n");
+  }
+
+  /** Process ids of the workers that run now, oldest first. */
+  get workers() {
+    return this.#lines
+      .map((line) => /worker (\d+) started.*?pid=(\d+)/.exec(line))
+      .filter((match) => match !== null)
+      .map(([, , pid]) => Number(pid))
+      .filter(isAlive);
+  }
+
+  async start() {
+    const extension = process.env.FERMATA_EXTENSION ?? join(ROOT, "build/fermata.so");
+    // FERMATA_CHAT_COMMAND lets the page be tested against another server: a command line without quotes.
+    const [command, ...args] = process.env.FERMATA_CHAT_COMMAND?.split(" ")
+      ?? ["php", "-d", `extension=${extension}`, join(ROOT, "examples/chat/server.php")];
+    const from = this.#lines.length;
+    this.#child = spawn(command, args, {
+      env: { ...process.env, PORT: "0", FERMATA_WORKERS: "2", CHAT_DB: this.database, ...this.#environment },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    running.add(this.#child);
+    this.#exited = new Promise((resolve) => {
+      this.#child.once("exit", (code, signal) => {
+        running.delete(this.#child);
+        this.#line(`(server ended: ${signal ?? code})`);
+        resolve(code);
+      });
+    });
+    let rest = "";
+    this.#child.stderr.setEncoding("utf8").on("data", (text) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop();
+      lines.forEach((line) => this.#line(line));
+    });
+    const match = await this.waitForLine(/listening on http:\/\/127\.0\.0\.1:(\d+)|server ended/, START_TIMEOUT_MS, from);
+    if (match[1] === undefined) {
+      throw new Error(`the server did not start:\n${this.log}`);
+    }
+    this.port = Number(match[1]);
+  }
+
+  /** Ends it the way an operator does; resolves to the exit code. */
+  async stop() {
+    if (!running.has(this.#child)) {
+      return this.#exited;
+    }
+    this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_TIMEOUT_MS);
+    const code = await this.#exited;
+    clearTimeout(timer);
+
+    return code;
+  }
+
+  async remove() {
+    await this.stop();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  /** Resolves to the match of the first line, from line number `from` on. */
+  waitForLine(pattern, timeoutMs, from = 0) {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(look);
+        reject(new Error(`no log line matches ${pattern} after ${timeoutMs} ms:\n${this.log}`));
+      }, timeoutMs);
+      const look = () => {
+        const match = this.#lines.slice(from).map((line) => pattern.exec(line)).find((found) => found !== null);
+        if (match !== undefined) {
+          clearTimeout(timer);
+          this.#waiting.delete(look);
+          resolve(match);
+        }
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  get lineCount() {
+    return this.#lines.length;
+  }
+
+  #line(line) {
+    if (this.#lines.length < LOG_LINES_MAX) {
+      this.#lines.push(line);
+    }
+    this.#waiting.forEach((look) => look());
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+
+    return true;
+  } catch {
+    return false;
+  }
+}

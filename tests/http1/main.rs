@@ -1,0 +1,14 @@
+//! HTTP/1.1 (RFC 9110, RFC 9112) as a client sees it.
+
+mod bodies;
+mod connections;
+mod expect;
+mod faults;
+mod files;
+mod headers;
+mod keep_alive;
+mod methods;
+mod pipelining;
+mod refusals;
+mod routes;
+mod time_outs;

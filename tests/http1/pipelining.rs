@@ -1,0 +1,158 @@
+//! Several requests before the first answer (RFC 9112 section 9.3.2): answers come in order, whatever the
+//! packets look like.
+
+use fermata_testkit::{Random, Server};
+use fermata_tests::{fixture, json};
+
+/// Requests of one test round and what their answers must be.
+struct Round {
+    wire: Vec<u8>,
+    answers: Vec<Vec<u8>>,
+}
+
+/// A round of `count` requests of all kinds in random order.
+fn round(count: usize, random: &mut Random) -> Round {
+    let mut round = Round {
+        wire: Vec::new(),
+        answers: Vec::new(),
+    };
+    for number in 0..count {
+        let body: Vec<u8> = (0..random.within(0..400))
+            .map(|_| random.bits() as u8)
+            .collect();
+        match random.within(0..4) {
+            0 => {
+                round
+                    .wire
+                    .extend(format!("GET /rooms/{number} HTTP/1.1\r\nHost: a\r\n\r\n").bytes());
+                round.answers.push(number.to_string().into_bytes());
+            }
+            1 => {
+                let head = format!(
+                    "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                round.wire.extend(head.bytes());
+                round.wire.extend(&body);
+                round.answers.push(body);
+            }
+            2 => {
+                let head = "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+                round.wire.extend(head.bytes());
+                round.wire.extend(chunked(&body, random));
+                round.answers.push(body);
+            }
+            _ => {
+                round
+                    .wire
+                    .extend(b"GET /bytes/4096 HTTP/1.1\r\nHost: a\r\n\r\n");
+                round.answers.push(b"0123456789abcdef".repeat(256));
+            }
+        }
+    }
+    round
+}
+
+/// `body` in chunks of random size, some with extensions and upper-case digits.
+pub(crate) fn chunked(body: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut wire = Vec::new();
+    for piece in random.split(body, 90) {
+        let size = match random.within(0..3) {
+            0 => format!("{:X}\r\n", piece.len()),
+            1 => format!("00{:x};name=value\r\n", piece.len()),
+            _ => format!("{:x}\r\n", piece.len()),
+        };
+        wire.extend(size.bytes());
+        wire.extend(piece);
+        wire.extend(b"\r\n");
+    }
+    wire.extend(b"0\r\n");
+    if random.within(0..3) == 0 {
+        wire.extend(b"X-Trailer: ignored\r\n");
+    }
+    wire.extend(b"\r\n");
+    wire
+}
+
+fn check_round(server: &Server, round: &Round, piece_bytes_max: usize, random: &mut Random) {
+    let mut connection = server.connect();
+    connection.send_split(&round.wire, piece_bytes_max, random);
+    for (number, answer) in round.answers.iter().enumerate() {
+        let response = connection.read_response();
+        assert_eq!(response.status(), 200, "request {number}");
+        assert!(
+            response.body == *answer,
+            "request {number} got another answer"
+        );
+    }
+    // Nothing is left over: the connection is in step.
+    assert_eq!(connection.get("/rooms/last").text(), "last");
+}
+
+#[test]
+fn sixteen_requests_in_one_packet_are_answered_in_order() {
+    let server = fixture("http").workers(1).start();
+    let mut connection = server.connect();
+    for _ in 0..20 {
+        let wire: String = (0..16)
+            .map(|n| format!("GET /rooms/{n} HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .collect();
+        connection.send(wire);
+        for number in 0..16 {
+            assert_eq!(connection.read_response().text(), number.to_string());
+        }
+    }
+}
+
+#[test]
+fn mixed_requests_split_at_random_bytes_are_answered_in_order() {
+    let server = fixture("http").start();
+    let mut random = Random::from_environment();
+    for piece_bytes_max in [1, 2, 7, 40, 700, 5_000, 100_000] {
+        let count = if piece_bytes_max < 7 { 4 } else { 16 };
+        let round = round(count, &mut random);
+        check_round(&server, &round, piece_bytes_max, &mut random);
+    }
+}
+
+#[test]
+fn a_thousand_requests_in_a_row_are_answered_while_reading_lags() {
+    let server = fixture("http").workers(1).start();
+    let mut connection = server.connect();
+    // 1,000 answers of 16 KiB are more than queue and socket buffers hold, so the server has to stop
+    // reading and go on later.
+    let wire = "GET /bytes/16384 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_000);
+    connection.send(wire + "GET /rooms/last HTTP/1.1\r\nHost: a\r\n\r\n");
+    for _ in 0..1_000 {
+        assert_eq!(connection.read_response().body.len(), 16_384);
+    }
+    assert_eq!(connection.read_response().text(), "last");
+}
+
+#[test]
+fn errors_of_handlers_and_routes_keep_their_place() {
+    let server = fixture("http").workers(1).start();
+    let mut connection = server.connect();
+    connection.send(
+        "GET /rooms/1 HTTP/1.1\r\nHost: a\r\n\r\n\
+         GET /missing HTTP/1.1\r\nHost: a\r\n\r\n\
+         POST /rooms/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
+         HEAD /rooms/3 HTTP/1.1\r\nHost: a\r\n\r\n\
+         GET /echo?n=4 HTTP/1.1\r\nHost: a\r\n\r\n\
+         BROKEN\r\n\r\n\
+         GET /rooms/6 HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    assert_eq!(connection.read_response().text(), "1");
+    assert_eq!(connection.read_response().status(), 404);
+    assert_eq!(connection.read_response().status(), 405);
+    let head = connection
+        .try_read_response(true)
+        .expect("HEAD is answered");
+    assert_eq!(
+        (head.status(), head.header("content-length")),
+        (200, Some("1"))
+    );
+    assert_eq!(json(&connection.read_response())["queries"]["n"], "4");
+    assert_eq!(connection.read_response().status(), 400);
+    connection.expect_end();
+}

@@ -1,0 +1,148 @@
+//! Time limits. Each test sets one to a fraction of a second and waits for its effect.
+
+use std::thread;
+use std::time::Duration;
+
+use fermata_testkit::{Connection, ReadError, Target, wait_until};
+use fermata_tests::fixture;
+
+/// The limit under test; the others keep defaults far above any test's length.
+const LIMIT_MS: u64 = 250;
+
+/// Sends a byte every now and then until the server has had enough, and returns what it answered.
+fn drip(mut connection: Connection, byte: &str) -> Result<u16, ReadError> {
+    wait_until("the server has had enough", || {
+        let gone = connection.try_send(byte).is_err();
+        (gone || connection.has_news(Duration::from_millis(20))).then_some(())
+    });
+    connection
+        .try_read_response(false)
+        .map(|response| response.status())
+}
+
+#[test]
+fn half_a_head_is_408() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("header_timeout_ms", LIMIT_MS)
+        .start();
+    let mut connection = server.connect();
+    connection.send("GET / HTTP/1.1\r\nHo");
+    let response = connection.read_response();
+    assert_eq!(response.status(), 408);
+    assert!(response.head.connection_says("close"));
+    connection.expect_end();
+}
+
+#[test]
+fn a_head_that_drips_in_is_408_all_the_same() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("header_timeout_ms", LIMIT_MS)
+        .start();
+    let mut connection = server.connect();
+    connection.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+    // Dripping bytes may meet the closed socket, which costs us the answer but not the end.
+    let answer = drip(connection, "y");
+    assert!(
+        matches!(answer, Ok(408) | Err(ReadError::Ended(_))),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_body_that_does_not_come_is_408() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("body_timeout_ms", LIMIT_MS)
+        .start();
+    for framing in [
+        "Content-Length: 10\r\n\r\nabc",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nab",
+    ] {
+        let mut connection = server.connect();
+        connection.send(format!("POST /body HTTP/1.1\r\nHost: a\r\n{framing}"));
+        assert_eq!(connection.read_response().status(), 408, "{framing}");
+        connection.expect_end();
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("idle_timeout_ms", LIMIT_MS)
+        .start();
+    let mut used = server.connect();
+    assert_eq!(used.get("/rooms/1").text(), "1");
+    used.expect_end();
+}
+
+#[test]
+fn a_connection_that_never_asks_is_closed() {
+    let builder = fixture("http")
+        .workers(1)
+        .setting("idle_timeout_ms", LIMIT_MS);
+    let server = builder.setting("header_timeout_ms", LIMIT_MS).start();
+    let mut silent = server.connect();
+    // Nothing was asked, so 408 and silence are both fine; the end is what counts.
+    let (bytes, end) = silent.read_to_end();
+    assert!(end.is_some(), "it is closed");
+    assert!(
+        bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 408 "),
+        "{bytes:?}"
+    );
+}
+
+#[test]
+fn requests_keep_an_idle_connection_open() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("idle_timeout_ms", 1_500)
+        .start();
+    let mut connection = server.connect();
+    // Together longer than the limit; each pause far below it.
+    for number in 0..20 {
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(
+            connection.get(&format!("/rooms/{number}")).text(),
+            number.to_string()
+        );
+    }
+}
+
+#[test]
+fn a_slow_handler_is_not_an_idle_client() {
+    let builder = fixture("http")
+        .workers(1)
+        .setting("idle_timeout_ms", LIMIT_MS);
+    let builder = builder.setting("header_timeout_ms", LIMIT_MS);
+    let server = builder.setting("body_timeout_ms", LIMIT_MS).start();
+    assert_eq!(server.connect().get("/slow/700").text(), "done");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_dropped() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("write_timeout_ms", LIMIT_MS)
+        .start();
+    let target = Target {
+        address: server.address(),
+        source: None,
+        receive_bytes: Some(4_096),
+    };
+    let mut connection = target.connect().expect("the server listens");
+    connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
+    // Our side cannot see the server give up without reading, so another client asks meanwhile for
+    // longer than the limit.
+    for _ in 0..10 {
+        thread::sleep(Duration::from_millis(LIMIT_MS / 4));
+        assert_eq!(server.connect().get("/rooms/1").text(), "1");
+    }
+    let answer = connection.try_read_response(false);
+    assert!(
+        matches!(answer, Err(ReadError::Truncated(..) | ReadError::Ended(_))),
+        "dropped midway"
+    );
+}

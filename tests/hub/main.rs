@@ -1,0 +1,7 @@
+//! Channels over all workers: order, presence, slow subscribers, publishers outside, and workers that die.
+
+mod burst;
+mod channels;
+mod presence;
+mod publisher;
+mod slow;

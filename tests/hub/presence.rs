@@ -1,0 +1,161 @@
+//! Who is there: counted per user over tabs and workers, announced once.
+
+use std::time::Duration;
+
+use fermata_testkit::sse::{Event, Stream};
+use fermata_testkit::{Builder, Server, Signal, send_signal, wait_until};
+use fermata_tests::{fixture, json};
+use serde_json::{Value, json};
+
+/// How long a user may be away without being announced as gone, in these tests.
+const LEAVE_DELAY_MS: u64 = 300;
+
+fn hub() -> Builder {
+    fixture("hub").setting("leave_delay_ms", LEAVE_DELAY_MS)
+}
+
+/// `[[user, info, connections], …]` sorted by user.
+fn members(server: &Server) -> Value {
+    let mut list = json(&server.connect().get("/members/news"));
+    if let Some(rows) = list.as_array_mut() {
+        rows.sort_by_key(|row| row[0].to_string());
+    }
+    list
+}
+
+#[track_caller]
+fn wait_members(server: &Server, expected: Value) {
+    wait_until(&format!("members are {expected}"), || {
+        (members(server) == expected).then_some(())
+    });
+}
+
+/// A stream on a given worker, with presence.
+fn tab(server: &Server, pid: u32, user: &str) -> Stream {
+    let path = format!("/events?user={user}&info={{\"name\":\"{user}\"}}");
+    Stream::open(server.connect_to(pid), &path, None)
+}
+
+/// Checks an announcement and the user in it.
+#[track_caller]
+fn assert_announces(event: &Event, name: &str, user: &str) {
+    assert_eq!(event.name, name, "{event:?}");
+    let data: Value = serde_json::from_str(&event.data).expect("announcements are JSON");
+    assert_eq!(data["user"], user);
+    assert_eq!(data["info"]["name"], user);
+}
+
+#[test]
+fn tabs_on_all_workers_are_one_user() {
+    let server = hub().start();
+    let pids: Vec<u32> = server.worker_pids().into_values().collect();
+    let mut watcher = Stream::open(server.connect(), "/events", None);
+    let first = tab(&server, pids[0], "ann");
+    assert_announces(&watcher.next_event(), "join", "ann");
+    let second = tab(&server, pids[1], "ann");
+    let third = tab(&server, pids[1], "ann");
+    wait_members(&server, json!([["ann", {"name": "ann"}, 3]]));
+    let bob = tab(&server, pids[0], "bob");
+    assert_announces(&watcher.next_event(), "join", "bob");
+    wait_members(
+        &server,
+        json!([["ann", {"name": "ann"}, 3], ["bob", {"name": "bob"}, 1]]),
+    );
+
+    drop((first, second));
+    wait_members(
+        &server,
+        json!([["ann", {"name": "ann"}, 1], ["bob", {"name": "bob"}, 1]]),
+    );
+    watcher.expect_silence(Duration::from_millis(LEAVE_DELAY_MS * 2));
+    drop(third);
+    assert_announces(&watcher.next_event(), "leave", "ann");
+    wait_members(&server, json!([["bob", {"name": "bob"}, 1]]));
+    drop(bob);
+    assert_announces(&watcher.next_event(), "leave", "bob");
+    watcher.expect_silence(Duration::from_millis(LEAVE_DELAY_MS * 2));
+}
+
+#[test]
+fn a_quick_reconnect_is_silent() {
+    let server = hub().setting("leave_delay_ms", 5_000).start();
+    let pids: Vec<u32> = server.worker_pids().into_values().collect();
+    let mut watcher = Stream::open(server.connect(), "/events", None);
+    let mut current = tab(&server, pids[0], "ann");
+    assert_announces(&watcher.next_event(), "join", "ann");
+    for round in 0..6 {
+        drop(current);
+        current = tab(&server, pids[round % 2], "ann");
+    }
+    wait_members(&server, json!([["ann", {"name": "ann"}, 1]]));
+    watcher.expect_silence(Duration::from_millis(100));
+}
+
+#[test]
+fn who_asks_not_to_be_announced_is_present_all_the_same() {
+    let server = hub().start();
+    let mut watcher = Stream::open(server.connect(), "/events", None);
+    let silent = Stream::open(server.connect(), "/events?user=ghost&silent=1", None);
+    wait_members(&server, json!([["ghost", null, 1]]));
+    drop(silent);
+    wait_members(&server, json!([]));
+    watcher.expect_silence(Duration::from_millis(LEAVE_DELAY_MS * 2));
+}
+
+#[test]
+fn a_new_client_sees_its_own_join_at_most_once() {
+    let server = hub().start();
+    let pid = server.worker_pids()[&0];
+    let mut ann = tab(&server, pid, "ann");
+    let _bob = tab(&server, pid, "bob");
+    fermata_tests::publish(&server, "news", "the end");
+    let mut joined = Vec::new();
+    while joined.last().is_none_or(|data: &String| data != "the end") {
+        joined.push(ann.next_event().data);
+    }
+    let of_bob = joined.iter().filter(|data| data.contains("bob")).count();
+    let of_ann = joined.iter().filter(|data| data.contains("ann")).count();
+    assert_eq!(of_bob, 1, "{joined:?}");
+    assert!(of_ann <= 1, "{joined:?}");
+}
+
+#[test]
+fn presence_is_right_after_a_worker_was_killed() {
+    let server = hub().setting("restart_delay_ms_max", 200).start();
+    let pids: Vec<u32> = server.worker_pids().into_values().collect();
+    let mut watcher = Stream::open(server.connect_to(pids[1]), "/events", None);
+    let lost = tab(&server, pids[0], "ann");
+    let lost_too = tab(&server, pids[0], "bob");
+    let kept = tab(&server, pids[1], "bob");
+    wait_members(
+        &server,
+        json!([["ann", {"name": "ann"}, 1], ["bob", {"name": "bob"}, 2]]),
+    );
+    assert_announces(&watcher.next_event(), "join", "ann");
+    assert_announces(&watcher.next_event(), "join", "bob");
+
+    assert!(send_signal(pids[0], Signal::Kill));
+    assert_announces(&watcher.next_event(), "leave", "ann");
+    server.wait_replaced(0, pids[0]);
+    wait_members(&server, json!([["bob", {"name": "bob"}, 1]]));
+    // Once, and bob, who has another tab, not at all.
+    watcher.expect_silence(Duration::from_millis(LEAVE_DELAY_MS * 3));
+    drop((lost, lost_too, kept));
+    assert_announces(&watcher.next_event(), "leave", "bob");
+    wait_members(&server, json!([]));
+}
+
+#[test]
+fn a_user_who_returns_in_time_after_a_kill_was_never_away() {
+    let server = hub().setting("leave_delay_ms", 5_000).start();
+    let pids: Vec<u32> = server.worker_pids().into_values().collect();
+    let mut watcher = Stream::open(server.connect_to(pids[1]), "/events", None);
+    let lost = tab(&server, pids[0], "ann");
+    assert_announces(&watcher.next_event(), "join", "ann");
+    assert!(send_signal(pids[0], Signal::Kill));
+    drop(lost);
+    let new_pid = server.wait_replaced(0, pids[0]);
+    let _back = tab(&server, new_pid, "ann");
+    wait_members(&server, json!([["ann", {"name": "ann"}, 1]]));
+    watcher.expect_silence(Duration::from_millis(100));
+}

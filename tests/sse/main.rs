@@ -1,0 +1,5 @@
+//! Server-sent events (WHATWG HTML section 9.2) as a browser receives them.
+
+mod format;
+mod holding;
+mod resume;

@@ -1,0 +1,147 @@
+//! Workers that die are replaced, and the others do not notice.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_testkit::sse::{Item, Stream, StreamEnd};
+use fermata_testkit::{Connection, Signal, is_running, send_signal, wait_until};
+use fermata_tests::{fixture, publish};
+
+#[test]
+fn all_workers_serve() {
+    let server = fixture("hub").workers(3).start();
+    let pids = server.worker_pids();
+    assert_eq!(pids.len(), 3);
+    for pid in pids.values() {
+        assert_eq!(server.connect_to(*pid).get("/pid").text(), pid.to_string());
+        assert_ne!(*pid, server.pid(), "the master does not serve");
+    }
+}
+
+#[test]
+fn a_killed_worker_is_replaced_and_the_other_serves_on() {
+    let server = fixture("hub").start();
+    let pids = server.worker_pids();
+    let mut other = server.connect_to(pids[&1]);
+    let mut held = Stream::open(server.connect_to(pids[&1]), "/events", None);
+    let mut victim = server.connect_to(pids[&0]);
+    assert!(send_signal(pids[&0], Signal::Kill));
+    victim.expect_end();
+    // Before, while and after it is replaced.
+    let new_pid = thread::scope(|scope| {
+        let replaced = scope.spawn(|| server.wait_replaced(0, pids[&0]));
+        loop {
+            assert_eq!(other.get("/pid").text(), pids[&1].to_string());
+            if replaced.is_finished() {
+                return replaced.join().expect("it is replaced");
+            }
+        }
+    });
+    assert_eq!(
+        server.connect_to(new_pid).get("/pid").text(),
+        new_pid.to_string()
+    );
+    assert_eq!(
+        server
+            .connect_to(pids[&1])
+            .post("/publish/news", "on")
+            .status(),
+        200
+    );
+    assert_eq!(held.next_event().data, "on");
+    assert_eq!(
+        server
+            .connect_to(new_pid)
+            .post("/publish/news", "again")
+            .status(),
+        200
+    );
+    assert_eq!(held.next_event().data, "again");
+}
+
+#[test]
+fn new_connections_are_served_while_a_worker_is_missing() {
+    let server = fixture("hub").start();
+    let pids = server.worker_pids();
+    for _ in 0..3 {
+        let victim = server.worker_pids()[&0];
+        assert!(send_signal(victim, Signal::Kill));
+        for _ in 0..20 {
+            wait_until("somebody serves", || {
+                let mut connection = Connection::try_open(server.address()).ok()?;
+                connection.try_request("GET", "/pid", &[], b"").ok()
+            });
+        }
+        server.wait_replaced(0, victim);
+    }
+    assert_eq!(server.worker_pids()[&1], pids[&1]);
+}
+
+#[test]
+fn a_worker_that_dies_again_and_again_is_restarted_ever_later() {
+    let server = fixture("hub")
+        .setting("restart_delay_ms_max", 2_000)
+        .start();
+    let pids = server.worker_pids();
+    let mut other = server.connect_to(pids[&1]);
+    let mut victim = pids[&0];
+    let mut pauses = Vec::new();
+    while pauses
+        .iter()
+        .all(|pause: &Duration| *pause < Duration::from_millis(400))
+    {
+        assert!(pauses.len() < 30, "no back-off in {pauses:?}");
+        let killed = Instant::now();
+        assert!(send_signal(victim, Signal::Kill));
+        victim = server.wait_replaced(0, victim);
+        pauses.push(killed.elapsed());
+        assert_eq!(other.get("/pid").text(), pids[&1].to_string());
+    }
+    assert!(pauses.len() > 1, "the first restart is quick: {pauses:?}");
+    assert_eq!(
+        server.connect_to(victim).get("/pid").status(),
+        200,
+        "it serves after all"
+    );
+}
+
+#[test]
+fn one_worker_told_to_end_drains_and_is_replaced() {
+    let server = fixture("hub").start();
+    let pids = server.worker_pids();
+    let held = Stream::open(server.connect_to(pids[&0]), "/events", None);
+    let mut other = Stream::open(server.connect_to(pids[&1]), "/events", None);
+    assert!(send_signal(pids[&0], Signal::Terminate));
+    let mut held = held;
+    let items = held.read_to_end();
+    assert_eq!(items.last(), Some(&Item::End(StreamEnd::Clean)));
+    assert!(
+        items.iter().any(|item| matches!(item, Item::Retry(_))),
+        "{items:?}"
+    );
+    let new_pid = server.wait_replaced(0, pids[&0]);
+    wait_until("the old one has ended", || {
+        (!is_running(pids[&0])).then_some(())
+    });
+    assert_eq!(server.connect_to(new_pid).get("/pid").status(), 200);
+    publish(&server, "news", "on");
+    assert_eq!(other.next_event().data, "on");
+    assert_eq!(server.worker_pids()[&1], pids[&1]);
+}
+
+#[test]
+fn workers_end_with_their_master() {
+    let mut server = fixture("hub").start();
+    let pids = server.worker_pids();
+    let held = Stream::open(server.connect(), "/events", None);
+    server.signal(Signal::Kill);
+    server.wait_exit();
+    wait_until("no worker is left", || {
+        (!pids.values().any(|pid| is_running(*pid))).then_some(())
+    });
+    drop(held);
+    assert!(
+        Connection::try_open(server.address()).is_err(),
+        "nobody listens any more"
+    );
+}
