@@ -63,6 +63,8 @@ def markdown(run: Run, goals: list[Goal]) -> str:
         f"{run.options['core']}; {run.options['rounds']} interleaved rounds; medians, ratios per round with a "
         "95 % bootstrap interval. Above 1 in the column *rate* and below 1 in *CPU* Fermata is better.",
     ]
+    if run.options["quick"]:
+        parts.append("**A quick run**: it shows that the suite works; its figures mean nothing.")
     if warning := _warning(run):
         parts.append(warning)
     parts += [_row(run, row) for row in ROWS if row.id in run.options["rows"]]
