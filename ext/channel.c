@@ -1,0 +1,264 @@
+/* Fermata\Event, Channel and Member. Their properties are declared in the stub, in the order of these numbers. */
+#include "php_fermata.h"
+#include "ext/json/php_json.h"
+
+enum { EVENT_DATA, EVENT_NAME, EVENT_ID, EVENT_TIME_MS };
+enum { CHANNEL_NAME };
+enum { MEMBER_USER, MEMBER_INFO, MEMBER_CONNECTIONS };
+
+/* Event */
+
+/* The strings stay the event's. False after a MisuseError: Reflection can make an object without its constructor. */
+bool fermata_event_message(zend_object *event, FmMessage *message)
+{
+	zval *data = OBJ_PROP_NUM(event, EVENT_DATA), *name = OBJ_PROP_NUM(event, EVENT_NAME);
+	if (UNEXPECTED(Z_TYPE_P(data) != IS_STRING)) {
+		fermata_misuse("the event was made without its constructor; use new Event() or Event::json()");
+		return false;
+	}
+	message->data = fermata_str(Z_STR_P(data));
+	message->name = fermata_str_or_absent(Z_TYPE_P(name) == IS_STRING ? Z_STR_P(name) : NULL);
+	return true;
+}
+
+static bool event_name_check(const zend_string *name)
+{
+	if (!name) {
+		return true;
+	}
+	if (!ZSTR_LEN(name)) {
+		fermata_misuse("an event name must not be empty; leave it out for the browser's \"message\"");
+		return false;
+	}
+	if (memchr(ZSTR_VAL(name), '\n', ZSTR_LEN(name)) || memchr(ZSTR_VAL(name), '\r', ZSTR_LEN(name))
+		|| memchr(ZSTR_VAL(name), '\0', ZSTR_LEN(name))) {
+		fermata_misuse("an event name must not have a line break or a NUL byte");
+		return false;
+	}
+	return true;
+}
+
+/* Takes over the reference to data. */
+static void event_fill(zend_object *event, zend_string *data, zend_string *name)
+{
+	ZVAL_STR(OBJ_PROP_NUM(event, EVENT_DATA), data);
+	if (name) {
+		ZVAL_STR_COPY(OBJ_PROP_NUM(event, EVENT_NAME), name);
+	} else {
+		ZVAL_NULL(OBJ_PROP_NUM(event, EVENT_NAME));
+	}
+	ZVAL_NULL(OBJ_PROP_NUM(event, EVENT_ID));
+	ZVAL_NULL(OBJ_PROP_NUM(event, EVENT_TIME_MS));
+}
+
+ZEND_METHOD(Fermata_Event, __construct)
+{
+	zend_string *data, *name = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(data)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(name)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_object *event = Z_OBJ_P(ZEND_THIS);
+	if (!Z_ISUNDEF_P(OBJ_PROP_NUM(event, EVENT_DATA)) && !fermata_constructed_twice()) {
+		RETURN_THROWS();
+	}
+	if (!event_name_check(name)) {
+		RETURN_THROWS();
+	}
+	event_fill(event, zend_string_copy(data), name);
+}
+
+ZEND_METHOD(Fermata_Event, json)
+{
+	zval *data;
+	zend_string *name = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_ZVAL(data)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(name)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_string *encoded;
+	if (!event_name_check(name) || !(encoded = fermata_json_encode(data))) {
+		RETURN_THROWS();
+	}
+	object_init_ex(return_value, fermata_ce_event);
+	event_fill(Z_OBJ_P(return_value), encoded, name);
+}
+
+static void event_from_past(zval *result, const FmPast *past)
+{
+	object_init_ex(result, fermata_ce_event);
+	zend_object *event = Z_OBJ_P(result);
+	event_fill(event, zend_string_init(past->data.ptr, past->data.len, 0), NULL);
+	if (past->name.ptr) {
+		ZVAL_STRINGL(OBJ_PROP_NUM(event, EVENT_NAME), past->name.ptr, past->name.len);
+	}
+	ZVAL_STRINGL(OBJ_PROP_NUM(event, EVENT_ID), past->id.ptr, past->id.len);
+	ZVAL_LONG(OBJ_PROP_NUM(event, EVENT_TIME_MS), (zend_long)past->time_ms);
+}
+
+/* Member */
+
+ZEND_METHOD(Fermata_Member, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+static void member_info(zval *result, FmStr info)
+{
+	ZVAL_NULL(result);
+	if (!info.ptr) {
+		return;
+	}
+	/* The decoder wants a NUL behind the text. What as() encoded always decodes. */
+	zend_string *text = zend_string_init(info.ptr, info.len, 0);
+	php_json_decode_ex(result, ZSTR_VAL(text), ZSTR_LEN(text), PHP_JSON_OBJECT_AS_ARRAY, PHP_JSON_PARSER_DEFAULT_DEPTH);
+	zend_string_release(text);
+	if (UNEXPECTED(Z_TYPE_P(result) != IS_ARRAY)) {
+		zval_ptr_dtor(result);
+		ZVAL_NULL(result);
+	}
+}
+
+static void member_fill(zval *result, const FmMember *member)
+{
+	object_init_ex(result, fermata_ce_member);
+	zend_object *object = Z_OBJ_P(result);
+	ZVAL_STRINGL(OBJ_PROP_NUM(object, MEMBER_USER), member->user.ptr, member->user.len);
+	member_info(OBJ_PROP_NUM(object, MEMBER_INFO), member->info);
+	ZVAL_LONG(OBJ_PROP_NUM(object, MEMBER_CONNECTIONS), member->connections);
+}
+
+/* Channel */
+
+ZEND_METHOD(Fermata_Channel, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+static bool worker_check(void)
+{
+	if (UNEXPECTED(!fermata.worker)) {
+		fermata_misuse("channels belong to a running server; elsewhere publish with Fermata\\Publisher over its control socket");
+		return false;
+	}
+	return true;
+}
+
+/* False after a MisuseError. */
+static bool channel_name(zval *this, FmStr *name)
+{
+	zval *value = OBJ_PROP_NUM(Z_OBJ_P(this), CHANNEL_NAME);
+	if (!worker_check()) {
+		return false;
+	}
+	if (UNEXPECTED(Z_TYPE_P(value) != IS_STRING)) {
+		fermata_misuse("the channel was made without its constructor; use Channel::get()");
+		return false;
+	}
+	*name = fermata_str(Z_STR_P(value));
+	return true;
+}
+
+ZEND_METHOD(Fermata_Channel, get)
+{
+	zend_string *name;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_STR(name)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!worker_check()) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_channel_name_check(fermata_str(name), &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	object_init_ex(return_value, fermata_ce_channel);
+	ZVAL_STR_COPY(OBJ_PROP_NUM(Z_OBJ_P(return_value), CHANNEL_NAME), name);
+}
+
+ZEND_METHOD(Fermata_Channel, publish)
+{
+	zval *event;
+	FmStr name;
+	FmMessage message;
+	FmId id;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_OBJECT_OF_CLASS(event, fermata_ce_event)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!channel_name(ZEND_THIS, &name) || !fermata_event_message(Z_OBJ_P(event), &message)) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_publish(fermata.worker, name, &message, &id, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	RETURN_STRINGL(id.text, id.len);
+}
+
+ZEND_METHOD(Fermata_Channel, members)
+{
+	FmStr name;
+	FmError error;
+	error.len = 0;
+	const FmMember *members;
+	size_t members_len;
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_members(fermata.worker, name, &members, &members_len, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	array_init_size(return_value, members_len);
+	for (size_t i = 0; i < members_len; i++) {
+		zval member;
+		member_fill(&member, &members[i]);
+		add_next_index_zval(return_value, &member);
+	}
+}
+
+ZEND_METHOD(Fermata_Channel, history)
+{
+	zend_string *since = NULL;
+	zend_long count = 0;
+	bool all = true;
+	FmStr name;
+	FmError error;
+	error.len = 0;
+	const FmPast *past;
+	size_t past_len;
+	ZEND_PARSE_PARAMETERS_START(0, 2)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(since)
+		Z_PARAM_LONG_OR_NULL(count, all)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!all && count < 1) {
+		fermata_misuse("history() takes a positive count, not " ZEND_LONG_FMT "; null means all", count);
+		RETURN_THROWS();
+	}
+	if (!channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
+	uint32_t code = fm_history(fermata.worker, name, after, all ? SIZE_MAX : (size_t)count, &past, &past_len, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	array_init_size(return_value, past_len);
+	for (size_t i = 0; i < past_len; i++) {
+		zval event;
+		event_from_past(&event, &past[i]);
+		add_next_index_zval(return_value, &event);
+	}
+}

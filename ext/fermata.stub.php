@@ -1,0 +1,612 @@
+<?php
+
+/** @generate-class-entries */
+
+namespace Fermata {
+    /**
+     * A production HTTP server inside `php server.php`.
+     *
+     * The script registers routes and calls run(), which binds, forks the workers and supervises them.
+     * A handler takes the Request and returns a Response or a Hold; it may throw, exit or fail fatally
+     * without harming other clients.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Server
+    {
+        /**
+         * Every argument left out takes its value from `FERMATA_*` in the environment, else from the INI setting
+         * of the same name, else from the built-in default. The environment wins over arguments too.
+         *
+         * @param string|null $listen "http://HOST:PORT"; port 0 takes any free one. Default http://127.0.0.1:8080.
+         *        The environment variable PORT replaces the port, FERMATA_LISTEN the whole.
+         * @param int|null $workers worker processes, at least 1. Default: the number of usable cores.
+         * @param string|null $control "unix:/path.sock" to accept Publisher clients. Default: none.
+         * @param Limits|null $limits bounds on connections, bytes and times
+         * @param History|null $history how much each channel remembers
+         * @param Log|null $log format and level of the lines on standard error
+         * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
+         */
+        public function __construct(
+            ?string $listen = null,
+            ?int $workers = null,
+            ?string $control = null,
+            ?Limits $limits = null,
+            ?History $history = null,
+            ?Log $log = null,
+        ) {}
+
+        /**
+         * Answers GET, and HEAD without the body.
+         *
+         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
+         *        A literal segment beats `{name}`, which beats `{name...}`.
+         * @param callable $handler function (Request $request): Response|Hold
+         * @throws Exception\MisuseError when the pattern is malformed, already taken for this method, or run() was called
+         */
+        public function get(string $path, callable $handler): static {}
+
+        /** Answers POST; see get() for the pattern and the handler. */
+        public function post(string $path, callable $handler): static {}
+
+        /** Answers PUT; see get() for the pattern and the handler. */
+        public function put(string $path, callable $handler): static {}
+
+        /** Answers PATCH; see get() for the pattern and the handler. */
+        public function patch(string $path, callable $handler): static {}
+
+        /** Answers DELETE; see get() for the pattern and the handler. */
+        public function delete(string $path, callable $handler): static {}
+
+        /** Answers OPTIONS in place of the built-in answer with `Allow`; see get() for the pattern and the handler. */
+        public function options(string $path, callable $handler): static {}
+
+        /** Answers every method that has no handler of its own for this path; see get() for the pattern and the handler. */
+        public function any(string $path, callable $handler): static {}
+
+        /**
+         * Serves the files below a directory without running PHP.
+         *
+         * Hidden files, and links that lead out of the directory, are answered 404; a directory serves its index.html.
+         *
+         * @param string $prefix path prefix such as "/assets"
+         * @param string $directory an existing directory
+         * @throws Exception\MisuseError when the prefix is malformed or the directory cannot be read
+         */
+        public function static(string $prefix, string $directory): static {}
+
+        /**
+         * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
+         *
+         * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
+         * it ends as if by exit(), so its shutdown functions and destructors run, the lines after run() do not.
+         *
+         * @throws Exception\ConfigurationException when the address cannot be bound; the message says why
+         * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
+         */
+        public function run(): void {}
+    }
+
+    /**
+     * Bounds of the server. Null means the default; the built-in one is named at each.
+     *
+     * Values are checked by the Server constructor.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Limits
+    {
+        /** Open connections per worker, default 10000. */
+        public readonly ?int $connections;
+
+        /** Open connections per remote address, default 0 = no limit. */
+        public readonly ?int $connectionsPerAddress;
+
+        /** Bytes of a request head, default 16384; over it the answer is 431. */
+        public readonly ?int $headerBytes;
+
+        /** Bytes of a request body, default 1048576; over it the answer is 413. */
+        public readonly ?int $bodyBytes;
+
+        /** Unsent bytes per client before it is no longer read from, default 1048576. */
+        public readonly ?int $queueBytes;
+
+        /** Bytes of one published event, default 65536. */
+        public readonly ?int $eventBytes;
+
+        /** Milliseconds to receive a request head, default 10000; then 408. */
+        public readonly ?int $headerTimeoutMs;
+
+        /** Milliseconds to receive a request body, default 30000; then 408. */
+        public readonly ?int $bodyTimeoutMs;
+
+        /** Milliseconds a kept-alive connection may stay silent between requests, default 75000. */
+        public readonly ?int $idleTimeoutMs;
+
+        /** Milliseconds without progress before an unread answer is given up, default 30000. */
+        public readonly ?int $writeTimeoutMs;
+
+        /** Milliseconds a stopping worker waits for its clients, default 10000. */
+        public readonly ?int $drainTimeoutMs;
+
+        public function __construct(
+            ?int $connections = null,
+            ?int $connectionsPerAddress = null,
+            ?int $headerBytes = null,
+            ?int $bodyBytes = null,
+            ?int $queueBytes = null,
+            ?int $eventBytes = null,
+            ?int $headerTimeoutMs = null,
+            ?int $bodyTimeoutMs = null,
+            ?int $idleTimeoutMs = null,
+            ?int $writeTimeoutMs = null,
+            ?int $drainTimeoutMs = null,
+        ) {}
+    }
+
+    /**
+     * How much the channels remember, for clients that come back with Last-Event-ID. Null means the default.
+     *
+     * Values are checked by the Server constructor.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class History
+    {
+        /** Events per channel, default 1000. */
+        public readonly ?int $count;
+
+        /** Milliseconds an event is kept, default 86400000 (a day). */
+        public readonly ?int $ageMs;
+
+        /** Bytes of the ring all channels share, default 16777216. */
+        public readonly ?int $bytes;
+
+        /** File of the ring, so that history survives a restart. Default: memory only. */
+        public readonly ?string $path;
+
+        public function __construct(?int $count = null, ?int $ageMs = null, ?int $bytes = null, ?string $path = null) {}
+    }
+
+    /**
+     * The lines on standard error. Null means the default: text, level info.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Log
+    {
+        public readonly ?LogFormat $format;
+
+        public readonly ?LogLevel $level;
+
+        public function __construct(?LogFormat $format = null, ?LogLevel $level = null) {}
+    }
+
+    /** Shape of a log line. */
+    enum LogFormat: string
+    {
+        /** For people. */
+        case Text = 'text';
+
+        /** One object per line. */
+        case Json = 'json';
+    }
+
+    /** The least severe line that is written. */
+    enum LogLevel: string
+    {
+        case Error = 'error';
+        case Warning = 'warning';
+        case Info = 'info';
+        case Debug = 'debug';
+    }
+
+    /** What happens to a held client that reads slower than its channels are written. */
+    enum SlowPolicy: string
+    {
+        /** It gets an event named `gap` in place of what it missed, and goes on. */
+        case Gap = 'gap';
+
+        /** Its connection is closed; it comes back with Last-Event-ID. */
+        case Close = 'close';
+    }
+
+    /** The SameSite attribute of a cookie (RFC 6265bis). */
+    enum SameSite: string
+    {
+        case Strict = 'Strict';
+        case Lax = 'Lax';
+
+        /** Browsers accept it on secure cookies only. */
+        case None = 'None';
+    }
+
+    /**
+     * One request, as the handler sees it. Made by the server; values are built when asked for.
+     *
+     * It may be kept after the handler has returned: it then owns a copy of everything.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Request
+    {
+        private function __construct() {}
+
+        /** The method as sent, such as "GET". */
+        public function method(): string {}
+
+        /** The path, percent-decoded, without the query. */
+        public function path(): string {}
+
+        /** The request target as sent, with the query. */
+        public function target(): string {}
+
+        /** The query as sent, without "?"; empty when there is none. */
+        public function queryString(): string {}
+
+        /** One query parameter; the default when it is absent or an array ("a[]=1"). */
+        public function query(string $name, ?string $default = null): ?string {}
+
+        /**
+         * All query parameters, by the rules of parse_str().
+         *
+         * @return array<string, string|array>
+         */
+        public function queries(): array {}
+
+        /** A header, the name in any case; several lines are joined with ", " (Cookie: "; "). */
+        public function header(string $name, ?string $default = null): ?string {}
+
+        /**
+         * All headers by lower-case name.
+         *
+         * @return array<string, list<string>>
+         */
+        public function headers(): array {}
+
+        /**
+         * A route parameter, percent-decoded.
+         *
+         * @throws Exception\MisuseError when the route's pattern has no such name
+         */
+        public function route(string $name): string {}
+
+        /** The body's bytes; empty when there is none. */
+        public function body(): string {}
+
+        /**
+         * The body decoded as JSON, objects as arrays.
+         *
+         * @throws Exception\BadRequestException when it is not valid JSON; left uncaught, the client is answered 400
+         */
+        public function json(): mixed {}
+
+        /** One field of an application/x-www-form-urlencoded body; the default when it is absent or an array. */
+        public function form(string $name, ?string $default = null): ?string {}
+
+        /**
+         * All fields of an application/x-www-form-urlencoded body, by the rules of parse_str().
+         * Empty for any other Content-Type.
+         *
+         * @return array<string, string|array>
+         */
+        public function forms(): array {}
+
+        /** One cookie, percent-decoded. */
+        public function cookie(string $name, ?string $default = null): ?string {}
+
+        /**
+         * All cookies; of two with one name the first counts.
+         *
+         * @return array<string, string>
+         */
+        public function cookies(): array {}
+
+        /** The Last-Event-ID header, for Hold::since(); null when it is absent or empty. */
+        public function lastEventId(): ?string {}
+
+        /** The peer's address: the client's, or that of a proxy in front. Empty on a Unix socket. */
+        public function remoteAddress(): string {}
+
+        /** The peer's port; 0 on a Unix socket. */
+        public function remotePort(): int {}
+    }
+
+    /**
+     * An answer. Immutable: the with*() methods return a changed copy.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Response
+    {
+        /**
+         * @param int $status 200 to 599
+         * @param string $body any bytes. A body without a Content-Type header is sent as "text/plain; charset=utf-8".
+         * @param array $headers array<string, string|list<string>>; a list makes one line each
+         * @throws Exception\MisuseError for a status out of range, a malformed header, or one that is the server's to send
+         *         (Content-Length, Transfer-Encoding, Connection, …)
+         */
+        public function __construct(int $status = 200, string $body = '', array $headers = []) {}
+
+        /**
+         * The data as application/json, encoded with JSON_UNESCAPED_SLASHES and JSON_UNESCAPED_UNICODE.
+         *
+         * @throws \JsonException when the data cannot be encoded
+         */
+        public static function json(mixed $data, int $status = 200): Response {}
+
+        /** The text as text/plain; charset=utf-8. */
+        public static function text(string $text, int $status = 200): Response {}
+
+        /** The markup as text/html; charset=utf-8. The caller escapes. */
+        public static function html(string $html, int $status = 200): Response {}
+
+        /**
+         * Sends the client elsewhere.
+         *
+         * @param string $location absolute or relative reference for the Location header
+         * @param int $status 300 to 399
+         * @throws Exception\MisuseError for another status or a location that is no header value
+         */
+        public static function redirect(string $location, int $status = 302): Response {}
+
+        /** 202 without a body. */
+        public static function accepted(): Response {}
+
+        /** 204 without a body. */
+        public static function noContent(): Response {}
+
+        /** @throws Exception\MisuseError when the status is not 200 to 599 */
+        public function withStatus(int $status): static {}
+
+        /**
+         * Sets a header, in place of all lines of that name.
+         *
+         * @throws Exception\MisuseError when name or value is malformed (so line breaks cannot get in) or reserved
+         */
+        public function withHeader(string $name, string $value): static {}
+
+        /**
+         * Adds a header line beside those of that name; a second Content-Type replaces the first.
+         *
+         * @throws Exception\MisuseError when name or value is malformed or reserved
+         */
+        public function withAddedHeader(string $name, string $value): static {}
+
+        /**
+         * Adds a Set-Cookie line (RFC 6265).
+         *
+         * @param string $value any bytes; percent-encoded as setcookie() does, Request::cookie() decodes it
+         * @param int|null $maxAge seconds; null keeps the cookie until the browser closes, 0 or less deletes it
+         * @throws Exception\MisuseError for a malformed name, path or domain, or SameSite::None without $secure
+         */
+        public function withCookie(
+            string $name,
+            string $value,
+            ?int $maxAge = null,
+            string $path = '/',
+            ?string $domain = null,
+            bool $secure = false,
+            bool $httpOnly = true,
+            SameSite $sameSite = SameSite::Lax,
+        ): static {}
+
+        public function status(): int {}
+
+        public function body(): string {}
+
+        /** A header's value, the name in any case; several lines are joined with ", ". */
+        public function header(string $name): ?string {}
+
+        /**
+         * All headers as they were given, without those the server adds.
+         *
+         * @return array<string, list<string>>
+         */
+        public function headers(): array {}
+    }
+
+    /**
+     * An answer that stays: the core holds the client while PHP is done. Each method changes this object and returns it.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Hold
+    {
+        private function __construct() {}
+
+        /**
+         * Server-sent events from one or several channels.
+         *
+         * @throws Exception\MisuseError for a channel name that is not 1 to 255 bytes without control characters
+         */
+        public static function sse(string $channel, string ...$channels): Hold {}
+
+        /**
+         * Counts the client as present in its channels while it is held, over all tabs and workers of the user.
+         *
+         * @param array|null $info JSON-encodable details that members() hands back; the first connection's are kept
+         * @param bool $announce publish `join` and `leave` events to the channels when the user comes and goes
+         * @throws Exception\MisuseError when the user is empty
+         * @throws \JsonException when the info cannot be encoded
+         */
+        public function as(string $user, ?array $info = null, bool $announce = true): static {}
+
+        /** Replays what was published after this event; null or an empty string replays nothing. */
+        public function since(?string $eventId): static {}
+
+        /**
+         * Sends a comment after this many seconds of silence, so that proxies do not cut the line.
+         *
+         * @param int $seconds 1 to 3600; 0 = off. Default: the setting keep_alive_ms (25 seconds)
+         * @throws Exception\MisuseError when out of range
+         */
+        public function keepAlive(int $seconds): static {}
+
+        /** Sends events to this client alone, before replayed and live ones. They carry no id. */
+        public function with(Event ...$events): static {}
+
+        /** What happens when the client reads too slowly; default SlowPolicy::Gap. */
+        public function slow(SlowPolicy $policy): static {}
+
+        /**
+         * Sets a header of the answer; a second call with the same name replaces the first.
+         *
+         * @throws Exception\MisuseError when name or value is malformed, reserved, or Content-Type
+         */
+        public function withHeader(string $name, string $value): static {}
+    }
+
+    /**
+     * One event of a channel.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Event
+    {
+        /** UTF-8 text; may have several lines. */
+        public readonly string $data;
+
+        /** The event name a browser dispatches on; null = "message". */
+        public readonly ?string $name;
+
+        /** Set on events that came from Channel::history(), else null. */
+        public readonly ?string $id;
+
+        /** When it was published, in Unix milliseconds; set on events that came from Channel::history(), else null. */
+        public readonly ?int $timeMs;
+
+        /** @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte */
+        public function __construct(string $data, ?string $name = null) {}
+
+        /**
+         * An event whose data is JSON, encoded as by Response::json().
+         *
+         * @throws \JsonException when the data cannot be encoded
+         * @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte
+         */
+        public static function json(mixed $data, ?string $name = null): Event {}
+    }
+
+    /**
+     * A named log of events that any worker writes and held clients read.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Channel
+    {
+        public readonly string $name;
+
+        private function __construct() {}
+
+        /**
+         * @param string $name 1 to 255 bytes without control characters; channels need no creation
+         * @throws Exception\MisuseError for another name, or outside a running server (use Publisher there)
+         */
+        public static function get(string $name): Channel {}
+
+        /**
+         * Appends an event; when this returns, every subscriber in every worker will get it.
+         *
+         * @return string the event's id, for Last-Event-ID
+         * @throws Exception\BackpressureException when a worker has not read the ring for too long
+         * @throws Exception\MisuseError when the event is larger than the setting event_bytes_max
+         */
+        public function publish(Event $event): string {}
+
+        /**
+         * Who is present; see Hold::as().
+         *
+         * @return list<Member>
+         */
+        public function members(): array {}
+
+        /**
+         * Past events that are still kept, oldest first.
+         *
+         * @param string|null $since only those after this event id
+         * @param int|null $count at most so many, the newest; null = all
+         * @return list<Event>
+         * @throws Exception\MisuseError when the count is not positive
+         */
+        public function history(?string $since = null, ?int $count = null): array {}
+    }
+
+    /**
+     * A user present in a channel.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Member
+    {
+        public readonly string $user;
+
+        /** What Hold::as() was given. */
+        public readonly ?array $info;
+
+        /** Held clients of the user over all workers; 0 in the short time before the user counts as gone. */
+        public readonly int $connections;
+
+        private function __construct() {}
+    }
+
+    /**
+     * Publishes to a running server from another process: a queue worker, a cron job, PHP-FPM.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Publisher
+    {
+        /**
+         * @param string|null $control the server's control socket, "unix:/path.sock"; null takes FERMATA_CONTROL
+         * @param int $timeoutMs milliseconds publish() may take, 1 to 3600000
+         * @throws Exception\ConfigurationException when no control socket is named, or a value is out of range
+         */
+        public function __construct(?string $control = null, int $timeoutMs = 2000) {}
+
+        /**
+         * Appends an event to a channel of the server; blocks until it is stored.
+         *
+         * @return string the event's id
+         * @throws Exception\ConnectionException when the server cannot be reached
+         * @throws Exception\TimeoutException when it does not answer in time; the event may have been stored
+         * @throws Exception\BackpressureException when the server's ring is full
+         * @throws Exception\MisuseError for a bad channel name, or an event larger than event_bytes_max
+         */
+        public function publish(string $channel, Event $event): string {}
+    }
+}
+
+namespace Fermata\Exception {
+    /** Everything that Fermata throws on its own account. */
+    interface FermataException extends \Throwable {}
+
+    /** A mistake in the program; the message says what to call instead. */
+    final class MisuseError extends \Error implements FermataException {}
+
+    /** A setting that cannot work; the message names it, the cause and the fix. */
+    final class ConfigurationException extends \RuntimeException implements FermataException {}
+
+    /** The ring of events is full of what a worker has not read yet; try again. */
+    final class BackpressureException extends \RuntimeException implements FermataException {}
+
+    /** The client sent nonsense. Left uncaught in a handler, the client is answered 400 with the message. */
+    final class BadRequestException extends \RuntimeException implements FermataException {}
+
+    /** The control socket cannot be reached. */
+    final class ConnectionException extends \RuntimeException implements FermataException {}
+
+    /** The control socket did not answer in time. */
+    final class TimeoutException extends \RuntimeException implements FermataException {}
+}

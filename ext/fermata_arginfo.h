@@ -1,0 +1,925 @@
+/* This is a generated file, edit the .stub.php file instead.
+ * Stub hash: 9bb104a2c6e7dbcb6af6919d599cf0725638041d */
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, workers, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, limits, Fermata\\Limits, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, history, Fermata\\History, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, log, Fermata\\Log, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Server_post arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Server_put arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Server_patch arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Server_delete arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Server_options arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Server_any arginfo_class_Fermata_Server_get
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_static, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, prefix, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, directory, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Limits___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connections, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connectionsPerAddress, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headerBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bodyBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, queueBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, eventBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headerTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bodyTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, idleTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, writeTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, drainTimeoutMs, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_History___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, ageMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, path, IS_STRING, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Log___construct, 0, 0, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, format, Fermata\\LogFormat, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, level, Fermata\\LogLevel, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Request___construct, 0, 0, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_method, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_path arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_Request_target arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_Request_queryString arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_query, 0, 1, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, default, IS_STRING, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_queries, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_header arginfo_class_Fermata_Request_query
+
+#define arginfo_class_Fermata_Request_headers arginfo_class_Fermata_Request_queries
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_route, 0, 1, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_body arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_json, 0, 0, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_form arginfo_class_Fermata_Request_query
+
+#define arginfo_class_Fermata_Request_forms arginfo_class_Fermata_Request_queries
+
+#define arginfo_class_Fermata_Request_cookie arginfo_class_Fermata_Request_query
+
+#define arginfo_class_Fermata_Request_cookies arginfo_class_Fermata_Request_queries
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_lastEventId, 0, 0, IS_STRING, 1)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_remoteAddress arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_remotePort, 0, 0, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Response___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, body, IS_STRING, 0, "\'\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_json, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_text, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, text, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_html, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, html, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_redirect, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, location, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "302")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_accepted, 0, 0, Fermata\\Response, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Response_noContent arginfo_class_Fermata_Response_accepted
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withStatus, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, status, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withHeader, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Response_withAddedHeader arginfo_class_Fermata_Response_withHeader
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withCookie, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, maxAge, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, path, IS_STRING, 0, "\'/\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, domain, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, secure, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, httpOnly, _IS_BOOL, 0, "true")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, sameSite, Fermata\\SameSite, 0, "Fermata\\SameSite::Lax")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Response_status arginfo_class_Fermata_Request_remotePort
+
+#define arginfo_class_Fermata_Response_body arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_header, 0, 1, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
+
+#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Request___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Hold_sse, 0, 1, Fermata\\Hold, 0)
+	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, channels, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_as, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, user, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, info, IS_ARRAY, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, announce, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_since, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, eventId, IS_STRING, 1)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_keepAlive, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, seconds, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_with, 0, 0, IS_STATIC, 0)
+	ZEND_ARG_VARIADIC_OBJ_INFO(0, events, Fermata\\Event, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_slow, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_OBJ_INFO(0, policy, Fermata\\SlowPolicy, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Hold_withHeader arginfo_class_Fermata_Response_withHeader
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Event___construct, 0, 0, 1)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, name, IS_STRING, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Event_json, 0, 1, Fermata\\Event, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, name, IS_STRING, 1, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_Request___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_get, 0, 1, Fermata\\Channel, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0, 1, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Channel_members arginfo_class_Fermata_Request_queries
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0, 0, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Request___construct
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Publisher___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeoutMs, IS_LONG, 0, "2000")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Publisher_publish, 0, 2, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+ZEND_END_ARG_INFO()
+
+
+ZEND_METHOD(Fermata_Server, __construct);
+ZEND_METHOD(Fermata_Server, get);
+ZEND_METHOD(Fermata_Server, post);
+ZEND_METHOD(Fermata_Server, put);
+ZEND_METHOD(Fermata_Server, patch);
+ZEND_METHOD(Fermata_Server, delete);
+ZEND_METHOD(Fermata_Server, options);
+ZEND_METHOD(Fermata_Server, any);
+ZEND_METHOD(Fermata_Server, static);
+ZEND_METHOD(Fermata_Server, run);
+ZEND_METHOD(Fermata_Limits, __construct);
+ZEND_METHOD(Fermata_History, __construct);
+ZEND_METHOD(Fermata_Log, __construct);
+ZEND_METHOD(Fermata_Request, __construct);
+ZEND_METHOD(Fermata_Request, method);
+ZEND_METHOD(Fermata_Request, path);
+ZEND_METHOD(Fermata_Request, target);
+ZEND_METHOD(Fermata_Request, queryString);
+ZEND_METHOD(Fermata_Request, query);
+ZEND_METHOD(Fermata_Request, queries);
+ZEND_METHOD(Fermata_Request, header);
+ZEND_METHOD(Fermata_Request, headers);
+ZEND_METHOD(Fermata_Request, route);
+ZEND_METHOD(Fermata_Request, body);
+ZEND_METHOD(Fermata_Request, json);
+ZEND_METHOD(Fermata_Request, form);
+ZEND_METHOD(Fermata_Request, forms);
+ZEND_METHOD(Fermata_Request, cookie);
+ZEND_METHOD(Fermata_Request, cookies);
+ZEND_METHOD(Fermata_Request, lastEventId);
+ZEND_METHOD(Fermata_Request, remoteAddress);
+ZEND_METHOD(Fermata_Request, remotePort);
+ZEND_METHOD(Fermata_Response, __construct);
+ZEND_METHOD(Fermata_Response, json);
+ZEND_METHOD(Fermata_Response, text);
+ZEND_METHOD(Fermata_Response, html);
+ZEND_METHOD(Fermata_Response, redirect);
+ZEND_METHOD(Fermata_Response, accepted);
+ZEND_METHOD(Fermata_Response, noContent);
+ZEND_METHOD(Fermata_Response, withStatus);
+ZEND_METHOD(Fermata_Response, withHeader);
+ZEND_METHOD(Fermata_Response, withAddedHeader);
+ZEND_METHOD(Fermata_Response, withCookie);
+ZEND_METHOD(Fermata_Response, status);
+ZEND_METHOD(Fermata_Response, body);
+ZEND_METHOD(Fermata_Response, header);
+ZEND_METHOD(Fermata_Response, headers);
+ZEND_METHOD(Fermata_Hold, __construct);
+ZEND_METHOD(Fermata_Hold, sse);
+ZEND_METHOD(Fermata_Hold, as);
+ZEND_METHOD(Fermata_Hold, since);
+ZEND_METHOD(Fermata_Hold, keepAlive);
+ZEND_METHOD(Fermata_Hold, with);
+ZEND_METHOD(Fermata_Hold, slow);
+ZEND_METHOD(Fermata_Hold, withHeader);
+ZEND_METHOD(Fermata_Event, __construct);
+ZEND_METHOD(Fermata_Event, json);
+ZEND_METHOD(Fermata_Channel, __construct);
+ZEND_METHOD(Fermata_Channel, get);
+ZEND_METHOD(Fermata_Channel, publish);
+ZEND_METHOD(Fermata_Channel, members);
+ZEND_METHOD(Fermata_Channel, history);
+ZEND_METHOD(Fermata_Member, __construct);
+ZEND_METHOD(Fermata_Publisher, __construct);
+ZEND_METHOD(Fermata_Publisher, publish);
+
+
+static const zend_function_entry class_Fermata_Server_methods[] = {
+	ZEND_ME(Fermata_Server, __construct, arginfo_class_Fermata_Server___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, get, arginfo_class_Fermata_Server_get, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, post, arginfo_class_Fermata_Server_post, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, put, arginfo_class_Fermata_Server_put, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, patch, arginfo_class_Fermata_Server_patch, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, delete, arginfo_class_Fermata_Server_delete, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, options, arginfo_class_Fermata_Server_options, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, any, arginfo_class_Fermata_Server_any, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Limits_methods[] = {
+	ZEND_ME(Fermata_Limits, __construct, arginfo_class_Fermata_Limits___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_History_methods[] = {
+	ZEND_ME(Fermata_History, __construct, arginfo_class_Fermata_History___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Log_methods[] = {
+	ZEND_ME(Fermata_Log, __construct, arginfo_class_Fermata_Log___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_LogFormat_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_LogLevel_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_SlowPolicy_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_SameSite_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Request_methods[] = {
+	ZEND_ME(Fermata_Request, __construct, arginfo_class_Fermata_Request___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Request, method, arginfo_class_Fermata_Request_method, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, path, arginfo_class_Fermata_Request_path, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, target, arginfo_class_Fermata_Request_target, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, queryString, arginfo_class_Fermata_Request_queryString, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, query, arginfo_class_Fermata_Request_query, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, queries, arginfo_class_Fermata_Request_queries, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, header, arginfo_class_Fermata_Request_header, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, headers, arginfo_class_Fermata_Request_headers, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, route, arginfo_class_Fermata_Request_route, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, body, arginfo_class_Fermata_Request_body, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, json, arginfo_class_Fermata_Request_json, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, form, arginfo_class_Fermata_Request_form, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, forms, arginfo_class_Fermata_Request_forms, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, cookie, arginfo_class_Fermata_Request_cookie, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, cookies, arginfo_class_Fermata_Request_cookies, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, lastEventId, arginfo_class_Fermata_Request_lastEventId, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, remoteAddress, arginfo_class_Fermata_Request_remoteAddress, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Response_methods[] = {
+	ZEND_ME(Fermata_Response, __construct, arginfo_class_Fermata_Response___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, json, arginfo_class_Fermata_Response_json, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, text, arginfo_class_Fermata_Response_text, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, html, arginfo_class_Fermata_Response_html, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, redirect, arginfo_class_Fermata_Response_redirect, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, accepted, arginfo_class_Fermata_Response_accepted, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, noContent, arginfo_class_Fermata_Response_noContent, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, withStatus, arginfo_class_Fermata_Response_withStatus, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, withHeader, arginfo_class_Fermata_Response_withHeader, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, withAddedHeader, arginfo_class_Fermata_Response_withAddedHeader, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, withCookie, arginfo_class_Fermata_Response_withCookie, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, status, arginfo_class_Fermata_Response_status, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, body, arginfo_class_Fermata_Response_body, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, header, arginfo_class_Fermata_Response_header, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Response, headers, arginfo_class_Fermata_Response_headers, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Hold_methods[] = {
+	ZEND_ME(Fermata_Hold, __construct, arginfo_class_Fermata_Hold___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Hold, sse, arginfo_class_Fermata_Hold_sse, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Hold, as, arginfo_class_Fermata_Hold_as, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, since, arginfo_class_Fermata_Hold_since, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, keepAlive, arginfo_class_Fermata_Hold_keepAlive, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, with, arginfo_class_Fermata_Hold_with, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, slow, arginfo_class_Fermata_Hold_slow, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, withHeader, arginfo_class_Fermata_Hold_withHeader, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Event_methods[] = {
+	ZEND_ME(Fermata_Event, __construct, arginfo_class_Fermata_Event___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Event, json, arginfo_class_Fermata_Event_json, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Channel_methods[] = {
+	ZEND_ME(Fermata_Channel, __construct, arginfo_class_Fermata_Channel___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Channel, get, arginfo_class_Fermata_Channel_get, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Channel, publish, arginfo_class_Fermata_Channel_publish, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Channel, members, arginfo_class_Fermata_Channel_members, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Channel, history, arginfo_class_Fermata_Channel_history, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Member_methods[] = {
+	ZEND_ME(Fermata_Member, __construct, arginfo_class_Fermata_Member___construct, ZEND_ACC_PRIVATE)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Publisher_methods[] = {
+	ZEND_ME(Fermata_Publisher, __construct, arginfo_class_Fermata_Publisher___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Publisher, publish, arginfo_class_Fermata_Publisher_publish, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_FermataException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_MisuseError_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_ConfigurationException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_BackpressureException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_BadRequestException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_ConnectionException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_TimeoutException_methods[] = {
+	ZEND_FE_END
+};
+
+static zend_class_entry *register_class_Fermata_Server(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Server", class_Fermata_Server_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Limits(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Limits", class_Fermata_Limits_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_connections_default_value;
+	ZVAL_UNDEF(&property_connections_default_value);
+	zend_string *property_connections_name = zend_string_init("connections", sizeof("connections") - 1, 1);
+	zend_declare_typed_property(class_entry, property_connections_name, &property_connections_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_connections_name);
+
+	zval property_connectionsPerAddress_default_value;
+	ZVAL_UNDEF(&property_connectionsPerAddress_default_value);
+	zend_string *property_connectionsPerAddress_name = zend_string_init("connectionsPerAddress", sizeof("connectionsPerAddress") - 1, 1);
+	zend_declare_typed_property(class_entry, property_connectionsPerAddress_name, &property_connectionsPerAddress_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_connectionsPerAddress_name);
+
+	zval property_headerBytes_default_value;
+	ZVAL_UNDEF(&property_headerBytes_default_value);
+	zend_string *property_headerBytes_name = zend_string_init("headerBytes", sizeof("headerBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_headerBytes_name, &property_headerBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_headerBytes_name);
+
+	zval property_bodyBytes_default_value;
+	ZVAL_UNDEF(&property_bodyBytes_default_value);
+	zend_string *property_bodyBytes_name = zend_string_init("bodyBytes", sizeof("bodyBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bodyBytes_name, &property_bodyBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_bodyBytes_name);
+
+	zval property_queueBytes_default_value;
+	ZVAL_UNDEF(&property_queueBytes_default_value);
+	zend_string *property_queueBytes_name = zend_string_init("queueBytes", sizeof("queueBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_queueBytes_name, &property_queueBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_queueBytes_name);
+
+	zval property_eventBytes_default_value;
+	ZVAL_UNDEF(&property_eventBytes_default_value);
+	zend_string *property_eventBytes_name = zend_string_init("eventBytes", sizeof("eventBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_eventBytes_name, &property_eventBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_eventBytes_name);
+
+	zval property_headerTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_headerTimeoutMs_default_value);
+	zend_string *property_headerTimeoutMs_name = zend_string_init("headerTimeoutMs", sizeof("headerTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_headerTimeoutMs_name, &property_headerTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_headerTimeoutMs_name);
+
+	zval property_bodyTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_bodyTimeoutMs_default_value);
+	zend_string *property_bodyTimeoutMs_name = zend_string_init("bodyTimeoutMs", sizeof("bodyTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bodyTimeoutMs_name, &property_bodyTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_bodyTimeoutMs_name);
+
+	zval property_idleTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_idleTimeoutMs_default_value);
+	zend_string *property_idleTimeoutMs_name = zend_string_init("idleTimeoutMs", sizeof("idleTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_idleTimeoutMs_name, &property_idleTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_idleTimeoutMs_name);
+
+	zval property_writeTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_writeTimeoutMs_default_value);
+	zend_string *property_writeTimeoutMs_name = zend_string_init("writeTimeoutMs", sizeof("writeTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_writeTimeoutMs_name, &property_writeTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_writeTimeoutMs_name);
+
+	zval property_drainTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_drainTimeoutMs_default_value);
+	zend_string *property_drainTimeoutMs_name = zend_string_init("drainTimeoutMs", sizeof("drainTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_drainTimeoutMs_name, &property_drainTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_drainTimeoutMs_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_History(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "History", class_Fermata_History_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_count_default_value;
+	ZVAL_UNDEF(&property_count_default_value);
+	zend_string *property_count_name = zend_string_init("count", sizeof("count") - 1, 1);
+	zend_declare_typed_property(class_entry, property_count_name, &property_count_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_count_name);
+
+	zval property_ageMs_default_value;
+	ZVAL_UNDEF(&property_ageMs_default_value);
+	zend_string *property_ageMs_name = zend_string_init("ageMs", sizeof("ageMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_ageMs_name, &property_ageMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_ageMs_name);
+
+	zval property_bytes_default_value;
+	ZVAL_UNDEF(&property_bytes_default_value);
+	zend_string *property_bytes_name = zend_string_init("bytes", sizeof("bytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bytes_name, &property_bytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_bytes_name);
+
+	zval property_path_default_value;
+	ZVAL_UNDEF(&property_path_default_value);
+	zend_string *property_path_name = zend_string_init("path", sizeof("path") - 1, 1);
+	zend_declare_typed_property(class_entry, property_path_name, &property_path_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_path_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Log(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Log", class_Fermata_Log_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zend_string *property_format_class_Fermata_LogFormat = zend_string_init("Fermata\\LogFormat", sizeof("Fermata\\LogFormat")-1, 1);
+	zval property_format_default_value;
+	ZVAL_UNDEF(&property_format_default_value);
+	zend_string *property_format_name = zend_string_init("format", sizeof("format") - 1, 1);
+	zend_declare_typed_property(class_entry, property_format_name, &property_format_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_format_class_Fermata_LogFormat, 0, MAY_BE_NULL));
+	zend_string_release(property_format_name);
+
+	zend_string *property_level_class_Fermata_LogLevel = zend_string_init("Fermata\\LogLevel", sizeof("Fermata\\LogLevel")-1, 1);
+	zval property_level_default_value;
+	ZVAL_UNDEF(&property_level_default_value);
+	zend_string *property_level_name = zend_string_init("level", sizeof("level") - 1, 1);
+	zend_declare_typed_property(class_entry, property_level_name, &property_level_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_level_class_Fermata_LogLevel, 0, MAY_BE_NULL));
+	zend_string_release(property_level_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_LogFormat(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\LogFormat", IS_STRING, class_Fermata_LogFormat_methods);
+
+	zval enum_case_Text_value;
+	zend_string *enum_case_Text_value_str = zend_string_init("text", strlen("text"), 1);
+	ZVAL_STR(&enum_case_Text_value, enum_case_Text_value_str);
+	zend_enum_add_case_cstr(class_entry, "Text", &enum_case_Text_value);
+
+	zval enum_case_Json_value;
+	zend_string *enum_case_Json_value_str = zend_string_init("json", strlen("json"), 1);
+	ZVAL_STR(&enum_case_Json_value, enum_case_Json_value_str);
+	zend_enum_add_case_cstr(class_entry, "Json", &enum_case_Json_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_LogLevel(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\LogLevel", IS_STRING, class_Fermata_LogLevel_methods);
+
+	zval enum_case_Error_value;
+	zend_string *enum_case_Error_value_str = zend_string_init("error", strlen("error"), 1);
+	ZVAL_STR(&enum_case_Error_value, enum_case_Error_value_str);
+	zend_enum_add_case_cstr(class_entry, "Error", &enum_case_Error_value);
+
+	zval enum_case_Warning_value;
+	zend_string *enum_case_Warning_value_str = zend_string_init("warning", strlen("warning"), 1);
+	ZVAL_STR(&enum_case_Warning_value, enum_case_Warning_value_str);
+	zend_enum_add_case_cstr(class_entry, "Warning", &enum_case_Warning_value);
+
+	zval enum_case_Info_value;
+	zend_string *enum_case_Info_value_str = zend_string_init("info", strlen("info"), 1);
+	ZVAL_STR(&enum_case_Info_value, enum_case_Info_value_str);
+	zend_enum_add_case_cstr(class_entry, "Info", &enum_case_Info_value);
+
+	zval enum_case_Debug_value;
+	zend_string *enum_case_Debug_value_str = zend_string_init("debug", strlen("debug"), 1);
+	ZVAL_STR(&enum_case_Debug_value, enum_case_Debug_value_str);
+	zend_enum_add_case_cstr(class_entry, "Debug", &enum_case_Debug_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_SlowPolicy(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\SlowPolicy", IS_STRING, class_Fermata_SlowPolicy_methods);
+
+	zval enum_case_Gap_value;
+	zend_string *enum_case_Gap_value_str = zend_string_init("gap", strlen("gap"), 1);
+	ZVAL_STR(&enum_case_Gap_value, enum_case_Gap_value_str);
+	zend_enum_add_case_cstr(class_entry, "Gap", &enum_case_Gap_value);
+
+	zval enum_case_Close_value;
+	zend_string *enum_case_Close_value_str = zend_string_init("close", strlen("close"), 1);
+	ZVAL_STR(&enum_case_Close_value, enum_case_Close_value_str);
+	zend_enum_add_case_cstr(class_entry, "Close", &enum_case_Close_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_SameSite(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\SameSite", IS_STRING, class_Fermata_SameSite_methods);
+
+	zval enum_case_Strict_value;
+	zend_string *enum_case_Strict_value_str = zend_string_init("Strict", strlen("Strict"), 1);
+	ZVAL_STR(&enum_case_Strict_value, enum_case_Strict_value_str);
+	zend_enum_add_case_cstr(class_entry, "Strict", &enum_case_Strict_value);
+
+	zval enum_case_Lax_value;
+	zend_string *enum_case_Lax_value_str = zend_string_init("Lax", strlen("Lax"), 1);
+	ZVAL_STR(&enum_case_Lax_value, enum_case_Lax_value_str);
+	zend_enum_add_case_cstr(class_entry, "Lax", &enum_case_Lax_value);
+
+	zval enum_case_None_value;
+	zend_string *enum_case_None_value_str = zend_string_init("None", strlen("None"), 1);
+	ZVAL_STR(&enum_case_None_value, enum_case_None_value_str);
+	zend_enum_add_case_cstr(class_entry, "None", &enum_case_None_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Request(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Request", class_Fermata_Request_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Response(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Response", class_Fermata_Response_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Hold(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Hold", class_Fermata_Hold_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Event(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Event", class_Fermata_Event_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_data_default_value;
+	ZVAL_UNDEF(&property_data_default_value);
+	zend_string *property_data_name = zend_string_init("data", sizeof("data") - 1, 1);
+	zend_declare_typed_property(class_entry, property_data_name, &property_data_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_data_name);
+
+	zval property_name_default_value;
+	ZVAL_UNDEF(&property_name_default_value);
+	zend_string *property_name_name = zend_string_init("name", sizeof("name") - 1, 1);
+	zend_declare_typed_property(class_entry, property_name_name, &property_name_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_name_name);
+
+	zval property_id_default_value;
+	ZVAL_UNDEF(&property_id_default_value);
+	zend_string *property_id_name = zend_string_init("id", sizeof("id") - 1, 1);
+	zend_declare_typed_property(class_entry, property_id_name, &property_id_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_id_name);
+
+	zval property_timeMs_default_value;
+	ZVAL_UNDEF(&property_timeMs_default_value);
+	zend_string *property_timeMs_name = zend_string_init("timeMs", sizeof("timeMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_timeMs_name, &property_timeMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_timeMs_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Channel(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Channel", class_Fermata_Channel_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_name_default_value;
+	ZVAL_UNDEF(&property_name_default_value);
+	zend_string *property_name_name = zend_string_init("name", sizeof("name") - 1, 1);
+	zend_declare_typed_property(class_entry, property_name_name, &property_name_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_name_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Member(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Member", class_Fermata_Member_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_user_default_value;
+	ZVAL_UNDEF(&property_user_default_value);
+	zend_string *property_user_name = zend_string_init("user", sizeof("user") - 1, 1);
+	zend_declare_typed_property(class_entry, property_user_name, &property_user_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_user_name);
+
+	zval property_info_default_value;
+	ZVAL_UNDEF(&property_info_default_value);
+	zend_string *property_info_name = zend_string_init("info", sizeof("info") - 1, 1);
+	zend_declare_typed_property(class_entry, property_info_name, &property_info_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_ARRAY|MAY_BE_NULL));
+	zend_string_release(property_info_name);
+
+	zval property_connections_default_value;
+	ZVAL_UNDEF(&property_connections_default_value);
+	zend_string *property_connections_name = zend_string_init("connections", sizeof("connections") - 1, 1);
+	zend_declare_typed_property(class_entry, property_connections_name, &property_connections_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_connections_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Publisher(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Publisher", class_Fermata_Publisher_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_FermataException(zend_class_entry *class_entry_Throwable)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "FermataException", class_Fermata_Exception_FermataException_methods);
+	class_entry = zend_register_internal_interface(&ce);
+	zend_class_implements(class_entry, 1, class_entry_Throwable);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_MisuseError(zend_class_entry *class_entry_Error, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "MisuseError", class_Fermata_Exception_MisuseError_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Error);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_ConfigurationException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ConfigurationException", class_Fermata_Exception_ConfigurationException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_BackpressureException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "BackpressureException", class_Fermata_Exception_BackpressureException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_BadRequestException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "BadRequestException", class_Fermata_Exception_BadRequestException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_ConnectionException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ConnectionException", class_Fermata_Exception_ConnectionException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_TimeoutException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "TimeoutException", class_Fermata_Exception_TimeoutException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}

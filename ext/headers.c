@@ -1,0 +1,100 @@
+/* Header lines that the user gave for an answer: a small vector, owned by one object. */
+#include "php_fermata.h"
+
+#define FERMATA_HEADERS_CAPACITY_MIN 4
+
+static size_t headers_size(uint32_t capacity)
+{
+	return XtOffsetOf(fermata_headers, at) + capacity * sizeof(((fermata_headers *)0)->at[0]);
+}
+
+/* False after a MisuseError. Checking at the moment of the call puts the mistake's line into the trace. */
+bool fermata_header_check(const zend_string *name, const zend_string *value)
+{
+	if (UNEXPECTED(!fm_header_valid(fermata_str(name), fermata_str(value)))) {
+		/* The name is shown only if it is a token, so that log lines cannot be forged through it. */
+		if (fm_header_valid(fermata_str(name), FERMATA_LITERAL(""))) {
+			fermata_misuse("the value of header \"%s\" has a control character or outer spaces", ZSTR_VAL(name));
+		} else {
+			fermata_misuse("a header name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
+		}
+		return false;
+	}
+	if (UNEXPECTED(fm_header_reserved(fermata_str(name)))) {
+		fermata_misuse("header \"%s\" frames the message and is the server's to send; leave it out", ZSTR_VAL(name));
+		return false;
+	}
+	return true;
+}
+
+/* Takes a reference to both strings. */
+void fermata_headers_add(fermata_headers **headers, zend_string *name, zend_string *value)
+{
+	fermata_headers *list = *headers;
+	if (!list || list->len == list->capacity) {
+		uint32_t capacity = list ? list->capacity * 2 : FERMATA_HEADERS_CAPACITY_MIN;
+		uint32_t len = list ? list->len : 0;
+		list = erealloc(list, headers_size(capacity));
+		list->len = len;
+		list->capacity = capacity;
+		*headers = list;
+	}
+	list->at[list->len].name = zend_string_copy(name);
+	list->at[list->len].value = zend_string_copy(value);
+	list->len++;
+}
+
+/* Removes every line of that name, whatever its case. */
+void fermata_headers_remove(fermata_headers *headers, const zend_string *name)
+{
+	if (!headers) {
+		return;
+	}
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < headers->len; i++) {
+		if (zend_string_equals_ci(headers->at[i].name, name)) {
+			zend_string_release(headers->at[i].name);
+			zend_string_release(headers->at[i].value);
+		} else {
+			headers->at[left++] = headers->at[i];
+		}
+	}
+	headers->len = left;
+}
+
+fermata_headers *fermata_headers_copy(const fermata_headers *headers)
+{
+	if (!headers || !headers->len) {
+		return NULL;
+	}
+	/* One more place: a copy is made in order to add a line. */
+	fermata_headers *copy = emalloc(headers_size(headers->len + 1));
+	copy->len = headers->len;
+	copy->capacity = headers->len + 1;
+	for (uint32_t i = 0; i < headers->len; i++) {
+		copy->at[i].name = zend_string_copy(headers->at[i].name);
+		copy->at[i].value = zend_string_copy(headers->at[i].value);
+	}
+	return copy;
+}
+
+void fermata_headers_free(fermata_headers *headers)
+{
+	if (!headers) {
+		return;
+	}
+	for (uint32_t i = 0; i < headers->len; i++) {
+		zend_string_release(headers->at[i].name);
+		zend_string_release(headers->at[i].value);
+	}
+	efree(headers);
+}
+
+/* Writes headers->len entries. */
+void fermata_headers_fill(const fermata_headers *headers, FmHeader *out)
+{
+	for (uint32_t i = 0; headers && i < headers->len; i++) {
+		out[i].name = fermata_str(headers->at[i].name);
+		out[i].value = fermata_str(headers->at[i].value);
+	}
+}

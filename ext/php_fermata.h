@@ -1,0 +1,145 @@
+/* Fermata: the module entry, and what all class families share. */
+#ifndef PHP_FERMATA_H
+#define PHP_FERMATA_H
+
+#include "php.h"
+#include "fermata_core.h"
+
+#ifdef ZTS
+# error "Fermata runs one process per core and supports non-thread-safe (NTS) builds of PHP only"
+#endif
+#if PHP_VERSION_ID < 80200
+# error "Fermata needs PHP 8.2 or newer"
+#endif
+
+#define PHP_FERMATA_VERSION "0.1.0"
+
+extern zend_module_entry fermata_module_entry;
+#define phpext_fermata_ptr &fermata_module_entry
+
+/* The extension is NTS only, so plain statics serve as module globals. */
+typedef struct fermata_state {
+	FmWorker *worker; /* NULL outside a worker, and again after its run() has ended */
+	bool handling;    /* a handler is on the stack */
+} fermata_state;
+extern fermata_state fermata;
+
+/* Class entries, set once at MINIT. */
+extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
+extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
+extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
+extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
+extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout;
+
+/* Strings that live as long as the module; never counted. */
+typedef struct fermata_strings {
+	zend_string *method[8];
+	zend_string *content_type, *set_cookie, *location;
+	zend_string *type_json, *type_text, *type_html;
+} fermata_strings;
+extern fermata_strings fermata_known;
+
+/* The struct around an embedded zend_object called std. */
+#define FERMATA_FROM(type, object) ((type *)((char *)(object) - XtOffsetOf(type, std)))
+
+static zend_always_inline FmStr fermata_str(const zend_string *string)
+{
+	return (FmStr){ZSTR_VAL(string), ZSTR_LEN(string)};
+}
+
+static zend_always_inline FmStr fermata_str_or_absent(const zend_string *string)
+{
+	return string ? fermata_str(string) : (FmStr){NULL, 0};
+}
+
+#define FERMATA_LITERAL(text) ((FmStr){(text), sizeof(text) - 1})
+
+/* exceptions.c */
+ZEND_COLD void fermata_throw(uint32_t code, const FmError *error);
+ZEND_COLD void fermata_misuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
+ZEND_COLD bool fermata_constructed_twice(void);
+
+/* json.c */
+zend_string *fermata_json_encode(zval *data);
+bool fermata_json_decode(zval *result, const zend_string *text);
+
+/* headers.c: header lines as the user gave them, checked */
+typedef struct fermata_headers {
+	uint32_t len, capacity;
+	struct {
+		zend_string *name, *value;
+	} at[1];
+} fermata_headers;
+bool fermata_header_check(const zend_string *name, const zend_string *value);
+void fermata_headers_add(fermata_headers **headers, zend_string *name, zend_string *value);
+void fermata_headers_remove(fermata_headers *headers, const zend_string *name);
+fermata_headers *fermata_headers_copy(const fermata_headers *headers);
+void fermata_headers_free(fermata_headers *headers);
+void fermata_headers_fill(const fermata_headers *headers, FmHeader *out);
+
+/* server.c */
+typedef struct fermata_handler {
+	zval closure; /* owns what call refers to */
+	zend_fcall_info_cache call;
+} fermata_handler;
+typedef struct fermata_server {
+	FmServer *core; /* NULL before the constructor and from run() on */
+	fermata_handler *handlers;
+	uint32_t handlers_len, handlers_capacity;
+	bool constructed;
+	zend_object std;
+} fermata_server;
+void fermata_server_init(void);
+
+/* runner.c */
+void fermata_run_worker(fermata_server *server, const FmStart *start);
+
+/* request.c */
+typedef struct fermata_kept fermata_kept;
+typedef struct fermata_request {
+	FmWorker *worker;   /* set while the core's buffers hold the request */
+	fermata_kept *kept; /* set when the object outlived its handler; event then points in there */
+	FmEvent event;
+	zend_string *body; /* from here on: built when asked for */
+	zend_array *queries, *forms, *cookies;
+	zend_object std;
+} fermata_request;
+void fermata_request_init(void);
+fermata_request *fermata_request_new(void);
+void fermata_request_forget(fermata_request *request);
+void fermata_request_keep(fermata_request *request);
+
+/* response.c */
+typedef struct fermata_response {
+	uint32_t status;
+	zend_string *content_type; /* NULL = none */
+	zend_string *body;         /* NULL before the constructor */
+	fermata_headers *headers;  /* all but Content-Type; NULL = none */
+	zend_object std;
+} fermata_response;
+void fermata_response_init(void);
+
+/* hold.c */
+typedef struct fermata_hold {
+	zend_string **channels;
+	uint32_t channels_len;
+	uint32_t events_len;
+	zval *events; /* Event objects for this client alone */
+	zend_string *user, *info, *since;
+	fermata_headers *headers;
+	int64_t keep_alive_ms;
+	uint32_t slow;
+	bool announce;
+	zend_object std;
+} fermata_hold;
+void fermata_hold_init(void);
+uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hold *hold, FmError *error);
+
+/* channel.c */
+bool fermata_event_message(zend_object *event, FmMessage *message);
+
+/* publisher.c */
+void fermata_publisher_init(void);
+
+#endif

@@ -1,0 +1,439 @@
+/* Fermata\Response: an immutable answer. */
+#include "php_fermata.h"
+#include "ext/standard/url.h"
+#include "zend_enum.h"
+#include "zend_smart_str.h"
+
+#define STATUS_MIN 200
+#define STATUS_MAX 599
+
+static zend_object_handlers response_handlers;
+
+#define THIS_RESPONSE() FERMATA_FROM(fermata_response, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *response_create(zend_class_entry *ce)
+{
+	fermata_response *response = zend_object_alloc(sizeof(fermata_response), ce);
+	response->status = STATUS_MIN;
+	response->content_type = NULL;
+	response->body = NULL;
+	response->headers = NULL;
+	zend_object_std_init(&response->std, ce);
+	response->std.handlers = &response_handlers;
+	return &response->std;
+}
+
+static void response_free(zend_object *object)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, object);
+	if (response->content_type) {
+		zend_string_release(response->content_type);
+	}
+	if (response->body) {
+		zend_string_release(response->body);
+	}
+	fermata_headers_free(response->headers);
+	zend_object_std_dtor(object);
+}
+
+static zend_object *response_clone(zend_object *object)
+{
+	fermata_response *from = FERMATA_FROM(fermata_response, object);
+	fermata_response *to = FERMATA_FROM(fermata_response, response_create(object->ce));
+	to->status = from->status;
+	to->content_type = from->content_type ? zend_string_copy(from->content_type) : NULL;
+	to->body = from->body ? zend_string_copy(from->body) : NULL;
+	to->headers = fermata_headers_copy(from->headers);
+	return &to->std;
+}
+
+void fermata_response_init(void)
+{
+	fermata_ce_response->create_object = response_create;
+	memcpy(&response_handlers, zend_get_std_object_handlers(), sizeof(response_handlers));
+	response_handlers.offset = XtOffsetOf(fermata_response, std);
+	response_handlers.free_obj = response_free;
+	response_handlers.clone_obj = response_clone;
+	response_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Building */
+
+static bool status_check(zend_long status)
+{
+	if (UNEXPECTED(status < STATUS_MIN || status > STATUS_MAX)) {
+		fermata_misuse("the status must be %d to %d, not " ZEND_LONG_FMT, STATUS_MIN, STATUS_MAX, status);
+		return false;
+	}
+	return true;
+}
+
+/* Takes over the references to body and content_type. */
+static void return_response(zval *return_value, zend_long status, zend_string *body, zend_string *content_type)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
+	response->status = (uint32_t)status;
+	response->body = body;
+	response->content_type = content_type;
+	ZVAL_OBJ(return_value, &response->std);
+}
+
+static bool is_content_type(const zend_string *name)
+{
+	return zend_string_equals_ci(name, fermata_known.content_type);
+}
+
+/* False after a MisuseError. Content-Type has its own place because nearly every answer has one. */
+static bool add_header(fermata_response *response, zend_string *name, zend_string *value)
+{
+	if (!fermata_header_check(name, value)) {
+		return false;
+	}
+	if (is_content_type(name)) {
+		if (response->content_type) {
+			zend_string_release(response->content_type);
+		}
+		response->content_type = zend_string_copy(value);
+	} else {
+		fermata_headers_add(&response->headers, name, value);
+	}
+	return true;
+}
+
+static bool add_header_zval(fermata_response *response, zend_string *name, zval *value)
+{
+	if (UNEXPECTED(Z_TYPE_P(value) != IS_STRING)) {
+		zend_type_error("Fermata\\Response::__construct(): Argument #3 ($headers) must hold a string or a list of strings for "
+			"\"%s\", %s given", ZSTR_VAL(name), zend_zval_type_name(value));
+		return false;
+	}
+	return add_header(response, name, Z_STR_P(value));
+}
+
+static bool add_headers(fermata_response *response, zend_array *headers)
+{
+	zend_string *name;
+	zval *value, *line;
+	ZEND_HASH_FOREACH_STR_KEY_VAL(headers, name, value) {
+		ZVAL_DEREF(value);
+		if (UNEXPECTED(!name)) {
+			zend_type_error("Fermata\\Response::__construct(): Argument #3 ($headers) must have header names as keys");
+			return false;
+		}
+		if (Z_TYPE_P(value) != IS_ARRAY) {
+			if (!add_header_zval(response, name, value)) {
+				return false;
+			}
+			continue;
+		}
+		ZEND_HASH_FOREACH_VAL(Z_ARR_P(value), line) {
+			ZVAL_DEREF(line);
+			if (!add_header_zval(response, name, line)) {
+				return false;
+			}
+		} ZEND_HASH_FOREACH_END();
+	} ZEND_HASH_FOREACH_END();
+	return true;
+}
+
+ZEND_METHOD(Fermata_Response, __construct)
+{
+	zend_long status = STATUS_MIN;
+	zend_string *body = NULL;
+	zend_array *headers = NULL;
+	ZEND_PARSE_PARAMETERS_START(0, 3)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+		Z_PARAM_STR(body)
+		Z_PARAM_ARRAY_HT(headers)
+	ZEND_PARSE_PARAMETERS_END();
+
+	fermata_response *response = THIS_RESPONSE();
+	if (UNEXPECTED(response->body) && !fermata_constructed_twice()) {
+		RETURN_THROWS();
+	}
+	if (!status_check(status)) {
+		RETURN_THROWS();
+	}
+	response->status = (uint32_t)status;
+	response->body = body ? zend_string_copy(body) : ZSTR_EMPTY_ALLOC();
+	if (headers && !add_headers(response, headers)) {
+		RETURN_THROWS();
+	}
+	/* Without a type a browser guesses, and a guess of HTML would run what a user typed in. */
+	if (!response->content_type && ZSTR_LEN(response->body)) {
+		response->content_type = fermata_known.type_text;
+	}
+}
+
+ZEND_METHOD(Fermata_Response, json)
+{
+	zval *data;
+	zend_long status = STATUS_MIN;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_ZVAL(data)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!status_check(status)) {
+		RETURN_THROWS();
+	}
+	zend_string *body = fermata_json_encode(data);
+	if (UNEXPECTED(!body)) {
+		RETURN_THROWS();
+	}
+	return_response(return_value, status, body, fermata_known.type_json);
+}
+
+static void return_typed(INTERNAL_FUNCTION_PARAMETERS, zend_string *content_type)
+{
+	zend_string *body;
+	zend_long status = STATUS_MIN;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(body)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!status_check(status)) {
+		RETURN_THROWS();
+	}
+	return_response(return_value, status, zend_string_copy(body), content_type);
+}
+
+ZEND_METHOD(Fermata_Response, text)
+{
+	return_typed(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_known.type_text);
+}
+
+ZEND_METHOD(Fermata_Response, html)
+{
+	return_typed(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_known.type_html);
+}
+
+ZEND_METHOD(Fermata_Response, redirect)
+{
+	zend_string *location;
+	zend_long status = 302;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(location)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+	ZEND_PARSE_PARAMETERS_END();
+	if (status < 300 || status > 399) {
+		fermata_misuse("the status of a redirect must be 300 to 399, not " ZEND_LONG_FMT, status);
+		RETURN_THROWS();
+	}
+	if (!ZSTR_LEN(location)) {
+		fermata_misuse("a redirect needs a location");
+		RETURN_THROWS();
+	}
+	if (!fermata_header_check(fermata_known.location, location)) {
+		RETURN_THROWS();
+	}
+	return_response(return_value, status, ZSTR_EMPTY_ALLOC(), NULL);
+	fermata_headers_add(&FERMATA_FROM(fermata_response, Z_OBJ_P(return_value))->headers, fermata_known.location, location);
+}
+
+ZEND_METHOD(Fermata_Response, accepted)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	return_response(return_value, 202, ZSTR_EMPTY_ALLOC(), NULL);
+}
+
+ZEND_METHOD(Fermata_Response, noContent)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	return_response(return_value, 204, ZSTR_EMPTY_ALLOC(), NULL);
+}
+
+/* Changed copies */
+
+static fermata_response *return_copy(zval *return_value, zval *this)
+{
+	zend_object *copy = response_clone(Z_OBJ_P(this));
+	ZVAL_OBJ(return_value, copy);
+	return FERMATA_FROM(fermata_response, copy);
+}
+
+ZEND_METHOD(Fermata_Response, withStatus)
+{
+	zend_long status;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_LONG(status)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!status_check(status)) {
+		RETURN_THROWS();
+	}
+	return_copy(return_value, ZEND_THIS)->status = (uint32_t)status;
+}
+
+ZEND_METHOD(Fermata_Response, withHeader)
+{
+	zend_string *name, *value;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(name)
+		Z_PARAM_STR(value)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_response *copy = return_copy(return_value, ZEND_THIS);
+	fermata_headers_remove(copy->headers, name);
+	add_header(copy, name, value);
+}
+
+ZEND_METHOD(Fermata_Response, withAddedHeader)
+{
+	zend_string *name, *value;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(name)
+		Z_PARAM_STR(value)
+	ZEND_PARSE_PARAMETERS_END();
+	add_header(return_copy(return_value, ZEND_THIS), name, value);
+}
+
+/* An attribute's value must not end the attribute or the line. */
+static bool attribute_check(const char *what, const zend_string *value)
+{
+	for (size_t i = 0; i < ZSTR_LEN(value); i++) {
+		unsigned char byte = (unsigned char)ZSTR_VAL(value)[i];
+		if (byte < 0x20 || byte > 0x7e || byte == ';' || byte == ',') {
+			fermata_misuse("the %s of a cookie must be printable ASCII without \";\" and \",\"", what);
+			return false;
+		}
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Response, withCookie)
+{
+	zend_string *name, *value, *path = NULL, *domain = NULL;
+	zend_long max_age = 0;
+	bool max_age_null = true, secure = false, http_only = true;
+	zval *same_site = NULL;
+	ZEND_PARSE_PARAMETERS_START(2, 8)
+		Z_PARAM_STR(name)
+		Z_PARAM_STR(value)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG_OR_NULL(max_age, max_age_null)
+		Z_PARAM_STR(path)
+		Z_PARAM_STR_OR_NULL(domain)
+		Z_PARAM_BOOL(secure)
+		Z_PARAM_BOOL(http_only)
+		Z_PARAM_OBJECT_OF_CLASS(same_site, fermata_ce_same_site)
+	ZEND_PARSE_PARAMETERS_END();
+
+	/* RFC 6265 4.1.1: the name is a token, like a header's name. */
+	if (!fm_header_valid(fermata_str(name), FERMATA_LITERAL(""))) {
+		fermata_misuse("a cookie name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
+		RETURN_THROWS();
+	}
+	if ((path && !attribute_check("path", path)) || (domain && !attribute_check("domain", domain))) {
+		RETURN_THROWS();
+	}
+	zend_string *site = same_site ? Z_STR_P(zend_enum_fetch_case_value(Z_OBJ_P(same_site))) : NULL;
+	if (site && zend_string_equals_literal(site, "None") && !secure) {
+		fermata_misuse("browsers drop a SameSite::None cookie that is not secure; pass secure: true");
+		RETURN_THROWS();
+	}
+
+	smart_str line = {0};
+	zend_string *encoded = php_raw_url_encode(ZSTR_VAL(value), ZSTR_LEN(value));
+	smart_str_append(&line, name);
+	smart_str_appendc(&line, '=');
+	smart_str_append(&line, encoded);
+	zend_string_release(encoded);
+	if (!max_age_null) {
+		smart_str_appends(&line, "; Max-Age=");
+		smart_str_append_long(&line, max_age < 0 ? 0 : max_age);
+	}
+	smart_str_appends(&line, "; Path=");
+	if (path) {
+		smart_str_append(&line, path);
+	} else {
+		smart_str_appendc(&line, '/');
+	}
+	if (domain) {
+		smart_str_appends(&line, "; Domain=");
+		smart_str_append(&line, domain);
+	}
+	smart_str_appends(&line, secure ? "; Secure" : "");
+	smart_str_appends(&line, http_only ? "; HttpOnly" : "");
+	smart_str_appends(&line, "; SameSite=");
+	if (site) {
+		smart_str_append(&line, site);
+	} else {
+		smart_str_appends(&line, "Lax");
+	}
+	smart_str_0(&line);
+	fermata_headers_add(&return_copy(return_value, ZEND_THIS)->headers, fermata_known.set_cookie, line.s);
+	smart_str_free(&line);
+}
+
+/* Reading */
+
+ZEND_METHOD(Fermata_Response, status)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_LONG(THIS_RESPONSE()->status);
+}
+
+ZEND_METHOD(Fermata_Response, body)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	zend_string *body = THIS_RESPONSE()->body;
+	if (!body) {
+		RETURN_EMPTY_STRING();
+	}
+	RETURN_STR_COPY(body);
+}
+
+ZEND_METHOD(Fermata_Response, header)
+{
+	zend_string *name;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_STR(name)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_response *response = THIS_RESPONSE();
+	if (is_content_type(name)) {
+		if (!response->content_type) {
+			RETURN_NULL();
+		}
+		RETURN_STR_COPY(response->content_type);
+	}
+	smart_str joined = {0};
+	bool found = false;
+	for (uint32_t i = 0; response->headers && i < response->headers->len; i++) {
+		if (zend_string_equals_ci(response->headers->at[i].name, name)) {
+			smart_str_appends(&joined, found ? ", " : "");
+			smart_str_append(&joined, response->headers->at[i].value);
+			found = true;
+		}
+	}
+	if (!found) {
+		smart_str_free(&joined);
+		RETURN_NULL();
+	}
+	RETURN_STR(smart_str_extract(&joined));
+}
+
+ZEND_METHOD(Fermata_Response, headers)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_response *response = THIS_RESPONSE();
+	array_init(return_value);
+	if (response->content_type) {
+		zval list;
+		array_init(&list);
+		add_next_index_str(&list, zend_string_copy(response->content_type));
+		add_assoc_zval(return_value, "Content-Type", &list);
+	}
+	for (uint32_t i = 0; response->headers && i < response->headers->len; i++) {
+		zval *list = zend_symtable_find(Z_ARR_P(return_value), response->headers->at[i].name);
+		if (!list) {
+			zval fresh;
+			array_init(&fresh);
+			list = zend_symtable_update(Z_ARR_P(return_value), response->headers->at[i].name, &fresh);
+		}
+		add_next_index_str(list, zend_string_copy(response->headers->at[i].value));
+	}
+}

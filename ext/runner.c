@@ -1,0 +1,488 @@
+/* The runner: pulls events from the core and runs handlers, in a worker.
+ *
+ * No frame of the core is on the stack while PHP runs, so exceptions, exit() and the longjmp of a fatal error end here:
+ *
+ *   exception, exit(), wrong return value   500 (or 400) to that client; the loop goes on
+ *   fatal error, memory limit, time limit   500 to that client; PHP's heap cannot be trusted any more, so no handler runs
+ *                                           again, the core finishes the other clients, and the master replaces the worker
+ *
+ * What one handler leaves behind must not reach the next one: see clean_up(). */
+#include "php_fermata.h"
+#include "SAPI.h"
+#include "main/php_main.h"
+#include "main/php_output.h"
+#include "ext/random/php_random.h"
+#include "ext/standard/basic_functions.h"
+#include "ext/standard/php_filestat.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+
+#define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
+#define FERMATA_LOG_ERROR 0
+#define FERMATA_LOG_WARNING 1
+#define PREVIOUS_MAX 8          /* how many previous exceptions a log line names */
+#define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
+#define STATUS_ERROR 500
+#define STATUS_BAD_REQUEST 400
+#define STATUS_UNAVAILABLE 503
+
+typedef struct runner {
+	FmWorker *worker;
+	const fermata_server *server;
+	fermata_request *request; /* reused while nobody else holds it */
+	pid_t pid;
+	bool stopped;
+	bool forked_child_exits; /* a handler forked, and the child has called exit() */
+	bool retired;
+	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
+	bool display_errors, log_errors;
+	zend_long timeout_seconds;
+	int output_level;
+	const php_output_handler *output_active;
+} runner;
+
+static runner current;
+
+/* Process state */
+
+/* The master's random state was copied by fork; without a new seed all workers would draw the same numbers. */
+static void reseed(void)
+{
+	RANDOM_G(combined_lcg_seeded) = false;
+	RANDOM_G(mt19937_seeded) = false;
+#if PHP_VERSION_ID >= 80400
+	RANDOM_G(fallback_seed_state).initialized = false;
+#endif
+}
+
+static void enter_process(void)
+{
+#if PHP_VERSION_ID >= 80500
+	php_child_init();
+#endif
+	reseed();
+	php_clear_stat_cache(false, NULL, 0);
+	/* A closed standard output must not end the worker. */
+	PG(ignore_user_abort) = true;
+	zend_llist_clean(&SG(sapi_headers).headers);
+	current.output_level = php_output_get_level();
+	current.output_active = OG(active);
+	current.timeout_seconds = EG(timeout_seconds);
+	current.pid = getpid();
+	if (EG(timeout_seconds)) {
+		zend_unset_timeout();
+	}
+}
+
+/* Errors */
+
+static FmStr known_or_empty(const zend_string *string)
+{
+	return string ? fermata_str(string) : FERMATA_LITERAL("");
+}
+
+static void log_line(uint32_t level, const char *text)
+{
+	fm_worker_log(current.worker, level, (FmStr){text, strlen(text)});
+}
+
+static zval *exception_property(zend_object *exception, zend_known_string_id name, zval *storage)
+{
+	zend_class_entry *base = instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
+	return zend_read_property_ex(base, exception, ZSTR_KNOWN(name), true, storage);
+}
+
+/* Subclasses may put any value into $message and $file. */
+static FmStr exception_string(zend_object *exception, zend_known_string_id name)
+{
+	zval storage, *value = exception_property(exception, name, &storage);
+	ZVAL_DEREF(value);
+	return Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
+}
+
+static uint32_t exception_line(zend_object *exception)
+{
+	zval storage, *value = exception_property(exception, ZEND_STR_LINE, &storage);
+	ZVAL_DEREF(value);
+	return Z_TYPE_P(value) == IS_LONG ? (uint32_t)Z_LVAL_P(value) : 0;
+}
+
+static void append_str(smart_str *text, FmStr string)
+{
+	smart_str_appendl(text, string.ptr, string.len);
+}
+
+/* "Class: message, caused by Class: message in file:line"; the caller frees. */
+static smart_str exception_text(zend_object *exception)
+{
+	smart_str text = {0};
+	for (uint32_t i = 0; exception && i < PREVIOUS_MAX; i++) {
+		if (i) {
+			smart_str_appends(&text, ", caused by ");
+		}
+		smart_str_append(&text, exception->ce->name);
+		smart_str_appends(&text, ": ");
+		append_str(&text, exception_string(exception, ZEND_STR_MESSAGE));
+		if (i) {
+			smart_str_appends(&text, " in ");
+			append_str(&text, exception_string(exception, ZEND_STR_FILE));
+			smart_str_appendc(&text, ':');
+			smart_str_append_unsigned(&text, exception_line(exception));
+		}
+		zval storage, *previous = exception_property(exception, ZEND_STR_PREVIOUS, &storage);
+		ZVAL_DEREF(previous);
+		exception = Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
+	}
+	smart_str_0(&text);
+	return text;
+}
+
+static void fail_at_handler(const fermata_handler *handler, FmStr message)
+{
+	const zend_function *function = handler->call.function_handler;
+	FmStr file = FERMATA_LITERAL("");
+	uint32_t line = 0;
+	if (function->type == ZEND_USER_FUNCTION) {
+		file = known_or_empty(function->op_array.filename);
+		line = function->op_array.line_start;
+	}
+	fm_fail(current.worker, current.request->event.request, STATUS_ERROR, message, file, line);
+}
+
+/* Answers the client of an exception, and clears it. */
+static ZEND_COLD void fail_with_exception(const fermata_handler *handler)
+{
+	zend_object *exception = EG(exception);
+	uint64_t request = current.request->event.request;
+	if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+		/* PHP builds that report an exhausted memory limit late leave by an exit where others jump. */
+		if (current.fatal_seen) {
+			zend_clear_exception();
+			zend_bailout();
+		}
+		/* A process that the handler forked may exit as it likes. It must not go on as a second worker. */
+		if (getpid() != current.pid) {
+			current.forked_child_exits = current.stopped = true;
+			return;
+		}
+		zend_clear_exception();
+		EG(exit_status) = 0;
+		fail_at_handler(handler, FERMATA_LITERAL("exit() called in handler; return a Response to end a request"));
+		return;
+	}
+	FmStr file = exception_string(exception, ZEND_STR_FILE);
+	uint32_t line = exception_line(exception);
+	if (exception->ce == fermata_ce_bad_request) {
+		fm_fail(current.worker, request, STATUS_BAD_REQUEST, exception_string(exception, ZEND_STR_MESSAGE), file, line);
+	} else {
+		smart_str text = exception_text(exception);
+		fm_fail(current.worker, request, STATUS_ERROR, fermata_str(text.s), file, line);
+		smart_str_free(&text);
+	}
+	/* Releasing an exception frees the arguments in its trace, whose destructors may throw in turn. */
+	zend_clear_exception();
+}
+
+/* Exceptions that come when the client is answered already: only the log can have them. */
+static ZEND_COLD void log_exception(void)
+{
+	for (uint32_t i = 0; EG(exception) && i < PREVIOUS_MAX; i++) {
+		zend_object *exception = EG(exception);
+		if (!zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+			smart_str text = exception_text(exception);
+			smart_str_appends(&text, " in ");
+			append_str(&text, exception_string(exception, ZEND_STR_FILE));
+			smart_str_appendc(&text, ':');
+			smart_str_append_unsigned(&text, exception_line(exception));
+			fm_worker_log(current.worker, FERMATA_LOG_ERROR, fermata_str(text.s));
+			smart_str_free(&text);
+		}
+		zend_clear_exception();
+	}
+}
+
+/* Called before PHP shows a fatal error. The core logs it with the request, so PHP need not write it a second time;
+ * an error_log that the user has set still gets it. */
+void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message)
+{
+	bool fatal = type == E_ERROR || type == E_CORE_ERROR || type == E_COMPILE_ERROR
+		|| (type == E_USER_ERROR && Z_ISUNDEF(EG(user_error_handler)));
+	if (!fermata.handling || !fatal || current.fatal_seen) {
+		return;
+	}
+	current.fatal_seen = true;
+	current.display_errors = PG(display_errors);
+	current.log_errors = PG(log_errors);
+	PG(display_errors) = false;
+	if (!PG(error_log)) {
+		PG(log_errors) = false;
+	}
+}
+
+static ZEND_COLD void after_fatal(void)
+{
+	if (current.fatal_seen) {
+		PG(display_errors) = current.display_errors;
+		PG(log_errors) = current.log_errors;
+		current.fatal_seen = false;
+	}
+	if (EG(timeout_seconds)) {
+		zend_unset_timeout();
+	}
+	if (fermata.handling) {
+		fermata.handling = false;
+		fm_fail(current.worker, current.request->event.request, STATUS_ERROR,
+			PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("fatal error in handler"),
+			known_or_empty(PG(last_error_file)), PG(last_error_lineno) > 0 ? (uint32_t)PG(last_error_lineno) : 0);
+	}
+	/* A shutdown function may still hold the request, whose bytes are about to go. */
+	current.request->worker = NULL;
+	memset(&current.request->event, 0, sizeof(current.request->event));
+	if (!current.retired) {
+		current.retired = true;
+		fm_worker_retire(current.worker);
+	}
+}
+
+/* Answers */
+
+static void respond(const fermata_response *response)
+{
+	FmHeader some[HEADERS_STACK], *headers = some;
+	uint32_t len = response->headers ? response->headers->len : 0;
+	if (UNEXPECTED(len > HEADERS_STACK)) {
+		headers = safe_emalloc(len, sizeof(FmHeader), 0);
+	}
+	fermata_headers_fill(response->headers, headers);
+	FmResponse out = {
+		.status = response->status,
+		.content_type = fermata_str_or_absent(response->content_type),
+		.headers = headers,
+		.headers_len = len,
+		.body = known_or_empty(response->body),
+	};
+	/* FM_GONE: the client has left, which is no error. */
+	fm_respond(current.worker, current.request->event.request, &out);
+	if (UNEXPECTED(headers != some)) {
+		efree(headers);
+	}
+}
+
+static void hold(const fermata_handler *handler, const fermata_hold *hold)
+{
+	FmError error;
+	error.len = 0;
+	uint32_t code = fermata_hold_send(current.worker, current.request->event.request, hold, &error);
+	if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
+		fail_at_handler(handler, (FmStr){error.message, error.len});
+	}
+}
+
+static ZEND_COLD void fail_with_type(const fermata_handler *handler, const zval *result)
+{
+	char message[256];
+	const char *type = Z_TYPE_P(result) == IS_OBJECT ? ZSTR_VAL(Z_OBJCE_P(result)->name) : zend_zval_type_name(result);
+	int len = snprintf(message, sizeof(message),
+		"TypeError: the handler must return Fermata\\Response or Fermata\\Hold, %s returned", type);
+	fail_at_handler(handler, (FmStr){message, MIN((size_t)len, sizeof(message) - 1)});
+}
+
+static void answer(const fermata_handler *handler, zval *result)
+{
+	if (EXPECTED(Z_TYPE_P(result) == IS_OBJECT)) {
+		zend_object *object = Z_OBJ_P(result);
+		if (EXPECTED(object->ce == fermata_ce_response)) {
+			respond(FERMATA_FROM(fermata_response, object));
+			return;
+		}
+		if (EXPECTED(object->ce == fermata_ce_hold)) {
+			hold(handler, FERMATA_FROM(fermata_hold, object));
+			return;
+		}
+	}
+	fail_with_type(handler, result);
+}
+
+/* Handlers */
+
+static ZEND_COLD void clean_output(void)
+{
+	/* As at the end of a script: what is still buffered goes to standard output. */
+	while (php_output_get_level() > current.output_level && php_output_end() == SUCCESS) {
+	}
+	current.output_level = php_output_get_level();
+	current.output_active = OG(active);
+}
+
+static ZEND_COLD void clean_headers(void)
+{
+	zend_llist_clean(&SG(sapi_headers).headers);
+	log_line(FERMATA_LOG_WARNING, "header() and setcookie() have no effect in a handler; use Response::withHeader() and withCookie()");
+}
+
+/* set_time_limit() counts for the handler that called it. */
+static void clean_timeout(void)
+{
+	if (EG(timeout_seconds) != current.timeout_seconds) {
+		zend_string *name = zend_string_init("max_execution_time", sizeof("max_execution_time") - 1, false);
+		zend_restore_ini_entry(name, PHP_INI_STAGE_RUNTIME);
+		zend_string_release(name);
+	}
+	zend_unset_timeout();
+}
+
+static void clean_last_error(void)
+{
+	zend_string_release(PG(last_error_message));
+	PG(last_error_message) = NULL;
+	if (PG(last_error_file)) {
+		zend_string_release(PG(last_error_file));
+		PG(last_error_file) = NULL;
+	}
+#if PHP_VERSION_ID >= 80500
+	zval_ptr_dtor(&PG(last_error_backtrace));
+	ZVAL_UNDEF(&PG(last_error_backtrace));
+#endif
+}
+
+/* Undoes what PHP itself would undo between two requests. Every test is one load in the common case. */
+static void clean_up(void)
+{
+	if (UNEXPECTED(OG(active) != current.output_active)) {
+		clean_output();
+	}
+	if (UNEXPECTED(SG(sapi_headers).headers.count)) {
+		clean_headers();
+	}
+	if (UNEXPECTED(EG(timeout_seconds) | current.timeout_seconds)) {
+		clean_timeout();
+	}
+	if (UNEXPECTED(BG(CurrentStatFile) || BG(CurrentLStatFile))) {
+		php_clear_stat_cache(false, NULL, 0);
+	}
+	if (UNEXPECTED(PG(last_error_message))) {
+		clean_last_error();
+	}
+	if (UNEXPECTED(EG(exception))) {
+		log_exception();
+	}
+}
+
+static bool held_by_others(const zend_object *object)
+{
+	/* A weak reference must not see the next request in the same object. */
+	return GC_REFCOUNT(object) > 1 || (OBJ_FLAGS(object) & IS_OBJ_WEAKLY_REFERENCED);
+}
+
+static void take_fresh_request(void)
+{
+	OBJ_RELEASE(&current.request->std);
+	current.request = fermata_request_new();
+}
+
+static void handle(const fermata_handler *handler)
+{
+	zval argument, result;
+	ZVAL_OBJ(&argument, &current.request->std);
+	ZVAL_UNDEF(&result);
+	zend_fcall_info info = {
+		.size = sizeof(info),
+		.retval = &result,
+		.params = &argument,
+		.param_count = 1,
+	};
+	zend_fcall_info_cache call = handler->call;
+	ZVAL_COPY_VALUE(&info.function_name, &handler->closure);
+
+	if (UNEXPECTED(current.timeout_seconds > 0)) {
+		zend_set_timeout(current.timeout_seconds, false);
+	}
+	current.request->worker = current.worker;
+	fermata.handling = true;
+	zend_call_function(&info, &call);
+
+	if (UNEXPECTED(EG(exception))) {
+		fail_with_exception(handler);
+		if (UNEXPECTED(current.forked_child_exits)) {
+			return;
+		}
+	} else {
+		answer(handler, &result);
+	}
+	zval_ptr_dtor(&result);
+	if (UNEXPECTED(EG(exception))) {
+		log_exception();
+	}
+	if (EXPECTED(!held_by_others(&current.request->std))) {
+		fermata_request_forget(current.request);
+	} else {
+		fermata_request_keep(current.request);
+		take_fresh_request();
+	}
+	clean_up();
+	fermata.handling = false;
+}
+
+static void refuse(uint64_t request)
+{
+	FmResponse out = {
+		.status = STATUS_UNAVAILABLE,
+		.content_type = fermata_str(fermata_known.type_text),
+		.body = FERMATA_LITERAL("Service Unavailable\n"),
+	};
+	fm_respond(current.worker, request, &out);
+}
+
+static void loop(void)
+{
+	FmEvent *event;
+	while (!current.stopped) {
+		event = &current.request->event;
+		switch (fm_next_event(current.worker, event)) {
+			case FM_EVENT_REQUEST:
+				if (UNEXPECTED(current.retired)) {
+					refuse(event->request);
+				} else if (EXPECTED(event->handler < current.server->handlers_len)) {
+					handle(&current.server->handlers[event->handler]);
+				}
+				break;
+			case FM_EVENT_STOP:
+				current.stopped = true;
+				break;
+		}
+	}
+}
+
+/* Never comes back to the script: the worker ends as by exit(), or as after a fatal error. */
+void fermata_run_worker(fermata_server *server, const FmStart *start)
+{
+	zend_execute_data *frame = EG(current_execute_data);
+	memset(&current, 0, sizeof(current));
+	fermata.worker = current.worker = start->worker;
+	current.server = server;
+	current.request = fermata_request_new();
+	enter_process();
+
+	do {
+		zend_try {
+			loop();
+		} zend_catch {
+			EG(current_execute_data) = frame;
+			after_fatal();
+		} zend_end_try();
+	} while (!current.stopped);
+
+	fermata.worker = NULL;
+	fermata.handling = false;
+	if (current.forked_child_exits) {
+		return; /* the exit() is still pending, and the core's state belongs to the parent process */
+	}
+	fm_worker_free(current.worker);
+	if (current.retired) {
+		EG(exit_status) = EXIT_STATUS_FATAL;
+		zend_bailout();
+	}
+	OBJ_RELEASE(&current.request->std);
+	EG(exit_status) = start->exit_code;
+	zend_throw_unwind_exit();
+}

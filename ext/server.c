@@ -1,0 +1,425 @@
+/* Fermata\Server and the value objects that configure it. */
+#include "php_fermata.h"
+#include "SAPI.h"
+#include "main/php_output.h"
+#include "zend_closures.h"
+#include "zend_enum.h"
+#include "zend_fibers.h"
+#include "zend_interfaces.h"
+
+#define HANDLERS_CAPACITY_MIN 16
+#define INI_NAME_BYTES_MAX 128
+
+static zend_object_handlers server_handlers;
+
+#define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
+#define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
+
+/* Limits, History, Log: a property holds what the constructor was given. */
+
+typedef struct property_setting {
+	const char *setting;
+	size_t setting_len;
+} property_setting;
+
+#define SETTING(name) {name, sizeof(name) - 1}
+/* In the order in which the stub declares the properties. */
+static const property_setting limits_settings[] = {
+	SETTING("connections_max"), SETTING("connections_per_address_max"), SETTING("header_bytes_max"),
+	SETTING("body_bytes_max"), SETTING("queue_bytes_max"), SETTING("event_bytes_max"), SETTING("header_timeout_ms"),
+	SETTING("body_timeout_ms"), SETTING("idle_timeout_ms"), SETTING("write_timeout_ms"), SETTING("drain_timeout_ms"),
+};
+static const property_setting history_settings[] = {
+	SETTING("history_count_max"), SETTING("history_age_ms_max"), SETTING("history_bytes_max"), SETTING("history_path"),
+};
+static const property_setting log_settings[] = {SETTING("log_format"), SETTING("log_level")};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool constructed_check(zend_object *object)
+{
+	return Z_ISUNDEF_P(OBJ_PROP_NUM(object, 0)) || fermata_constructed_twice();
+}
+
+static void property_long(zend_object *object, uint32_t number, bool is_null, zend_long value)
+{
+	if (is_null) {
+		ZVAL_NULL(OBJ_PROP_NUM(object, number));
+	} else {
+		ZVAL_LONG(OBJ_PROP_NUM(object, number), value);
+	}
+}
+
+ZEND_METHOD(Fermata_Limits, __construct)
+{
+	zend_long value[COUNT(limits_settings)] = {0};
+	bool is_null[COUNT(limits_settings)];
+	memset(is_null, true, sizeof(is_null));
+	ZEND_PARSE_PARAMETERS_START(0, 11)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
+		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
+		Z_PARAM_LONG_OR_NULL(value[2], is_null[2])
+		Z_PARAM_LONG_OR_NULL(value[3], is_null[3])
+		Z_PARAM_LONG_OR_NULL(value[4], is_null[4])
+		Z_PARAM_LONG_OR_NULL(value[5], is_null[5])
+		Z_PARAM_LONG_OR_NULL(value[6], is_null[6])
+		Z_PARAM_LONG_OR_NULL(value[7], is_null[7])
+		Z_PARAM_LONG_OR_NULL(value[8], is_null[8])
+		Z_PARAM_LONG_OR_NULL(value[9], is_null[9])
+		Z_PARAM_LONG_OR_NULL(value[10], is_null[10])
+	ZEND_PARSE_PARAMETERS_END();
+	if (!constructed_check(Z_OBJ_P(ZEND_THIS))) {
+		RETURN_THROWS();
+	}
+	for (uint32_t i = 0; i < COUNT(limits_settings); i++) {
+		property_long(Z_OBJ_P(ZEND_THIS), i, is_null[i], value[i]);
+	}
+}
+
+ZEND_METHOD(Fermata_History, __construct)
+{
+	zend_long value[3] = {0};
+	bool is_null[3] = {true, true, true};
+	zend_string *path = NULL;
+	ZEND_PARSE_PARAMETERS_START(0, 4)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
+		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
+		Z_PARAM_LONG_OR_NULL(value[2], is_null[2])
+		Z_PARAM_PATH_STR_OR_NULL(path)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_object *object = Z_OBJ_P(ZEND_THIS);
+	if (!constructed_check(object)) {
+		RETURN_THROWS();
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		property_long(object, i, is_null[i], value[i]);
+	}
+	if (path) {
+		ZVAL_STR_COPY(OBJ_PROP_NUM(object, 3), path);
+	} else {
+		ZVAL_NULL(OBJ_PROP_NUM(object, 3));
+	}
+}
+
+ZEND_METHOD(Fermata_Log, __construct)
+{
+	zval *value[2] = {NULL, NULL};
+	ZEND_PARSE_PARAMETERS_START(0, 2)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(value[0], fermata_ce_log_format)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(value[1], fermata_ce_log_level)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_object *object = Z_OBJ_P(ZEND_THIS);
+	if (!constructed_check(object)) {
+		RETURN_THROWS();
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		if (value[i]) {
+			ZVAL_COPY(OBJ_PROP_NUM(object, i), value[i]);
+		} else {
+			ZVAL_NULL(OBJ_PROP_NUM(object, i));
+		}
+	}
+}
+
+/* Life of the server object */
+
+static zend_object *server_create(zend_class_entry *ce)
+{
+	fermata_server *server = zend_object_alloc(sizeof(fermata_server), ce);
+	memset(server, 0, XtOffsetOf(fermata_server, std));
+	zend_object_std_init(&server->std, ce);
+	server->std.handlers = &server_handlers;
+	return &server->std;
+}
+
+static void server_free(zend_object *object)
+{
+	fermata_server *server = FERMATA_FROM(fermata_server, object);
+	for (uint32_t i = 0; i < server->handlers_len; i++) {
+		zval_ptr_dtor(&server->handlers[i].closure);
+	}
+	if (server->handlers) {
+		efree(server->handlers);
+	}
+	if (server->core) {
+		fm_server_free(server->core);
+	}
+	zend_object_std_dtor(object);
+}
+
+/* Handlers often capture the server itself, so the cycle collector must see them. */
+static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_server *server = FERMATA_FROM(fermata_server, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	for (uint32_t i = 0; i < server->handlers_len; i++) {
+		zend_get_gc_buffer_add_zval(buffer, &server->handlers[i].closure);
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_server_init(void)
+{
+	fermata_ce_server->create_object = server_create;
+	memcpy(&server_handlers, zend_get_std_object_handlers(), sizeof(server_handlers));
+	server_handlers.offset = XtOffsetOf(fermata_server, std);
+	server_handlers.free_obj = server_free;
+	server_handlers.get_gc = server_get_gc;
+	server_handlers.clone_obj = NULL;
+	server_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Settings */
+
+/* False after an exception. */
+static bool set(fermata_server *server, FmStr setting, FmStr value, uint32_t source)
+{
+	FmError error;
+	error.len = 0;
+	uint32_t code = fm_server_set(server->core, setting, value, source, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		return false;
+	}
+	return true;
+}
+
+static bool set_zval(fermata_server *server, FmStr setting, zval *value)
+{
+	if (Z_TYPE_P(value) == IS_NULL || Z_TYPE_P(value) == IS_UNDEF) {
+		return true;
+	}
+	if (Z_TYPE_P(value) == IS_OBJECT) {
+		value = zend_enum_fetch_case_value(Z_OBJ_P(value));
+	}
+	zend_string *text = zval_get_string(value);
+	bool done = set(server, setting, fermata_str(text), FM_SOURCE_CODE);
+	zend_string_release(text);
+	return done;
+}
+
+static bool set_properties(fermata_server *server, zval *object, const property_setting *settings, size_t settings_len)
+{
+	for (uint32_t i = 0; object && i < settings_len; i++) {
+		FmStr name = {settings[i].setting, settings[i].setting_len};
+		if (!set_zval(server, name, OBJ_PROP_NUM(Z_OBJ_P(object), i))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Hands over the INI settings that differ from the built-in defaults. */
+static bool set_ini(fermata_server *server)
+{
+	FmStr name, fallback, doc;
+	for (size_t i = 0; fm_setting_at(i, &name, &fallback, &doc); i++) {
+		char ini_name[INI_NAME_BYTES_MAX];
+		int len = snprintf(ini_name, sizeof(ini_name), "fermata.%.*s", (int)name.len, name.ptr);
+		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ini_name, len);
+		if (!entry || !entry->value || zend_string_equals_cstr(entry->value, fallback.ptr, fallback.len)) {
+			continue;
+		}
+		if (!set(server, name, fermata_str(entry->value), FM_SOURCE_INI)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Server, __construct)
+{
+	zend_string *listen = NULL, *control = NULL;
+	zend_long workers = 0;
+	bool workers_null = true;
+	zval *limits = NULL, *history = NULL, *log = NULL, count;
+	ZEND_PARSE_PARAMETERS_START(0, 6)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(listen)
+		Z_PARAM_LONG_OR_NULL(workers, workers_null)
+		Z_PARAM_STR_OR_NULL(control)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(limits, fermata_ce_limits)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
+	ZEND_PARSE_PARAMETERS_END();
+
+	fermata_server *server = THIS_SERVER();
+	if (server->constructed && !fermata_constructed_twice()) {
+		RETURN_THROWS();
+	}
+	server->constructed = true;
+	server->core = fm_server_new();
+	if (!server->core) {
+		zend_throw_error(NULL, "Fermata's core could not be started");
+		RETURN_THROWS();
+	}
+	ZVAL_LONG(&count, workers);
+	if (!set_ini(server)
+		|| (listen && !set(server, FERMATA_LITERAL("listen"), fermata_str(listen), FM_SOURCE_CODE))
+		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
+		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
+		|| !set_properties(server, limits, limits_settings, COUNT(limits_settings))
+		|| !set_properties(server, history, history_settings, COUNT(history_settings))
+		|| !set_properties(server, log, log_settings, COUNT(log_settings))) {
+		RETURN_THROWS();
+	}
+}
+
+/* Routes */
+
+/* False after a MisuseError. */
+static bool open_check(const fermata_server *server)
+{
+	if (server->core) {
+		return true;
+	}
+	fermata_misuse(server->constructed ? "run() was called; routes are registered before it, and it is called once"
+		: "the server's constructor was not called");
+	return false;
+}
+
+/* Every callable becomes a closure: one kind of thing to call, whose function cannot go away. */
+static bool handler_init(fermata_handler *handler, zval *callable)
+{
+	zend_fcall_info info;
+	if (Z_TYPE_P(callable) == IS_OBJECT && Z_OBJCE_P(callable) == zend_ce_closure) {
+		ZVAL_COPY(&handler->closure, callable);
+	} else {
+		ZVAL_UNDEF(&handler->closure);
+		zend_call_method_with_1_params(NULL, zend_ce_closure, NULL, "fromcallable", &handler->closure, callable);
+		if (Z_TYPE(handler->closure) != IS_OBJECT) {
+			return false;
+		}
+	}
+	if (zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL) != SUCCESS) {
+		zval_ptr_dtor(&handler->closure);
+		return false;
+	}
+	return true;
+}
+
+static void add_route(INTERNAL_FUNCTION_PARAMETERS, FmStr method)
+{
+	zend_string *path;
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(path)
+		Z_PARAM_FUNC(info, call)
+	ZEND_PARSE_PARAMETERS_END();
+
+	fermata_server *server = THIS_SERVER();
+	if (!open_check(server)) {
+		RETURN_THROWS();
+	}
+	fermata_handler handler;
+	if (!handler_init(&handler, &info.function_name)) {
+		if (!EG(exception)) {
+			fermata_misuse("the handler of %s cannot be called", ZSTR_VAL(path));
+		}
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_server_route(server->core, method, fermata_str(path), server->handlers_len, &error);
+	if (code != FM_OK) {
+		zval_ptr_dtor(&handler.closure);
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	if (server->handlers_len == server->handlers_capacity) {
+		server->handlers_capacity = server->handlers_capacity ? server->handlers_capacity * 2 : HANDLERS_CAPACITY_MIN;
+		server->handlers = safe_erealloc(server->handlers, server->handlers_capacity, sizeof(fermata_handler), 0);
+	}
+	server->handlers[server->handlers_len++] = handler;
+	RETURN_THIS();
+}
+
+#define ROUTE_METHOD(name, method) \
+	ZEND_METHOD(Fermata_Server, name) \
+	{ \
+		add_route(INTERNAL_FUNCTION_PARAM_PASSTHRU, FERMATA_LITERAL(method)); \
+	}
+
+ROUTE_METHOD(get, "GET")
+ROUTE_METHOD(post, "POST")
+ROUTE_METHOD(put, "PUT")
+ROUTE_METHOD(patch, "PATCH")
+ROUTE_METHOD(delete, "DELETE")
+ROUTE_METHOD(options, "OPTIONS")
+ROUTE_METHOD(any, "")
+
+ZEND_METHOD(Fermata_Server, static)
+{
+	zend_string *prefix, *directory;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(prefix)
+		Z_PARAM_PATH_STR(directory)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_server *server = THIS_SERVER();
+	if (!open_check(server)) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_server_static(server->core, fermata_str(prefix), fermata_str(directory), &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	RETURN_THIS();
+}
+
+/* Running */
+
+/* False after a MisuseError. */
+static bool run_check(const fermata_server *server)
+{
+	if (!open_check(server)) {
+		return false;
+	}
+	if (strcmp(sapi_module.name, "cli") != 0) {
+		fermata_misuse("run() needs the command line, php server.php; this is PHP's %s", sapi_module.name);
+		return false;
+	}
+	if (EG(active_fiber)) {
+		fermata_misuse("run() must be called outside of a Fiber; handlers may use Fibers as they like");
+		return false;
+	}
+	if (fermata.worker) {
+		fermata_misuse("a worker of one server cannot run another; start it in its own process");
+		return false;
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Server, run)
+{
+	FmStart start = {0};
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_server *server = THIS_SERVER();
+	if (!run_check(server)) {
+		RETURN_THROWS();
+	}
+	/* What is still buffered would be written once more by every worker. */
+	php_output_flush_all();
+	fflush(NULL);
+
+	FmServer *core = server->core;
+	server->core = NULL;
+	uint32_t code = fm_server_start(core, &start, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	if (start.worker) {
+		fermata_run_worker(server, &start);
+	} else {
+		EG(exit_status) = start.exit_code;
+	}
+}
