@@ -18,6 +18,9 @@ const TYPO_DISTANCE_MAX: usize = 2;
 /// slowest worker.
 const EVENTS_IN_RING_MIN: usize = 4;
 
+/// What an event takes in the ring besides its name and data: header, channel name and padding.
+const EVENT_OVERHEAD_BYTES: usize = 512;
+
 /// Where a value came from. The order is the precedence: the last wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
@@ -144,50 +147,51 @@ impl Builder {
 
 /// What no single setting can show to be wrong.
 fn check(settings: &Settings) -> Result<(), SettingError> {
-    let fits = |name, value: usize, other: &str, bound: usize, parts: usize| {
-        if value <= bound / parts {
-            return Ok(());
-        }
-        let part = match parts {
-            1 => String::new(),
-            _ => format!(", and {parts} of them must fit"),
-        };
-        Err(SettingError::Conflict {
-            name,
-            value: value.to_string(),
-            cause: format!("{other} is only {bound}{part}"),
-            fix: format!("lower {name} to {} or raise {other}", bound / parts),
-        })
-    };
     let event = settings.event_bytes_max;
+    let ring = settings.history_bytes_max;
+    let event_in_ring_max = (ring / EVENTS_IN_RING_MIN).saturating_sub(EVENT_OVERHEAD_BYTES);
+    let target = settings.target_bytes_max;
+    let header = settings.header_bytes_max;
     fits(
         "target_bytes_max",
-        settings.target_bytes_max,
+        target,
         "header_bytes_max",
-        settings.header_bytes_max,
-        1,
+        header,
+        header,
     )?;
     fits(
         "event_bytes_max",
         event,
         "history_bytes_max",
-        settings.history_bytes_max,
-        EVENTS_IN_RING_MIN,
+        ring,
+        event_in_ring_max,
     )?;
-    fits(
-        "event_bytes_max",
-        event,
-        "channel_log_bytes_max",
-        settings.channel_log_bytes_max,
-        1,
-    )?;
-    fits(
-        "event_bytes_max",
-        event,
-        "queue_bytes_max",
-        settings.queue_bytes_max,
-        1,
-    )
+    for (other, bound) in [
+        ("channel_log_bytes_max", settings.channel_log_bytes_max),
+        ("queue_bytes_max", settings.queue_bytes_max),
+    ] {
+        fits("event_bytes_max", event, other, bound, bound)?;
+    }
+    Ok(())
+}
+
+/// Refuses a value over what another setting's value leaves room for.
+fn fits(
+    name: &'static str,
+    value: usize,
+    other: &str,
+    other_value: usize,
+    max: usize,
+) -> Result<(), SettingError> {
+    if value <= max {
+        return Ok(());
+    }
+    Err(SettingError::Conflict {
+        name,
+        value: value.to_string(),
+        cause: format!("{other} is only {other_value}"),
+        fix: format!("lower {name} to {max} or raise {other}"),
+    })
 }
 
 fn unknown(name: &str, source: Source) -> SettingError {
@@ -362,8 +366,8 @@ mod tests {
         let error = builder.build().expect_err("64k events in a 128k ring");
         assert_eq!(
             error.to_string(),
-            "event_bytes_max is 65536, but history_bytes_max is only 131072, and 4 of them must \
-             fit; lower event_bytes_max to 32768 or raise history_bytes_max"
+            "event_bytes_max is 65536, but history_bytes_max is only 131072; \
+             lower event_bytes_max to 32256 or raise history_bytes_max"
         );
     }
 }

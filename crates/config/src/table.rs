@@ -146,12 +146,13 @@ settings! {
     connections_max: usize = "10000",
         Kind::Count { min: 1, max: 10_000_000, unit: "connections" }, Some("Limits connections"),
         "Open connections per worker.\n\
-         At the limit a worker stops accepting until one closes.";
+         A connection over the limit is answered 503 and closed.";
     connections_per_address_max: usize = "0",
         Kind::Count { min: 0, max: 10_000_000, unit: "connections" },
         Some("Limits connectionsPerAddress"),
         "Open connections per worker from one client address.\n\
          0 means no limit.\n\
+         A connection over the limit is answered 429 and closed.\n\
          Leave it at 0 behind a proxy, where every client has the proxy's address.";
     header_bytes_max: usize = "16384", Kind::Bytes { min: KIB, max: MIB },
         Some("Limits headerBytes"),
@@ -168,7 +169,7 @@ settings! {
          A request over the limit is answered 413.";
     header_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 1, max: HOUR },
         Some("Limits headerTimeoutMs"),
-        "Time from a request's first byte to the end of its headers.\n\
+        "Time from a new connection, or a later request's first byte, to the end of the request's headers.\n\
          After it the request is answered 408.";
     body_timeout_ms: u64 = "30000", Kind::Milliseconds { min: 1, max: HOUR },
         Some("Limits bodyTimeoutMs"),
@@ -199,7 +200,7 @@ settings! {
         "Channels that one held client may subscribe to.";
     event_bytes_max: usize = "65536", Kind::Bytes { min: 64, max: 16 * MIB },
         Some("Limits eventBytes"),
-        "Bytes of a published event: channel, name and data together.\n\
+        "Bytes of a published event, name and data together.\n\
          A larger one is refused with MisuseError.";
     channel_log_bytes_max: usize = "262144", Kind::Bytes { min: KIB, max: GIB }, None,
         "Encoded bytes per channel and wire format that a worker keeps for clients that have not taken them.\n\
@@ -210,15 +211,16 @@ settings! {
     history_age_ms_max: u64 = "86400000", Kind::Milliseconds { min: 1, max: 366 * 24 * HOUR },
         Some("History ageMs"),
         "Age after which an event is no longer sent again.";
-    history_bytes_max: usize = "16777216", Kind::Bytes { min: 64 * KIB, max: 64 * GIB },
+    history_bytes_max: usize = "16777216", Kind::Bytes { min: 64 * KIB, max: 8 * GIB },
         Some("History bytes"),
-        "Size of the ring in shared memory that holds the events of all channels.\n\
+        "Size of the ring in shared memory that holds the events of all channels, rounded up to a power of two.\n\
          The oldest events make room for new ones.";
     history_path: Option<PathBuf> = "", Kind::Path, Some("History path"),
         "File that holds the ring, so that history survives a restart.\n\
          Empty keeps it in memory.";
     members_max: usize = "16384", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
-        "Users present in channels, counted once per channel and worker.";
+        "Users present, counted once per channel over all workers.\n\
+         A hold over the limit throws BackpressureException.";
     leave_delay_ms: u64 = "2000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Time after a user's last connection before the user counts as gone.\n\
          A page that reloads within it causes no leave and no join.";

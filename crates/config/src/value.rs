@@ -116,6 +116,7 @@ impl Kind {
         }
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(match self {
+                _ if digits.starts_with('-') => "negative".to_owned(),
                 Self::Bytes { .. } => "not a size".to_owned(),
                 _ => "not a whole number".to_owned(),
             });
@@ -302,7 +303,7 @@ mod tests {
             ("0", count, "too small"),
             ("65", count, "too large"),
             ("1k", count, "not a whole number"),
-            ("-1", count, "not a whole number"),
+            ("-1", count, "negative"),
             ("+1", count, "not a whole number"),
             (" 1", count, "not a whole number"),
             ("1.5m", SIZE, "not a size"),
