@@ -1,1 +1,513 @@
-//! Bodies.
+//! Bodies of the fuzz targets: each takes any bytes and panics when a promise of its parser is broken.
+//!
+//! `fuzz/` runs them under libFuzzer; the tests below run them over seeds and mutations of these.
+
+use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
+use crate::response::{valid_name, valid_value};
+use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
+
+/// Longest input for checks whose cost grows with the square of the length.
+const SQUARE_BYTES_MAX: usize = 600;
+
+/// A request head. Any split gives the same result, spans lie in the head, and what was understood reads back.
+pub fn head(data: &[u8]) {
+    // The first byte selects limits, so that these are reached too.
+    let Some((&selector, buf)) = data.split_first() else {
+        return;
+    };
+    let limits = match selector % 4 {
+        0 => Limits {
+            head_bytes_max: 64,
+            target_bytes_max: 16,
+            headers_count_max: 2,
+        },
+        1 => Limits {
+            head_bytes_max: 200,
+            target_bytes_max: 100,
+            headers_count_max: 5,
+        },
+        _ => Limits::default(),
+    };
+    let mut head = Head::new();
+    let whole = parse(buf, &limits, &mut head);
+    let decided_at = check_prefixes(buf, &limits, whole);
+    let Parse::Complete { head_bytes } = whole else {
+        return;
+    };
+    assert_eq!(
+        decided_at,
+        Some(head_bytes).filter(|_| buf.len() <= SQUARE_BYTES_MAX)
+    );
+    assert!(head_bytes <= limits.head_bytes_max && buf[..head_bytes].ends_with(b"\r\n\r\n"));
+    assert!(head.headers.len() <= limits.headers_count_max);
+    assert!(head.target.len as usize <= limits.target_bytes_max);
+
+    let buf = &buf[..head_bytes];
+    assert!(is_token(head.method_span.of(buf)));
+    assert!(matches!(head.path.of(buf), [b'/', ..] | b"*"));
+    assert!(
+        !head
+            .target
+            .of(buf)
+            .iter()
+            .any(|byte| byte.is_ascii_control() || b" #".contains(byte))
+    );
+    for header in &head.headers {
+        assert!(valid_name(header.name.of(buf)) && valid_value(header.value.of(buf)));
+    }
+    // The framing is what a naive reading of the lines says, and never ambiguous.
+    let lengths = count(&head, buf, "content-length");
+    let codings = count(&head, buf, "transfer-encoding");
+    assert!(lengths + codings <= 1 || (lengths == 0 && codings > 0));
+    assert_eq!(head.body == Body::Chunked, codings > 0);
+    assert!(count(&head, buf, "host") == 1 || head.minor_version == 0);
+    check_reads_back(&head, buf, &limits);
+}
+
+fn count(head: &Head, buf: &[u8], name: &str) -> usize {
+    head.headers
+        .iter()
+        .filter(|line| line.name.of(buf).eq_ignore_ascii_case(name.as_bytes()))
+        .count()
+}
+
+/// Every prefix is `Partial` up to some length and from there on the same; returns that length.
+fn check_prefixes(buf: &[u8], limits: &Limits, whole: Parse) -> Option<usize> {
+    if buf.len() > SQUARE_BYTES_MAX {
+        return None;
+    }
+    let mut head = Head::new();
+    let mut decided_at = None;
+    for end in 0..=buf.len() {
+        let part = parse(&buf[..end], limits, &mut head);
+        match (decided_at, part) {
+            (None, Parse::Partial) => {}
+            (None, _) => {
+                assert_eq!(
+                    part, whole,
+                    "the first {end} bytes give another result than all"
+                );
+                decided_at = Some(end);
+            }
+            (Some(_), _) => assert_eq!(part, whole, "the first {end} bytes give another result"),
+        }
+    }
+    decided_at
+}
+
+/// Writes the head anew from what was understood; reading that gives the same.
+fn check_reads_back(head: &Head, buf: &[u8], limits: &Limits) {
+    let mut text = Vec::new();
+    text.extend_from_slice(head.method_span.of(buf));
+    text.push(b' ');
+    text.extend_from_slice(head.target.of(buf));
+    text.extend_from_slice(format!(" HTTP/1.{}\r\n", head.minor_version).as_bytes());
+    for line in &head.headers {
+        text.extend_from_slice(line.name.of(buf));
+        text.push(b':');
+        text.extend_from_slice(line.value.of(buf));
+        text.extend_from_slice(b"\r\n");
+    }
+    text.extend_from_slice(b"\r\n");
+    let mut again = Head::new();
+    assert_eq!(
+        parse(&text, limits, &mut again),
+        Parse::Complete {
+            head_bytes: text.len()
+        }
+    );
+    let of = |span: Option<Span>, buf| span.map(|span| span.of(buf).to_vec());
+    assert_eq!(again.method, head.method);
+    assert_eq!(again.path.of(&text), head.path.of(buf));
+    assert_eq!(of(again.query, &text), of(head.query, buf));
+    assert_eq!(of(again.host, &text), of(head.host, buf));
+    assert_eq!(
+        (
+            again.body,
+            again.keep_alive,
+            again.expect_continue,
+            again.upgrade
+        ),
+        (
+            head.body,
+            head.keep_alive,
+            head.expect_continue,
+            head.upgrade
+        )
+    );
+    for (one, other) in again.headers.iter().zip(&head.headers) {
+        assert_eq!(one.name.of(&text), other.name.of(buf));
+        assert_eq!(one.value.of(&text), other.value.of(buf));
+    }
+    assert_eq!(again.headers.len(), head.headers.len());
+}
+
+/// A chunked body. Any split gives the same data, and data that was framed comes back.
+pub fn chunked(data: &[u8]) {
+    const BODY_BYTES_MAX: u64 = 1000;
+    // The first bytes choose the splits.
+    let Some((&seed, input)) = data.split_first() else {
+        return;
+    };
+    let whole = decode(input, &[], BODY_BYTES_MAX);
+    for splits in [
+        &[0][..],
+        &[seed % 7],
+        &[seed % 3, seed / 5 % 11, 0, seed % 29],
+    ] {
+        assert_eq!(decode(input, splits, BODY_BYTES_MAX), whole);
+    }
+    if let Ok((out, consumed, done)) = &whole {
+        assert!(out.len() as u64 <= BODY_BYTES_MAX);
+        assert!(*done || *consumed == input.len());
+    }
+
+    let mut framed = Vec::new();
+    let mut plain = Vec::new();
+    for piece in input.chunks(usize::from(seed) + 1) {
+        let payload = chunk::wrap_with(&mut framed, |out| out.extend_from_slice(piece));
+        assert_eq!(&framed[payload], piece);
+        plain.extend_from_slice(piece);
+    }
+    framed.extend_from_slice(chunk::LAST_CHUNK);
+    let framed_len = framed.len();
+    framed.extend_from_slice(b"next request");
+    assert_eq!(
+        decode(&framed, &[seed], u64::MAX),
+        Ok((plain, framed_len, true))
+    );
+}
+
+/// Decodes `input` in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
+fn decode(input: &[u8], splits: &[u8], max: u64) -> Result<(Vec<u8>, usize, bool), Refusal> {
+    let mut decoder = chunked::Decoder::new();
+    let (mut out, mut at, mut done) = (Vec::new(), 0, false);
+    let mut lengths = splits.iter().cycle().map(|&len| usize::from(len) + 1);
+    while at < input.len() && !done {
+        let end = input
+            .len()
+            .min(at.saturating_add(lengths.next().unwrap_or(usize::MAX)));
+        let decoded = decoder.decode(&input[at..end], &mut out, max)?;
+        assert!(decoded.done || at + decoded.consumed == end);
+        at += decoded.consumed;
+        done = decoded.done;
+    }
+    assert_eq!(decoder.body_bytes(), out.len() as u64);
+    Ok((out, at, done))
+}
+
+/// An event. A browser reads exactly the one that was written, whatever the data holds.
+pub fn sse(data: &[u8]) {
+    let mut parts = data.splitn(3, |&byte| byte == 0xff);
+    let id = parts.next().filter(|id| sse::valid_field(id));
+    let name = parts.next().filter(|name| sse::valid_field(name));
+    let text = parts.next().unwrap_or(data);
+
+    let mut out = Vec::new();
+    sse::comment(&mut out, text);
+    sse::event(&mut out, id, name, text);
+    sse::retry(&mut out, 5);
+    sse::event(&mut out, None, None, b"after");
+    let events = browser(&out);
+    let name = name.filter(|name| !name.is_empty()).unwrap_or(b"message");
+    let lines = normalised(text);
+    assert_eq!(events.len(), 2);
+    assert_eq!(
+        events[0],
+        (id.unwrap_or(b"").to_vec(), name.to_vec(), lines)
+    );
+    assert_eq!(
+        events[1],
+        (
+            id.unwrap_or(b"").to_vec(),
+            b"message".to_vec(),
+            b"after".to_vec()
+        )
+    );
+}
+
+/// `text` with each line end as one LF.
+fn normalised(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\r' {
+            bytes.next_if_eq(&b'\n');
+            out.push(b'\n');
+        } else {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+/// Id, name and data of every event, by the rules of WHATWG HTML, 9.2.6; bytes instead of characters.
+fn browser(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
+    let text = normalised(stream);
+    let (mut id, mut name, mut data) = (Vec::new(), Vec::new(), Vec::new());
+    let mut events = Vec::new();
+    let Some(lines) = text.strip_suffix(b"\n") else {
+        return events;
+    };
+    for line in lines.split(|&byte| byte == b'\n') {
+        if line.is_empty() {
+            let name = std::mem::take(&mut name);
+            let mut data = std::mem::take(&mut data);
+            if data.pop().is_some() {
+                let name = if name.is_empty() {
+                    b"message".to_vec()
+                } else {
+                    name
+                };
+                events.push((id.clone(), name, data));
+            }
+            continue;
+        }
+        let colon = line
+            .iter()
+            .position(|&byte| byte == b':')
+            .unwrap_or(line.len());
+        let value = line.get(colon + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &line[..colon] {
+            b"data" => {
+                data.extend_from_slice(value);
+                data.push(b'\n');
+            }
+            b"event" => name = value.to_vec(),
+            b"id" if !value.contains(&0) => id = value.to_vec(),
+            _ => {}
+        }
+    }
+    events
+}
+
+/// A path. Decoding gives what a byte-by-byte reading gives.
+pub fn path(data: &[u8]) {
+    let mut out = Vec::new();
+    let result = percent::decode_path(data, &mut out);
+    let naive = naive_decode(data);
+    match result {
+        Err(_) => assert_eq!(naive, None),
+        Ok(changed) => {
+            assert_eq!(changed, data.contains(&b'%'));
+            assert_eq!(
+                naive.as_deref(),
+                Some(if changed { &out[..] } else { data })
+            );
+        }
+    }
+}
+
+fn naive_decode(data: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = data.get(at) {
+        let digit = |at: usize| data.get(at).and_then(|&digit| (digit as char).to_digit(16));
+        let (byte, len) = match byte {
+            b'%' => ((digit(at + 1)? * 16 + digit(at + 2)?) as u8, 3),
+            _ => (byte, 1),
+        };
+        if byte == 0 {
+            return None;
+        }
+        out.push(byte);
+        at += len;
+    }
+    Some(out)
+}
+
+/// A date. What is understood is written and read back as the same second.
+pub fn http_date(data: &[u8]) {
+    if let Some(unix_s) = date::parse(data, 1_800_000_000) {
+        let text = date::imf_fixdate(unix_s);
+        // A leap second at the end of the year 9999 is the one that cannot be written.
+        let again = date::parse(&text, 0);
+        assert!(again == Some(unix_s) || unix_s == 253_402_300_800);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    /// Mutated inputs per target.
+    const RUNS: usize = 10_000;
+
+    /// Small and repeatable random numbers (xorshift).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 16) as usize % bound.max(1)
+        }
+    }
+
+    /// Runs `body` over the seeds and over mutations of them. `FERMATA_SEED` repeats a run.
+    fn run(name: &str, body: fn(&[u8]), seeds: &[&[u8]]) {
+        let seed = std::env::var("FERMATA_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(1, |time| time.as_nanos() as u64 | 1)
+        });
+        let mut random = Random(seed.max(1));
+        let mut inputs: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_vec()).collect();
+        for round in 0..RUNS {
+            let input = match inputs.get(round) {
+                Some(input) => input.clone(),
+                None => {
+                    let mutated = mutate(&mut random, &inputs);
+                    // Some mutations are starting points themselves, so that changes add up.
+                    if random.below(8) == 0 {
+                        inputs.push(mutated.clone());
+                    }
+                    mutated
+                }
+            };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&input))) {
+                eprintln!(
+                    "{name}: FERMATA_SEED={seed} fails at input {:?}",
+                    input.escape_ascii().to_string()
+                );
+                resume_unwind(panic);
+            }
+        }
+    }
+
+    fn mutate(random: &mut Random, inputs: &[Vec<u8>]) -> Vec<u8> {
+        const PIECES: &[&[u8]] = &[
+            b"\r\n",
+            b"\r",
+            b"\n",
+            b"\0",
+            b" ",
+            b"\t",
+            b":",
+            b",",
+            b";",
+            b"%",
+            b"#",
+            b"?",
+            b"/",
+            b"\x7f",
+            b"\xff",
+            b"0",
+            b"ffffffffffffffff",
+            b"18446744073709551616",
+            b"chunked",
+            b"Host: a\r\n",
+            b"HTTP/1.1",
+            b"data: ",
+            b"Content-Length: 1\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"\r\n\r\n",
+            b"%00",
+            b"http://",
+            b"[::1]",
+        ];
+        let mut input = inputs[random.below(inputs.len())].clone();
+        for _ in 0..=random.below(4) {
+            let at = random.below(input.len() + 1);
+            match random.below(6) {
+                0 if at < input.len() => input[at] = random.below(256) as u8,
+                1 if at < input.len() => input[at] ^= 1 << random.below(8),
+                2 => {
+                    let end = (at + random.below(8)).min(input.len());
+                    input.drain(at..end);
+                }
+                3 => {
+                    let other = &inputs[random.below(inputs.len())];
+                    let from = random.below(other.len() + 1);
+                    input.truncate(at);
+                    input.extend_from_slice(&other[from..]);
+                }
+                4 => {
+                    let end = (at + random.below(40)).min(input.len());
+                    let copy = input[at..end].to_vec();
+                    input.splice(at..at, copy);
+                }
+                _ => {
+                    let piece = PIECES[random.below(PIECES.len())];
+                    input.splice(at..at, piece.iter().copied());
+                }
+            }
+        }
+        input.truncate(2000);
+        input
+    }
+
+    #[test]
+    fn head() {
+        run(
+            "head",
+            super::head,
+            &[
+                b"",
+                b"2GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+                b"0GET /?q HTTP/1.0\r\n\r\n",
+                b"1\r\nPOST /x%20y?a=b HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+                b"3GET http://a.b:80/c?d HTTP/1.1\r\nhost:e\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\nrest",
+                b"2PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX:\t a \t\r\n\r\n0\r\n\r\n",
+                b"2OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
+            ],
+        );
+    }
+
+    #[test]
+    fn chunked() {
+        run(
+            "chunked",
+            super::chunked,
+            &[
+                b"",
+                b"\x015\r\nhello\r\n0\r\n\r\nrest",
+                b"\x07a;b=\"c\"\r\n0123456789\r\n00\r\nA: b\r\nC:d\r\n\r\n",
+                b"\xfe1 \t;x\r\n\r\r\n3e8\r\n",
+            ],
+        );
+    }
+
+    #[test]
+    fn sse() {
+        run(
+            "sse",
+            super::sse,
+            &[
+                b"",
+                b"1\xffjoin\xff{\"a\":1}",
+                b"\xff\xffa\nb\r\nc\rdata: d\n\n",
+                b"\xff\xff\r\n\r\nid: 3\r",
+            ],
+        );
+    }
+
+    #[test]
+    fn path() {
+        run(
+            "path",
+            super::path,
+            &[b"", b"/a%20b/%C3%bc", b"/%", b"/%0", b"/plain"],
+        );
+    }
+
+    #[test]
+    fn http_date() {
+        run(
+            "http_date",
+            super::http_date,
+            &[
+                b"Sun, 06 Nov 1994 08:49:37 GMT",
+                b"Sunday, 06-Nov-94 08:49:37 GMT",
+                b"Sun Nov  6 08:49:37 1994",
+                b"Fri, 31 Dec 9999 23:59:60 GMT",
+            ],
+        );
+    }
+}
