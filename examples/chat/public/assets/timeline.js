@@ -116,7 +116,8 @@ export class Timeline extends EventTarget {
 
   /** A line of its own, such as "Mary joined". */
   addNotice(nodes, timeMs = Date.now()) {
-    this.#list.append(element("li", "notice", ...nodes, timeNode(timeMs)));
+    const attributes = { "data-day": dayKey(timeMs) };
+    this.#list.append(element("li", { className: "notice", attributes }, ...nodes, timeNode(timeMs)));
   }
 
   /** Marks where the messages begin that nobody has seen yet. */
@@ -172,7 +173,7 @@ export class Timeline extends EventTarget {
     const opensDay = before === undefined || dayKey(before.timeMs) !== dayKey(item.timeMs);
     if (opensDay && item.dayNode === null) {
       item.dayNode = element("li", { className: "day", text: dayName(item.timeMs) });
-      item.node.before(item.dayNode);
+      firstOfDay(item).before(item.dayNode);
     } else if (!opensDay && item.dayNode !== null) {
       item.dayNode.remove();
       item.dayNode = null;
@@ -223,6 +224,16 @@ export class Timeline extends EventTarget {
   #emitBelow() {
     this.dispatchEvent(new CustomEvent("newbelow", { detail: this.#below }));
   }
+}
+
+/** The message's row, or the first of the notices of the same day right before it. */
+function firstOfDay({ node, timeMs }) {
+  let first = node;
+  while (first.previousElementSibling?.dataset.day === dayKey(timeMs)) {
+    first = first.previousElementSibling;
+  }
+
+  return first;
 }
 
 function messageNode(message, self) {
