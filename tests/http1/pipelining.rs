@@ -130,6 +130,31 @@ fn a_thousand_requests_in_a_row_are_answered_while_reading_lags() {
 }
 
 #[test]
+fn a_client_far_ahead_of_its_answers_is_served_to_the_end() {
+    // Every request overfills the queue, so the server stops after each, with the others unparsed.
+    let server = fixture("http")
+        .workers(1)
+        .setting("queue_bytes_max", 4_096)
+        .start();
+    let mut connection = server.connect();
+    let padding = "x".repeat(200);
+    let mut wire: Vec<u8> = (0..2_000)
+        .flat_map(|n| {
+            let line = format!("GET /bytes/8192?{n} HTTP/1.1\r\nHost: a\r\nX: {padding}\r\n\r\n");
+            line.into_bytes()
+        })
+        .collect();
+    wire.extend(b"GET /rooms/last HTTP/1.1\r\nHost: a\r\n\r\n");
+    let sender = connection.send_in_background(wire);
+    for _ in 0..2_000 {
+        assert_eq!(connection.read_response().body.len(), 8_192);
+    }
+    assert_eq!(connection.read_response().text(), "last");
+    let sent = sender.join().expect("the sender does not panic");
+    sent.expect("everything was taken");
+}
+
+#[test]
 fn errors_of_handlers_and_routes_keep_their_place() {
     let server = fixture("http").workers(1).start();
     let mut connection = server.connect();

@@ -105,7 +105,7 @@ fn with_close_policy_a_slow_subscriber_is_closed_and_can_resume() {
                 expected += 1;
                 last = Some(event);
             }
-            Item::Comment(_) | Item::Retry(_) => {}
+            Item::Comment(_) | Item::Retry(_) | Item::Position(_) => {}
             Item::End(end) => break end,
         }
     };

@@ -12,7 +12,7 @@ fn expect_comment(stream: &mut Stream) {
     loop {
         match stream.next_item() {
             Item::Comment(_) => return,
-            Item::Retry(_) => {}
+            Item::Retry(_) | Item::Position(_) => {}
             item => panic!("{item:?} where a keep-alive comment was due"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fermata_testkit::sse::{Follower, Stream};
+use fermata_testkit::sse::{Follower, Item, Stream};
 use fermata_testkit::{Server, Signal, wait_until};
 use fermata_tests::{fixture, json, publish};
 
@@ -37,6 +37,22 @@ fn a_client_resumes_on_any_worker_without_loss_or_repetition() {
         })
         .collect();
     assert_eq!(received, expected);
+}
+
+#[test]
+fn a_client_that_has_received_nothing_yet_can_resume_too() {
+    let server = fixture("hub").start();
+    publish(&server, "news", "before its time");
+    for number in 0..10 {
+        let mut stream = Stream::open(server.connect(), "/events", None);
+        let Item::Position(id) = stream.next_item() else {
+            panic!("a stream begins with its place")
+        };
+        stream.into_connection().reset();
+        publish(&server, "news", &format!("missed {number}"));
+        let mut resumed = Stream::open(server.connect(), "/events", Some(&id));
+        assert_eq!(resumed.next_event().data, format!("missed {number}"));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -153,6 +154,17 @@ impl Connection {
         for piece in random.split(bytes, piece_bytes_max) {
             self.send(piece);
         }
+    }
+
+    /// Sends all bytes on a thread of its own, for more than the kernel takes while nobody reads. The
+    /// thread ends with the connection.
+    #[track_caller]
+    pub fn send_in_background(&self, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
+        let mut stream = self
+            .stream
+            .try_clone()
+            .expect("descriptors are not used up");
+        thread::spawn(move || stream.write_all(&bytes))
     }
 
     /// Sends a request with a Host header, these header lines and, if there is a body, its length.
@@ -407,7 +419,6 @@ pub(crate) enum Received {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::thread;
 
     use super::*;
 

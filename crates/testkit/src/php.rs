@@ -16,7 +16,8 @@ pub fn workspace_root() -> PathBuf {
 /// # Panics
 /// Panics with what to do when it is not there.
 pub fn extension_path() -> PathBuf {
-    let given = std::env::var_os("FERMATA_EXTENSION").map(PathBuf::from);
+    let given = std::env::var_os("FERMATA_EXTENSION").filter(|path| !path.is_empty());
+    let given = given.map(PathBuf::from);
     let path = given.unwrap_or_else(|| workspace_root().join("build/fermata.so"));
     assert!(
         path.is_file(),

@@ -13,6 +13,8 @@ pub enum Signal {
     Interrupt,
     /// SIGKILL: gone at once, nothing can be tidied.
     Kill,
+    /// SIGABRT: what a crash looks like.
+    Abort,
     /// SIGSTOP: frozen until [`Signal::Continue`].
     Stop,
     /// SIGCONT.
@@ -25,6 +27,7 @@ impl Signal {
             Signal::Terminate => KernelSignal::TERM,
             Signal::Interrupt => KernelSignal::INT,
             Signal::Kill => KernelSignal::KILL,
+            Signal::Abort => KernelSignal::ABORT,
             Signal::Stop => KernelSignal::STOP,
             Signal::Continue => KernelSignal::CONT,
         }

@@ -32,6 +32,8 @@ pub enum Item {
     Comment(String),
     /// A new reconnection time in milliseconds.
     Retry(u64),
+    /// An id without data: the browser remembers it as its last one and dispatches nothing.
+    Position(String),
     /// The stream is over, see [`StreamEnd`].
     End(StreamEnd),
 }
@@ -85,13 +87,11 @@ impl Parser {
     fn take_line(&mut self, line: &str) -> Result<Option<Item>, String> {
         if line.is_empty() {
             let (id, name, data) = (self.id.take(), self.name.take(), self.data.take());
-            // Without data a browser dispatches nothing; a bare empty line only ends a comment block.
             let Some(data) = data else {
-                let stray = id.is_some() || name.is_some();
-                return if stray {
-                    Err("an event without data".into())
-                } else {
-                    Ok(None)
+                // A bare empty line only ends a comment block; a name without data means nothing.
+                return match name {
+                    Some(name) => Err(format!("event {name:?} without data")),
+                    None => Ok(id.map(Item::Position)),
                 };
             };
             let name = name.unwrap_or_else(|| "message".into());
@@ -234,7 +234,7 @@ impl Stream {
             .expect("an item arrives before the deadline")
     }
 
-    /// The next event; comments and retry hints are skipped.
+    /// The next event; comments, retry hints and positions are skipped.
     ///
     /// # Panics
     /// Panics at the deadline and at the end of the stream.
@@ -243,7 +243,7 @@ impl Stream {
         loop {
             match self.next_item() {
                 Item::Event(event) => return event,
-                Item::Comment(_) | Item::Retry(_) => {}
+                Item::Comment(_) | Item::Retry(_) | Item::Position(_) => {}
                 Item::End(end) => panic!("the stream ended ({end:?}) where an event was due"),
             }
         }
@@ -273,7 +273,7 @@ impl Stream {
         }
     }
 
-    /// Checks that no event arrives for `period`; comments may.
+    /// Checks that no event arrives for `period`; comments and the like may.
     ///
     /// # Panics
     /// Panics with the event, or when the stream ends.
@@ -282,7 +282,7 @@ impl Stream {
         let end = Instant::now() + period;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
             match self.try_next(left) {
-                None | Some(Item::Comment(_) | Item::Retry(_)) => {}
+                None | Some(Item::Comment(_) | Item::Retry(_) | Item::Position(_)) => {}
                 Some(item) => panic!("{item:?} where silence was due"),
             }
         }
@@ -319,7 +319,7 @@ pub struct Follower {
     address: SocketAddr,
     path: String,
     stream: Option<Stream>,
-    /// The id of the last event that had one.
+    /// The last id the server sent, with an event or alone.
     pub last_event_id: Option<String>,
     /// Every event so far, in order of arrival.
     pub events: Vec<Event>,
@@ -403,6 +403,7 @@ impl Follower {
                     }
                     self.events.push(event);
                 }
+                Some(Item::Position(id)) => self.last_event_id = Some(id),
                 Some(Item::End(_)) => self.stream = None,
                 Some(Item::Comment(_) | Item::Retry(_)) | None => {}
             }
@@ -428,7 +429,8 @@ mod tests {
 
     #[test]
     fn events_comments_and_retry_are_told_apart() {
-        let text = "retry: 250\n: hello\n\nid: 1-a\nevent: join\ndata: one\ndata:two\n\ndata\n\n";
+        let text =
+            "retry: 250\n: hello\n\nid: 1-a\nevent: join\ndata: one\ndata:two\n\ndata\n\nid: 7\n\n";
         let expected = vec![
             Item::Retry(250),
             Item::Comment("hello".into()),
@@ -442,6 +444,7 @@ mod tests {
                 name: "message".into(),
                 data: String::new(),
             }),
+            Item::Position("7".into()),
         ];
         assert_eq!(items(text), Ok(expected));
     }
@@ -456,7 +459,7 @@ mod tests {
         for text in [
             "data: a\r\n\n",
             "other: x\n",
-            "id: 1\n\n",
+            "event: x\n\n",
             "retry: soon\n",
             "id: a\0b\n",
         ] {
