@@ -1,5 +1,6 @@
 //! Types that cross the border, and how errors do.
 
+use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
@@ -7,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Clone, Copy)]
 pub struct FmStr {
     /// First byte.
-    pub ptr: *const u8,
+    pub ptr: *const c_char,
     /// Number of bytes.
     pub len: usize,
 }
@@ -38,8 +39,11 @@ pub struct FmError {
     /// Bytes used of `message`.
     pub len: u32,
     /// The sentence.
-    pub message: [u8; FM_ERROR_BYTES],
+    pub message: [c_char; FM_ERROR_BYTES],
 }
+
+/// Room for the text of an event id.
+pub const FM_ID_BYTES: usize = 60;
 
 /// The text of an event id.
 #[repr(C)]
@@ -47,7 +51,7 @@ pub struct FmId {
     /// Bytes used of `text`.
     pub len: u32,
     /// The id.
-    pub text: [u8; 60],
+    pub text: [c_char; FM_ID_BYTES],
 }
 
 /// A field line of a response.
@@ -80,7 +84,7 @@ impl FmStr {
     /// Borrowed for the caller, for as long as the function that returns it promises.
     pub(crate) fn lend(bytes: &[u8]) -> FmStr {
         FmStr {
-            ptr: bytes.as_ptr(),
+            ptr: bytes.as_ptr().cast(),
             len: bytes.len(),
         }
     }
@@ -98,7 +102,7 @@ impl FmStr {
             return &[];
         }
         // SAFETY: not NULL, so by this function's contract `len` readable bytes for `'a`.
-        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+        unsafe { std::slice::from_raw_parts(self.ptr.cast(), self.len) }
     }
 
     /// The bytes, or `None` when absent.

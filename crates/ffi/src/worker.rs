@@ -1,5 +1,7 @@
 //! A running worker: events out, answers and messages in.
 
+use std::ffi::c_char;
+
 use fermata_config::LogLevel;
 use fermata_engine::{
     Event, Hold, HoldError, Member, Message, Past, PublishFailure, RequestView, Worker,
@@ -7,8 +9,8 @@ use fermata_engine::{
 use fermata_io::sys::epoll::Epoll;
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
-    array, guard, put,
+    FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId,
+    FmMessage, FmStr, array, guard, put,
 };
 
 /// `request` is to be answered.
@@ -513,10 +515,11 @@ pub(crate) unsafe fn lend_message<'a>(message: &FmMessage) -> Message<'a> {
 pub(crate) fn id_of(text: &str) -> FmId {
     let mut id = FmId {
         len: 0,
-        text: [0; 60],
+        text: [0; FM_ID_BYTES],
     };
-    let len = text.len().min(id.text.len());
-    id.text[..len].copy_from_slice(&text.as_bytes()[..len]);
-    id.len = len as u32;
+    for (place, byte) in id.text.iter_mut().zip(text.bytes()) {
+        *place = byte as c_char;
+        id.len += 1;
+    }
     id
 }
