@@ -217,3 +217,79 @@ fn a_reused_params_holds_only_the_last_match() {
         (0, None, None)
     );
 }
+
+/// How specific each segment of the match is, least first wins; `None` when the pattern does not match.
+///
+/// A slow reading of the documentation, to check the trie against.
+fn naive_match(pattern: &str, path: &str) -> Option<Vec<u8>> {
+    let mut kinds = Vec::new();
+    let mut path = path[1..].split('/');
+    for segment in pattern[1..].split('/') {
+        let text = path.next()?;
+        if segment.ends_with("...}") {
+            kinds.push(2);
+            return Some(kinds);
+        } else if segment.starts_with('{') {
+            kinds.push(1);
+            if text.is_empty() {
+                return None;
+            }
+        } else {
+            kinds.push(0);
+            if text != segment {
+                return None;
+            }
+        }
+    }
+    path.next().is_none().then_some(kinds)
+}
+
+proptest::proptest! {
+    #[test]
+    fn finds_what_a_naive_search_finds(
+        patterns in proptest::collection::vec("(/(a|b||\\{x\\})){0,3}(/(a|\\{y\\}|\\{z\\.\\.\\.\\}))", 1..12),
+        methods in proptest::collection::vec(0usize..3, 12),
+        path in "(/(a|b|c||aa)){1,5}",
+        method in 0usize..3,
+    ) {
+        const METHODS: [Option<&str>; 3] = [Some("GET"), Some("POST"), None];
+        const ASKED: [&str; 3] = ["GET", "POST", "HEAD"];
+        let mut router = Router::new();
+        let mut routes = Vec::new();
+        for (handler, (pattern, method)) in patterns.iter().zip(methods).enumerate() {
+            // Duplicates and names that stand twice are refused; the others stay.
+            if router.add(METHODS[method], pattern, handler as u32).is_ok() {
+                routes.push((handler as u32, pattern, METHODS[method]));
+            }
+        }
+        let asked = ASKED[method];
+        // Of one pattern, the exact method beats GET for HEAD, which beats any.
+        let rank = |of: Option<&str>| match of {
+            Some(of) if of == asked => Some(0),
+            Some("GET") if asked == "HEAD" => Some(1),
+            None => Some(2),
+            _ => None,
+        };
+        let best = routes
+            .iter()
+            .filter_map(|&(handler, pattern, of)| {
+                Some((naive_match(pattern, &path)?, rank(of)?, handler))
+            })
+            .min();
+        let is_known = routes.iter().any(|(_, pattern, _)| naive_match(pattern, &path).is_some());
+        let mut params = Params::default();
+        let found = router.find(asked.as_bytes(), path.as_bytes(), &mut params);
+        match best {
+            Some((kinds, _, handler)) => {
+                proptest::prop_assert_eq!(found, Found::Handler(handler));
+                let parameters = kinds.iter().filter(|&&kind| kind > 0).count();
+                proptest::prop_assert_eq!(params.len(), parameters);
+            }
+            None if is_known => {
+                let is_refused = matches!(found, Found::MethodNotAllowed { .. });
+                proptest::prop_assert!(is_refused);
+            }
+            None => proptest::prop_assert_eq!(found, Found::NotFound),
+        }
+    }
+}
