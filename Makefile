@@ -1,8 +1,9 @@
 # Fermata. `make help` lists what there is to make.
 
-# The PHP to build and test with, its target folder for cargo, and how many tests run at once.
+# The PHP to build and test with; PHP=php8.3 chooses another.
 PHP ?= php
 export PHP
+export FERMATA_PHP := $(PHP)
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:/usr/sbin
 export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
@@ -56,8 +57,8 @@ test-server: all ## Black-box tests over real sockets
 test-phpt: all ## Tests of the extension, one behaviour per file
 	scripts/phpt.sh
 
-test-chat: all ## PHPUnit tests of the chat
-	scripts/test-chat.sh
+test-chat: ## PHPUnit tests of the chat
+	$(PHP) "$$(command -v phpunit)" --bootstrap examples/chat/tests/autoload.php examples/chat/tests
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh
