@@ -103,7 +103,9 @@ final class Database
             $result = $work();
             $pdo->exec('COMMIT');
         } catch (\Throwable $failure) {
-            $pdo->exec('ROLLBACK');
+            if ($this->pdo === $pdo) {
+                $pdo->exec('ROLLBACK');
+            }
             throw $failure;
         }
 
@@ -114,8 +116,16 @@ final class Database
     private function execute(string $sql, array $parameters): \PDOStatement
     {
         $pdo = $this->pdo();
-        $statement = $this->statements[$sql] ??= $pdo->prepare($sql);
-        $statement->execute($parameters);
+        try {
+            $statement = $this->statements[$sql] ??= $pdo->prepare($sql);
+            $statement->execute($parameters);
+        } catch (\PDOException $failure) {
+            // PostgreSQL was restarted, or the network broke: this request fails, the next one connects anew.
+            if ($this->isPostgres() && preg_match('/^(08|57P|HY000)/', (string) $failure->getCode())) {
+                $this->close();
+            }
+            throw $failure;
+        }
 
         return $statement;
     }
