@@ -245,7 +245,7 @@ pub enum LogLevel {
     Warning,
     /// Start, stop and what was bound.
     Info,
-    /// Every connection and request.
+    /// Details for finding a fault.
     Debug,
 }
 
