@@ -82,11 +82,11 @@ impl FmStr {
     };
 
     /// Borrowed for the caller, for as long as the function that returns it promises.
+    #[inline]
     pub(crate) fn lend(bytes: &[u8]) -> FmStr {
-        FmStr {
-            ptr: bytes.as_ptr().cast(),
-            len: bytes.len(),
-        }
+        // An empty slice may point nowhere, and C functions look at pointers even of no bytes.
+        let ptr = if bytes.is_empty() { c"".as_ptr() } else { bytes.as_ptr().cast() };
+        FmStr { ptr, len: bytes.len() }
     }
 
     pub(crate) fn lend_option(bytes: Option<&[u8]>) -> FmStr {
