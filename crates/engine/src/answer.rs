@@ -80,7 +80,7 @@ impl<D: Driver> Worker<D> {
         allow: Option<&str>,
         body: &[u8],
     ) {
-        let headers = allow.map(|allow| (&b"allow"[..], allow.as_bytes()));
+        let headers = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
         let content_type = if body.is_empty() { None } else { Some(TEXT) };
         self.answer(index, status, content_type, headers.into_iter(), body);
     }
@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
                 // Relative links in the page need the path to end in a slash.
                 let mut location = self.request.head.path.of(view.head).to_vec();
                 location.push(b'/');
-                let headers = std::iter::once((&b"location"[..], &location[..]));
+                let headers = std::iter::once((&b"Location"[..], &location[..]));
                 self.answer(index, 308, None, headers, b"");
                 return;
             }
@@ -120,8 +120,8 @@ impl<D: Driver> Worker<D> {
             view.header(b"if-modified-since", 0),
         );
         let headers = [
-            (&b"etag"[..], file.etag.as_bytes()),
-            (&b"last-modified"[..], &file.last_modified[..]),
+            (&b"ETag"[..], file.etag.as_bytes()),
+            (&b"Last-Modified"[..], &file.last_modified[..]),
         ];
         if is_fresh {
             self.answer(index, 304, None, headers.into_iter(), b"");

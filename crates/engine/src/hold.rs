@@ -163,8 +163,8 @@ impl<D: Driver> Worker<D> {
         };
         // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
         let defaults = [
-            (&b"cache-control"[..], &b"no-store"[..]),
-            (&b"x-accel-buffering"[..], &b"no"[..]),
+            (&b"Cache-Control"[..], &b"no-store"[..]),
+            (&b"X-Accel-Buffering"[..], &b"no"[..]),
         ];
         let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
         let headers = defaults.chain(hold.headers.iter().copied());
