@@ -21,18 +21,19 @@ bool fermata_event_message(zend_object *event, FmMessage *message)
 	return true;
 }
 
-static bool event_name_check(const zend_string *name)
+/* False after a MisuseError: better here, where the event is made, than where it is published. */
+static bool event_check(const zend_string *data, const zend_string *name)
 {
-	if (!name) {
-		return true;
-	}
-	if (!ZSTR_LEN(name)) {
+	if (name && !ZSTR_LEN(name)) {
 		fermata_misuse("an event name must not be empty; leave it out for the browser's \"message\"");
 		return false;
 	}
-	if (memchr(ZSTR_VAL(name), '\n', ZSTR_LEN(name)) || memchr(ZSTR_VAL(name), '\r', ZSTR_LEN(name))
-		|| memchr(ZSTR_VAL(name), '\0', ZSTR_LEN(name))) {
-		fermata_misuse("an event name must not have a line break or a NUL byte");
+	FmError error;
+	error.len = 0;
+	FmMessage message = {.name = fermata_str_or_absent(name), .data = fermata_str(data)};
+	uint32_t code = fm_message_check(&message, &error);
+	if (UNEXPECTED(code != FM_OK)) {
+		fermata_throw(code, &error);
 		return false;
 	}
 	return true;
@@ -63,7 +64,7 @@ ZEND_METHOD(Fermata_Event, __construct)
 	if (!Z_ISUNDEF_P(OBJ_PROP_NUM(event, EVENT_DATA)) && !fermata_constructed_twice()) {
 		RETURN_THROWS();
 	}
-	if (!event_name_check(name)) {
+	if (!event_check(data, name)) {
 		RETURN_THROWS();
 	}
 	event_fill(event, zend_string_copy(data), name);
@@ -78,8 +79,12 @@ ZEND_METHOD(Fermata_Event, json)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR_OR_NULL(name)
 	ZEND_PARSE_PARAMETERS_END();
-	zend_string *encoded;
-	if (!event_name_check(name) || !(encoded = fermata_json_encode(data))) {
+	zend_string *encoded = fermata_json_encode(data);
+	if (!encoded) {
+		RETURN_THROWS();
+	}
+	if (!event_check(encoded, name)) {
+		zend_string_release(encoded);
 		RETURN_THROWS();
 	}
 	object_init_ex(return_value, fermata_ce_event);

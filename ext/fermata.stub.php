@@ -484,7 +484,7 @@ namespace Fermata {
         /** When it was published, in Unix milliseconds; set on events that came from Channel::history(), else null. */
         public readonly ?int $timeMs;
 
-        /** @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte */
+        /** @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte, or data is not UTF-8 */
         public function __construct(string $data, ?string $name = null) {}
 
         /**

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 9bb104a2c6e7dbcb6af6919d599cf0725638041d */
+ * Stub hash: 0f615deeb849db2ba8fbf8d01825a1c1959817c7 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")

@@ -20,6 +20,7 @@
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
 #define FERMATA_LOG_ERROR 0
 #define FERMATA_LOG_WARNING 1
+#define FERMATA_LOG_INFO 2
 #define PREVIOUS_MAX 8          /* how many previous exceptions a log line names */
 #define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
 #define STATUS_ERROR 500
@@ -33,7 +34,8 @@ typedef struct runner {
 	pid_t pid;
 	bool stopped;
 	bool forked_child_exits; /* a handler forked, and the child has called exit() */
-	bool retired;
+	bool retired;            /* after a fatal error */
+	bool broken;             /* the core has panicked */
 	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
 	bool display_errors, log_errors;
 	zend_long timeout_seconds;
@@ -149,6 +151,30 @@ static void fail_at_handler(const fermata_handler *handler, FmStr message)
 	fm_fail(current.worker, current.request->event.request, STATUS_ERROR, message, file, line);
 }
 
+/* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
+static ZEND_COLD void log_exception(uint32_t level)
+{
+	for (uint32_t i = 0; EG(exception) && i < PREVIOUS_MAX; i++) {
+		zend_object *exception = EG(exception);
+		if (!zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+			smart_str text = exception_text(exception);
+			smart_str_appends(&text, " in ");
+			append_str(&text, exception_string(exception, ZEND_STR_FILE));
+			smart_str_appendc(&text, ':');
+			smart_str_append_unsigned(&text, exception_line(exception));
+			fm_worker_log(current.worker, level, fermata_str(text.s));
+			smart_str_free(&text);
+		}
+		zend_clear_exception();
+	}
+}
+
+static void refuse(uint64_t request, uint32_t status, FmStr text)
+{
+	FmResponse out = {.status = status, .content_type = fermata_str(fermata_known.type_text), .body = text};
+	fm_respond(current.worker, request, &out);
+}
+
 /* Answers the client of an exception, and clears it. */
 static ZEND_COLD void fail_with_exception(const fermata_handler *handler)
 {
@@ -173,32 +199,15 @@ static ZEND_COLD void fail_with_exception(const fermata_handler *handler)
 	FmStr file = exception_string(exception, ZEND_STR_FILE);
 	uint32_t line = exception_line(exception);
 	if (exception->ce == fermata_ce_bad_request) {
-		fm_fail(current.worker, request, STATUS_BAD_REQUEST, exception_string(exception, ZEND_STR_MESSAGE), file, line);
-	} else {
-		smart_str text = exception_text(exception);
-		fm_fail(current.worker, request, STATUS_ERROR, fermata_str(text.s), file, line);
-		smart_str_free(&text);
+		refuse(request, STATUS_BAD_REQUEST, exception_string(exception, ZEND_STR_MESSAGE));
+		log_exception(FERMATA_LOG_INFO);
+		return;
 	}
+	smart_str text = exception_text(exception);
+	fm_fail(current.worker, request, STATUS_ERROR, fermata_str(text.s), file, line);
+	smart_str_free(&text);
 	/* Releasing an exception frees the arguments in its trace, whose destructors may throw in turn. */
 	zend_clear_exception();
-}
-
-/* Exceptions that come when the client is answered already: only the log can have them. */
-static ZEND_COLD void log_exception(void)
-{
-	for (uint32_t i = 0; EG(exception) && i < PREVIOUS_MAX; i++) {
-		zend_object *exception = EG(exception);
-		if (!zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
-			smart_str text = exception_text(exception);
-			smart_str_appends(&text, " in ");
-			append_str(&text, exception_string(exception, ZEND_STR_FILE));
-			smart_str_appendc(&text, ':');
-			smart_str_append_unsigned(&text, exception_line(exception));
-			fm_worker_log(current.worker, FERMATA_LOG_ERROR, fermata_str(text.s));
-			smart_str_free(&text);
-		}
-		zend_clear_exception();
-	}
 }
 
 /* Called before PHP shows a fatal error. The core logs it with the request, so PHP need not write it a second time;
@@ -364,7 +373,7 @@ static void clean_up(void)
 		clean_last_error();
 	}
 	if (UNEXPECTED(EG(exception))) {
-		log_exception();
+		log_exception(FERMATA_LOG_ERROR);
 	}
 }
 
@@ -411,7 +420,7 @@ static void handle(const fermata_handler *handler)
 	}
 	zval_ptr_dtor(&result);
 	if (UNEXPECTED(EG(exception))) {
-		log_exception();
+		log_exception(FERMATA_LOG_ERROR);
 	}
 	if (EXPECTED(!held_by_others(&current.request->std))) {
 		fermata_request_forget(current.request);
@@ -423,25 +432,20 @@ static void handle(const fermata_handler *handler)
 	fermata.handling = false;
 }
 
-static void refuse(uint64_t request)
-{
-	FmResponse out = {
-		.status = STATUS_UNAVAILABLE,
-		.content_type = fermata_str(fermata_known.type_text),
-		.body = FERMATA_LITERAL("Service Unavailable\n"),
-	};
-	fm_respond(current.worker, request, &out);
-}
-
 static void loop(void)
 {
 	FmEvent *event;
 	while (!current.stopped) {
 		event = &current.request->event;
-		switch (fm_next_event(current.worker, event)) {
+		if (UNEXPECTED(fm_next_event(current.worker, event) != FM_OK)) {
+			/* A bug of the core: its state is not to be trusted, so the master has to start anew. */
+			current.broken = current.stopped = true;
+			return;
+		}
+		switch (event->kind) {
 			case FM_EVENT_REQUEST:
 				if (UNEXPECTED(current.retired)) {
-					refuse(event->request);
+					refuse(event->request, STATUS_UNAVAILABLE, FERMATA_LITERAL("Service Unavailable\n"));
 				} else if (EXPECTED(event->handler < current.server->handlers_len)) {
 					handle(&current.server->handlers[event->handler]);
 				}
@@ -477,12 +481,15 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	if (current.forked_child_exits) {
 		return; /* the exit() is still pending, and the core's state belongs to the parent process */
 	}
-	fm_worker_free(current.worker);
+	int exit_status = current.broken ? EXIT_STATUS_FATAL : fm_worker_exit_code(current.worker);
+	if (!current.broken) {
+		fm_worker_free(current.worker);
+	}
 	if (current.retired) {
-		EG(exit_status) = EXIT_STATUS_FATAL;
+		EG(exit_status) = exit_status;
 		zend_bailout();
 	}
 	OBJ_RELEASE(&current.request->std);
-	EG(exit_status) = start->exit_code;
+	EG(exit_status) = exit_status;
 	zend_throw_unwind_exit();
 }
