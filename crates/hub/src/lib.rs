@@ -24,6 +24,8 @@ mod reader;
 mod record;
 mod replay;
 mod ring;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use hash::ChannelHasher;
@@ -33,7 +35,7 @@ pub use layout::{
 };
 pub use local::{Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId};
 pub use lock::{LockError, Owner};
-pub use presence::{Joined, Presence, PresenceError, Swept};
+pub use presence::{EachMember, Joined, LeaveData, Presence, PresenceError, Swept};
 pub use reader::{Read, Reader};
 pub use record::{Kind, Message, Record, Seq};
 pub use replay::{Replay, ReplayRange};

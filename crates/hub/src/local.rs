@@ -322,8 +322,10 @@ impl Local {
                 let sent = (run_end - run.start).min(left as u64);
                 let next = stream.frame_end(run.start + sent);
                 rest.extend_from_slice(stream.bytes(run.start + sent, next));
-                last = stream.last_seq(run.start, (next - run.start) as usize);
                 left -= sent as usize;
+                if left > 0 {
+                    last = stream.last_seq(run.start, sent as usize);
+                }
                 next
             };
             subscription.cursor = next;
@@ -357,6 +359,18 @@ impl Local {
     /// Number of channels with subscriptions, counted once per format.
     pub fn channels(&self) -> usize {
         self.streams.len() - self.streams_free.len()
+    }
+
+    /// Bytes that the logs hold, for tests of their bound.
+    #[cfg(test)]
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.streams.iter().map(Stream::log_bytes).sum()
+    }
+
+    /// Bytes of a subscription and of a stream.
+    #[cfg(test)]
+    pub(crate) fn sizes() -> (usize, usize) {
+        (size_of::<Subscription>(), size_of::<Stream>())
     }
 
     fn spread(&mut self, first: u32, encode: &mut dyn Encode) {

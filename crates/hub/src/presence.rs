@@ -11,6 +11,8 @@
 
 mod table;
 
+use std::sync::atomic::{Ordering, fence};
+
 use thiserror::Error;
 
 use crate::layout::{DIRTY, INFO_BYTES_MAX, USER_BYTES_MAX};
@@ -23,6 +25,12 @@ pub(crate) use table::Texts;
 
 /// Most leaves announced by one [`Ring::sweep`], which holds the lock that long.
 const SWEEP_MAX: usize = 256;
+
+/// Appends the data of a leave event for (channel, user, info) to the vector.
+pub type LeaveData<'f> = &'f mut dyn FnMut(&[u8], &[u8], &[u8], &mut Vec<u8>);
+
+/// Takes a member as (user, info, connections).
+pub type EachMember<'f> = &'f mut dyn FnMut(&[u8], &[u8], u32);
 
 /// One connection of a user in a channel.
 #[derive(Clone, Copy, Debug)]
@@ -144,17 +152,16 @@ impl Ring {
                 max: self.layout.presence.members_max,
             })?,
         };
-        self.words.store(DIRTY, 1);
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        if first {
-            table.insert(entry, &keys, channel, user, info, who.slot);
-        } else {
-            table.connect(entry, info, who.slot);
-        }
-        if announce.is_some() {
-            table.set_announced(entry);
-        }
-        self.words.store_release(DIRTY, 0);
+        self.change(|| {
+            if first {
+                table.insert(entry, &keys, channel, user, info, who.slot);
+            } else {
+                table.connect(entry, info, who.slot);
+            }
+            if announce.is_some() {
+                table.set_announced(entry);
+            }
+        });
         let announced = announced.then(|| self.append(&guard, &draft, &message, unix_ms));
         Ok(Joined { first, announced })
     }
@@ -190,8 +197,8 @@ impl Ring {
 
     /// Removes the users whose leave delay has passed, and publishes a leave event for each that was announced.
     ///
-    /// `data` appends the event's data for (channel, user, info). Exactly one worker announces each user; if it is killed in
-    /// between, another one announces again. Bounded per call, see [`Swept::more`].
+    /// Exactly one worker announces each user; if it is killed in between, another one announces again. A user whose event is
+    /// larger than a record may be leaves without one. Bounded per call, see [`Swept::more`].
     ///
     /// # Errors
     /// [`PublishError`] when an event cannot be published now; that user and the later ones stay for the next sweep.
@@ -199,7 +206,7 @@ impl Ring {
         &mut self,
         who: &Owner,
         unix_ms: u64,
-        data: &mut dyn FnMut(&[u8], &[u8], &[u8], &mut Vec<u8>),
+        data: LeaveData<'_>,
     ) -> Result<Swept, PublishError> {
         let mut swept = Swept::default();
         if self.leaving_count() == 0 {
@@ -219,12 +226,16 @@ impl Ring {
         &self,
         who: &Owner,
         unix_ms: u64,
-        data: &mut dyn FnMut(&[u8], &[u8], &[u8], &mut Vec<u8>),
+        data: LeaveData<'_>,
         texts: &mut Texts,
         swept: &mut Swept,
     ) -> Result<(), PublishError> {
         let guard = self.lock(who, None)?;
         let table = self.table();
+        if table.first_leaving().is_none() {
+            // Counted but not queued: only damage does that.
+            self.presence_rebuild();
+        }
         while let Some((entry, due)) = table.first_leaving() {
             if due == DUE_UNSET {
                 table.set_unset_dues(unix_ms.saturating_add(self.leave_delay_ms));
@@ -248,13 +259,15 @@ impl Ring {
                     data: out,
                 } = texts;
                 data(channel, user, info, out);
-                self.announce_leave(&guard, who, texts, unix_ms)?;
-                swept.published = true;
+                match self.announce_leave(&guard, who, texts, unix_ms) {
+                    Ok(()) => swept.published = true,
+                    // Trying again would not help and would keep everybody behind this user present for ever.
+                    Err(PublishError::TooLarge { .. } | PublishError::ChannelName { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
-            self.words.store(DIRTY, 1);
-            std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-            table.remove(entry);
-            self.words.store_release(DIRTY, 0);
+            // Removed only after it was announced: a death in between announces twice rather than never.
+            self.change(|| table.remove(entry));
             swept.left += 1;
         }
         Ok(())
@@ -295,7 +308,7 @@ impl Ring {
         &mut self,
         who: &Owner,
         channel: &[u8],
-        each: &mut dyn FnMut(&[u8], &[u8], u32),
+        each: EachMember<'_>,
     ) -> Result<(), LockError> {
         let _guard = self.lock(who, None)?;
         let mut texts = std::mem::take(&mut self.texts);
@@ -315,14 +328,14 @@ impl Ring {
     pub(crate) fn presence_slot_ended(&self, _guard: &Guard, slot: u32, unix_ms: u64) {
         let table = self.table();
         let due = unix_ms.saturating_add(self.leave_delay_ms);
-        self.words.store(DIRTY, 1);
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        for entry in table.used_entries() {
-            if table.state(entry) == PRESENT {
+        self.change(|| {
+            for entry in table
+                .used_entries()
+                .filter(|&entry| table.state(entry) == PRESENT)
+            {
                 table.disconnect_all(entry, slot, due);
             }
-        }
-        self.words.store_release(DIRTY, 0);
+        });
     }
 
     /// Makes the table empty.
@@ -339,10 +352,23 @@ impl Ring {
 
     /// Derives everything again from states, texts and counts.
     pub(crate) fn presence_rebuild(&self) {
+        self.change(|| self.table().rebuild(&self.hasher));
+    }
+
+    /// Runs a change of the table. If the process dies in it, the next owner of the lock rebuilds the table.
+    fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         self.words.store(DIRTY, 1);
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        self.table().rebuild(&self.hasher);
+        // The mark is seen before any store of the change.
+        fence(Ordering::Release);
+        let outcome = change();
         self.words.store_release(DIRTY, 0);
+        outcome
+    }
+
+    /// Asserts that everything derived agrees with states, texts and counts.
+    #[cfg(test)]
+    pub(crate) fn check_presence(&self) {
+        self.table().check();
     }
 
     fn table(&self) -> table::Table {

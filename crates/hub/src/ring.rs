@@ -13,6 +13,9 @@
 //! A reader copies words first and looks at `TAIL` afterwards. The fences pair such that whoever saw a word of
 //! step 2 also sees the `TAIL` of step 1 and throws its copy away (a seqlock whose counter is `TAIL`).
 
+mod access;
+mod append;
+
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
@@ -20,16 +23,13 @@ use thiserror::Error;
 use crate::hash::ChannelHasher;
 use crate::id::{ID_BYTES_MAX, IdRef, Ids};
 use crate::layout::{
-    BOOT, CHANNEL_BYTES_MAX, CLEAN, Config, ConfigError, DIRTY, EPOCH, HASH_KEY, HEAD, LOCK,
-    Layout, MAGIC, PENDING, SAFE, SHAPE, SLEEPING, TAIL, VERSION,
+    BOOT, CLEAN, Config, ConfigError, DIRTY, EPOCH, HASH_KEY, HEAD, LOCK, Layout, MAGIC, PENDING,
+    SAFE, SHAPE, SLEEPING, TAIL, VERSION,
 };
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
 use crate::reader::Reader;
-use crate::record::{
-    HEADER_WORDS, Message, Record, Seq, Shape, W_HASH, W_LENGTHS, W_PREV, W_SHAPE, W_STAMP, W_SUM,
-    W_TIME,
-};
-use crate::words::{Sum, Words, load_bytes, store_bytes, words_for};
+use crate::record::{Message, Record, Seq};
+use crate::words::Words;
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
 const FORMAT_VERSION: u64 = 1;
@@ -171,7 +171,7 @@ impl Ring {
         Ok(ring)
     }
 
-    fn attach(words: Words, layout: Layout, config: &Config) -> Ring {
+    pub(crate) fn attach(words: Words, layout: Layout, config: &Config) -> Ring {
         Ring {
             hasher: ChannelHasher::new(words.load(HASH_KEY)),
             ids: Ids::new(words.load(EPOCH)),
@@ -186,22 +186,22 @@ impl Ring {
         }
     }
 
-    /// Tells a reopened ring which boot of the machine this is. If the ring was last used in another boot and not
-    /// closed in order ([`Ring::close`]), the newest records may be lost, so the ring gets the epoch `epoch`: clients
-    /// that saw a lost record then get a gap instead of silence. Returns whether the epoch changed.
+    /// Tells a ring in a file which boot of the machine this is (not zero). If the ring was last used in another boot and
+    /// not closed in order ([`Ring::close`]), its newest records may be lost, so it gets the epoch `epoch`: clients that
+    /// saw a lost record then get a gap instead of silence. Returns whether the epoch changed.
     pub fn adopt(&mut self, boot: u64, epoch: u64) -> bool {
-        let doubtful = self.words.load(BOOT) != boot && self.words.load(CLEAN) == 0;
-        if doubtful && self.words.load(BOOT) != 0 {
+        let last_boot = self.words.load(BOOT);
+        let doubtful = last_boot != 0 && last_boot != boot && self.words.load(CLEAN) == 0;
+        if doubtful {
             self.words.store(EPOCH, epoch);
             self.ids = Ids::new(epoch);
         }
-        let changed = doubtful && self.words.load(BOOT) != 0;
-        self.words.store(BOOT, boot);
         self.words.store(CLEAN, 0);
-        changed
+        self.words.store_release(BOOT, boot);
+        doubtful
     }
 
-    /// Notes that the server ended in order. Call as the last user, before the mapping is synced.
+    /// Notes that the server ended in order. Call as the last user; sync the file afterwards.
     pub fn close(&mut self) {
         self.words.store(CLEAN, 1);
     }
@@ -338,252 +338,6 @@ impl Ring {
             && head - tail <= self.layout.ring_words as u64;
         sound.then_some((head, tail))
     }
-
-    /// Checks what the caller handed over, before the lock is taken.
-    pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
-        let bytes = message
-            .data
-            .len()
-            .saturating_add(message.name.map_or(0, <[u8]>::len));
-        let max = self.layout.record_bytes_max;
-        if bytes > max {
-            return Err(PublishError::TooLarge { bytes, max });
-        }
-        let len = message.channel.len();
-        let shape = Shape::of(message).ok_or(PublishError::ChannelName { bytes: len })?;
-        debug_assert!(
-            len <= CHANNEL_BYTES_MAX && shape.total_words() <= self.layout.record_words_max
-        );
-        Ok(Draft {
-            shape,
-            hash: self.hasher.hash(message.channel),
-        })
-    }
-
-    /// Moves the tail until `need` words fit behind the head.
-    pub(crate) fn make_room(
-        &self,
-        _guard: &Guard,
-        who: &Owner,
-        need: usize,
-    ) -> Result<(), PublishError> {
-        let (head, tail) = self.bounds().ok_or(LockError::Corrupt)?;
-        let least = (head + need as u64).saturating_sub(self.layout.ring_words as u64);
-        if least <= tail {
-            return Ok(());
-        }
-        let mut at = tail;
-        while at < least {
-            match self.shape_at(at) {
-                Some(shape) => at += shape.total_words() as u64,
-                None => at = head,
-            }
-        }
-        // A damaged record leads nowhere, so everything goes; readers notice and report a gap.
-        let at = at.min(head);
-        if at > self.words.load(SAFE) {
-            self.refresh_safe(who, head, tail, at)?;
-        }
-        self.words.store(TAIL, at);
-        Ok(())
-    }
-
-    /// Raises `SAFE` to the slowest live cursor. Fails when that stands before `wanted`.
-    fn refresh_safe(
-        &self,
-        who: &Owner,
-        head: Seq,
-        tail: Seq,
-        wanted: Seq,
-    ) -> Result<(), PublishError> {
-        let mut safe = head;
-        let mut behind = None;
-        for slot in 0..self.layout.workers_max {
-            let pid = self.words.load(self.layout.slot_pid(slot));
-            // Acquire: what the worker copied before it moved its cursor is copied before we overwrite it.
-            let cursor = self.words.load_acquire(self.layout.slot_cursor(slot));
-            // A cursor outside the ring belongs to a reader that is lost already.
-            if pid == 0 || !(tail..head).contains(&cursor) {
-                continue;
-            }
-            if cursor < wanted && !(who.alive)(pid as u32) {
-                self.words.store(self.layout.slot_pid(slot), 0);
-                continue;
-            }
-            if cursor < safe {
-                safe = cursor;
-                behind = Some(slot);
-            }
-        }
-        self.words.store(SAFE, safe);
-        match behind {
-            Some(slot) if safe < wanted => Err(PublishError::Behind { slot }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Appends a record for which there is room.
-    pub(crate) fn append(
-        &self,
-        _guard: &Guard,
-        draft: &Draft,
-        message: &Message<'_>,
-        unix_ms: u64,
-    ) -> Seq {
-        let at = self.words.load(HEAD);
-        let bucket = self.bucket(draft.hash);
-        let (shape, lengths) = draft.shape.write();
-        let header = [
-            at,
-            shape,
-            self.words.load(bucket),
-            unix_ms,
-            lengths,
-            draft.hash,
-        ];
-        // Whoever sees one of the words below also sees the tail that made room for them.
-        fence(Ordering::Release);
-        let mut sum = Sum::default();
-        for (offset, value) in header.into_iter().enumerate() {
-            sum.add(value);
-            self.words.store(self.place(at + offset as u64), value);
-        }
-        let mut body = at + HEADER_WORDS as u64;
-        for part in [
-            message.channel,
-            message.name.unwrap_or_default(),
-            message.data,
-        ] {
-            let len = words_for(part.len());
-            let (first, second) = self.segments(body, len);
-            let split = part.len().min(first.len() * 8);
-            store_bytes(first, &part[..split], &mut sum);
-            store_bytes(second, &part[split..], &mut sum);
-            body += len as u64;
-        }
-        self.words.store(self.place(at + W_SUM as u64), sum.value());
-        self.words.store_release(PENDING, at);
-        self.words.store_release(bucket, at);
-        self.words.store_release(HEAD, body);
-        at
-    }
-
-    /// Completes the append that a dead process left pending, if there is one.
-    fn finish_append(&self) {
-        let Some((head, tail)) = self.bounds() else {
-            return;
-        };
-        if self.words.load(PENDING) != head {
-            return;
-        }
-        let room = self.layout.ring_words as u64 - (head - tail);
-        match self.sound_at(head) {
-            Some((shape, hash)) if shape.total_words() as u64 <= room => {
-                self.words.store_release(self.bucket(hash), head);
-                self.words
-                    .store_release(HEAD, head + shape.total_words() as u64);
-            }
-            _ => self.words.store(PENDING, 0),
-        }
-    }
-
-    /// Walks all records and sets every bucket to its newest one.
-    fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
-        for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
-            if self.words.load(bucket) >= tail {
-                // Stands for "older records unknown" if no record below turns up; 0 in a ring that lost none.
-                self.words.store(bucket, tail - START);
-            }
-        }
-        let mut at = tail;
-        while at < head {
-            let (shape, hash) = self.sound_at(at).ok_or(OpenError::Damaged)?;
-            self.words.store(self.bucket(hash), at);
-            at += shape.total_words() as u64;
-        }
-        if at == head {
-            Ok(())
-        } else {
-            Err(OpenError::Damaged)
-        }
-    }
-
-    /// The record at `at`, if all its words fit its sum. Its shape and hash.
-    fn sound_at(&self, at: Seq) -> Option<(Shape, u64)> {
-        let shape = self.shape_at(at)?;
-        let mut sum = Sum::default();
-        for offset in (0..shape.total_words()).filter(|&offset| offset != W_SUM) {
-            sum.add(self.word_at(at, offset));
-        }
-        (sum.value() == self.word_at(at, W_SUM)).then(|| (shape, self.word_at(at, W_HASH)))
-    }
-
-    /// The lengths of the record at `at`, if they make sense.
-    pub(crate) fn shape_at(&self, at: Seq) -> Option<Shape> {
-        if self.word_at(at, W_STAMP) != at {
-            return None;
-        }
-        Shape::read(
-            self.word_at(at, W_SHAPE),
-            self.word_at(at, W_LENGTHS),
-            self.layout.record_words_max,
-        )
-    }
-
-    /// Copies the record at `at`. `false` when it is gone, or was overwritten while we copied.
-    pub(crate) fn copy_at(&self, at: Seq, record: &mut Record) -> bool {
-        let Some(shape) = self.shape_at(at) else {
-            return false;
-        };
-        let (time, hash) = (self.word_at(at, W_TIME), self.word_at(at, W_HASH));
-        let (first, second) = self.segments(at + HEADER_WORDS as u64, shape.body_words());
-        let bytes = record.fill(at, time, hash, &shape);
-        let (front, back) = bytes.split_at_mut(first.len() * 8);
-        load_bytes(first, front);
-        load_bytes(second, back);
-        self.still_there(at)
-    }
-
-    /// Whether everything read from position `at` before this call was the record and not its successor.
-    pub(crate) fn still_there(&self, at: Seq) -> bool {
-        fence(Ordering::Acquire);
-        self.words.load(TAIL) <= at
-    }
-
-    pub(crate) fn word_at(&self, at: Seq, offset: usize) -> u64 {
-        self.words.load(self.place(at.wrapping_add(offset as u64)))
-    }
-
-    pub(crate) fn prev_at(&self, at: Seq) -> Seq {
-        self.word_at(at, W_PREV)
-    }
-
-    pub(crate) fn bucket(&self, hash: u64) -> usize {
-        self.layout.buckets + (hash as usize & (self.layout.buckets_len - 1))
-    }
-
-    /// Where position `at` lies.
-    fn place(&self, at: Seq) -> usize {
-        self.layout.ring + (at as usize & (self.layout.ring_words - 1))
-    }
-
-    /// The words `at..at + len`, in two pieces when they wrap. `len` is at most the ring's size.
-    pub(crate) fn segments(
-        &self,
-        at: Seq,
-        len: usize,
-    ) -> (&'static [AtomicU64], &'static [AtomicU64]) {
-        let ring = self.words.slice(self.layout.ring, self.layout.ring_words);
-        let start = at as usize & (self.layout.ring_words - 1);
-        let first = len.min(self.layout.ring_words - start);
-        (&ring[start..start + first], &ring[..len - first])
-    }
-}
-
-/// A checked message, ready to append.
-pub(crate) struct Draft {
-    pub(crate) shape: Shape,
-    pub(crate) hash: u64,
 }
 
 fn checked_layout(words: &[AtomicU64], config: &Config) -> Result<Layout, OpenError> {

@@ -209,6 +209,11 @@ impl Stream {
             .map_or(Seq::MAX, |frame| frame.seq)
     }
 
+    #[cfg(test)]
+    pub(super) fn log_bytes(&self) -> usize {
+        self.log.as_ref().map_or(0, |log| log.data.len())
+    }
+
     fn frame_at(&self, log: &Log, at: u64) -> usize {
         log.frames.partition_point(|frame| frame.start < at)
     }

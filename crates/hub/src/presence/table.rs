@@ -124,7 +124,10 @@ impl Table {
         if self.entry_of(self.header(FREE)) == Some(entry) {
             self.set_header(FREE, self.get(entry, E_KEY_NEXT));
         } else {
-            self.set_header(HIGH, entry as u64 + 1);
+            // What this memory held before counts as free, should we die before the entry is complete.
+            self.set(entry, E_STATE, FREED);
+            self.words
+                .store_release(self.layout.header + HIGH, entry as u64 + 1);
         }
         self.set(entry, E_KEY, keys.key);
         self.set(entry, E_CHANNEL, keys.channel);
@@ -331,6 +334,70 @@ impl Table {
                 self.queue(entry);
             }
         }
+    }
+
+    /// Asserts what the indexes, the queue, the totals and the free list have to be.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let used: Vec<Entry> = self
+            .used_entries()
+            .filter(|&entry| self.state(entry) != FREED)
+            .collect();
+        let mut texts = Texts::default();
+        for &entry in &used {
+            self.texts(entry, &mut texts);
+            let keys = Keys {
+                channel: self.get(entry, E_CHANNEL),
+                key: self.get(entry, E_KEY),
+            };
+            assert_eq!(
+                self.find(&keys, &texts.channel, &texts.user),
+                Some(entry),
+                "index by channel and user"
+            );
+            assert!(
+                self.channel_entries(keys.channel)
+                    .any(|other| other == entry),
+                "index by channel"
+            );
+            let total: u64 = (0..self.layout.workers_max)
+                .map(|slot| self.get(entry, E_COUNTS + slot))
+                .sum();
+            assert_eq!(self.get(entry, E_TOTAL), total, "total");
+            assert_eq!(
+                self.state(entry),
+                if total > 0 { PRESENT } else { LEAVING },
+                "state"
+            );
+        }
+        for (section, next) in [
+            (self.layout.by_channel, E_CHANNEL_NEXT),
+            (self.layout.by_key, E_KEY_NEXT),
+        ] {
+            let buckets = section..section + self.layout.buckets_len;
+            let linked: usize = buckets
+                .map(|at| self.list(self.words.load(at), next).count())
+                .sum();
+            assert_eq!(linked, used.len(), "entries in an index");
+        }
+        let leaving = used
+            .iter()
+            .filter(|&&entry| self.state(entry) == LEAVING)
+            .count();
+        assert_eq!(
+            self.list(self.header(LEAVING_FIRST), E_LEAVING_NEXT)
+                .count(),
+            leaving,
+            "queue"
+        );
+        assert_eq!(
+            self.list(self.header(LEAVING_LAST), E_LEAVING_PREV).count(),
+            leaving,
+            "queue backwards"
+        );
+        assert_eq!(self.leaving(), leaving, "number of leaving users");
+        let free = self.list(self.header(FREE), E_KEY_NEXT).count();
+        assert_eq!(free + used.len(), self.high(), "free list");
     }
 
     /// Writes new information into the area that is not valid and then switches over with one store.

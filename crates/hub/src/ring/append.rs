@@ -1,0 +1,169 @@
+//! Appending a record, and completing an append whose process died. The order of the steps is explained in `ring`.
+
+use std::sync::atomic::{Ordering, fence};
+
+use super::{PublishError, Ring};
+use crate::layout::{CHANNEL_BYTES_MAX, HEAD, PENDING, SAFE, TAIL};
+use crate::lock::{Guard, LockError, Owner};
+use crate::record::{HEADER_WORDS, Message, Seq, Shape, W_SUM};
+use crate::words::{Sum, store_bytes, words_for};
+
+/// The cursor of a worker that was found dead: outside every ring, so nobody waits for it.
+const CURSOR_DEAD: u64 = u64::MAX;
+
+/// A checked message, ready to append.
+pub(crate) struct Draft {
+    pub(crate) shape: Shape,
+    pub(crate) hash: u64,
+}
+
+impl Ring {
+    /// Checks what the caller handed over, before the lock is taken.
+    pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
+        let bytes = message
+            .data
+            .len()
+            .saturating_add(message.name.map_or(0, <[u8]>::len));
+        let max = self.layout.record_bytes_max;
+        if bytes > max {
+            return Err(PublishError::TooLarge { bytes, max });
+        }
+        let len = message.channel.len();
+        let shape = Shape::of(message).ok_or(PublishError::ChannelName { bytes: len })?;
+        debug_assert!(
+            len <= CHANNEL_BYTES_MAX && shape.total_words() <= self.layout.record_words_max
+        );
+        Ok(Draft {
+            shape,
+            hash: self.hasher.hash(message.channel),
+        })
+    }
+
+    /// Moves the tail until `need` words fit behind the head.
+    pub(crate) fn make_room(
+        &self,
+        _guard: &Guard,
+        who: &Owner,
+        need: usize,
+    ) -> Result<(), PublishError> {
+        let (head, tail) = self.bounds().ok_or(LockError::Corrupt)?;
+        let least = (head + need as u64).saturating_sub(self.layout.ring_words as u64);
+        if least <= tail {
+            return Ok(());
+        }
+        let mut at = tail;
+        while at < least {
+            match self.shape_at(at) {
+                Some(shape) => at += shape.total_words() as u64,
+                None => at = head,
+            }
+        }
+        // A damaged record leads nowhere, so everything goes; readers notice and report a gap.
+        let at = at.min(head);
+        if at > self.words.load(SAFE) {
+            self.refresh_safe(who, head, tail, at)?;
+        }
+        self.words.store(TAIL, at);
+        Ok(())
+    }
+
+    /// Raises `SAFE` to the slowest live cursor. Fails when that stands before `wanted`.
+    fn refresh_safe(
+        &self,
+        who: &Owner,
+        head: Seq,
+        tail: Seq,
+        wanted: Seq,
+    ) -> Result<(), PublishError> {
+        let mut safe = head;
+        let mut behind = None;
+        for slot in 0..self.layout.workers_max {
+            let pid = self.words.load(self.layout.slot_pid(slot));
+            // Acquire: what the worker copied before it moved its cursor is copied before we overwrite it.
+            let cursor = self.words.load_acquire(self.layout.slot_cursor(slot));
+            // A cursor outside the ring belongs to a reader that is lost already.
+            if pid == 0 || !(tail..head).contains(&cursor) {
+                continue;
+            }
+            if cursor < wanted && !(who.alive)(pid as u32) {
+                // Its slot stays taken until `worker_ended`, which must still clean up after it.
+                self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
+                continue;
+            }
+            if cursor < safe {
+                safe = cursor;
+                behind = Some(slot);
+            }
+        }
+        self.words.store(SAFE, safe);
+        match behind {
+            Some(slot) if safe < wanted => Err(PublishError::Behind { slot }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends a record for which there is room.
+    pub(crate) fn append(
+        &self,
+        _guard: &Guard,
+        draft: &Draft,
+        message: &Message<'_>,
+        unix_ms: u64,
+    ) -> Seq {
+        let at = self.words.load(HEAD);
+        let bucket = self.bucket(draft.hash);
+        let (shape, lengths) = draft.shape.write();
+        let header = [
+            at,
+            shape,
+            self.words.load(bucket),
+            unix_ms,
+            lengths,
+            draft.hash,
+        ];
+        // Whoever sees one of the words below also sees the tail that made room for them.
+        fence(Ordering::Release);
+        let mut sum = Sum::default();
+        for (offset, value) in header.into_iter().enumerate() {
+            sum.add(value);
+            self.words.store(self.place(at + offset as u64), value);
+        }
+        let mut body = at + HEADER_WORDS as u64;
+        for part in [
+            message.channel,
+            message.name.unwrap_or_default(),
+            message.data,
+        ] {
+            let len = words_for(part.len());
+            let (first, second) = self.segments(body, len);
+            let split = part.len().min(first.len() * 8);
+            store_bytes(first, &part[..split], &mut sum);
+            store_bytes(second, &part[split..], &mut sum);
+            body += len as u64;
+        }
+        self.words.store(self.place(at + W_SUM as u64), sum.value());
+        self.words.store_release(PENDING, at);
+        self.words.store_release(bucket, at);
+        self.words.store_release(HEAD, body);
+        at
+    }
+
+    /// Completes the append that a dead process left pending, if there is one.
+    pub(super) fn finish_append(&self) {
+        let Some((head, tail)) = self.bounds() else {
+            return;
+        };
+        if self.words.load(PENDING) != head {
+            return;
+        }
+        let room = self.layout.ring_words as u64 - (head - tail);
+        match self.sound_at(head) {
+            Some((shape, hash)) if shape.total_words() as u64 <= room => {
+                self.words.store_release(self.bucket(hash), head);
+                self.words
+                    .store_release(HEAD, head + shape.total_words() as u64);
+            }
+            _ => self.words.store(PENDING, 0),
+        }
+    }
+}

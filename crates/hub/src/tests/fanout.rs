@@ -1,0 +1,361 @@
+//! The fan-out against lists: whatever is subscribed, pumped, sent in part and unsubscribed in whatever order,
+//! everybody gets each record once and in order, or is told of a gap.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Encode, Local, LocalConfig, PayloadSpan, SubId};
+
+const CHANNELS: usize = 4;
+const OWNERS: usize = 5;
+
+/// Frames look like `<seq:data>`; the part inside the brackets is the payload. Format 1 doubles the brackets.
+struct Brackets;
+
+impl Encode for Brackets {
+    fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let frame = frame(format, record.seq, record.data(), false);
+        out.extend_from_slice(&frame);
+        let edge = usize::from(format) + 1;
+        PayloadSpan {
+            start: edge,
+            end: frame.len().saturating_sub(edge),
+        }
+    }
+}
+
+/// Empty for data that starts with a zero: such records have no frame.
+fn frame(format: u8, seq: Seq, data: &[u8], raw: bool) -> Vec<u8> {
+    if data.first() == Some(&0) {
+        return Vec::new();
+    }
+    let edge = if raw { 0 } else { usize::from(format) + 1 };
+    let mut out = vec![b'<'; edge];
+    out.extend_from_slice(seq.to_string().as_bytes());
+    out.push(b':');
+    out.extend_from_slice(data);
+    out.extend(std::iter::repeat_n(b'>', edge));
+    out
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Subscribe {
+        owner: usize,
+        channel: usize,
+    },
+    Unsubscribe {
+        owner: usize,
+    },
+    Publish {
+        channel: usize,
+        data: Vec<u8>,
+    },
+    Pump {
+        budget: usize,
+    },
+    /// Sends at most `window` bytes of what one call gives.
+    Send {
+        owner: usize,
+        bytes_max: usize,
+        window: usize,
+    },
+    /// Visits ready owners; each takes `window` bytes, some leave.
+    Visit {
+        count: usize,
+        window: usize,
+        leaving: usize,
+    },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let data = proptest::collection::vec(0..4u8, 0..30);
+    prop_oneof![
+        3 => (0..OWNERS, 0..CHANNELS).prop_map(|(owner, channel)| Op::Subscribe { owner, channel }),
+        1 => (0..OWNERS).prop_map(|owner| Op::Unsubscribe { owner }),
+        8 => (0..CHANNELS, data).prop_map(|(channel, data)| Op::Publish { channel, data }),
+        5 => (0..8usize).prop_map(|budget| Op::Pump { budget }),
+        4 => (0..OWNERS, 0..200usize, 0..250usize)
+            .prop_map(|(owner, bytes_max, window)| Op::Send { owner, bytes_max, window }),
+        3 => (0..12usize, 0..300usize, 0..40usize)
+            .prop_map(|(count, window, leaving)| Op::Visit { count, window, leaving }),
+    ]
+}
+
+/// One owner: what it should get, and what it got.
+struct Client {
+    chain: SubId,
+    format: u8,
+    raw: bool,
+    channels: Vec<usize>,
+    /// Frames it must get, in order: number and bytes.
+    expected: VecDeque<(Seq, Vec<u8>)>,
+    /// Sent in part before.
+    rest: Vec<u8>,
+    received: Vec<u8>,
+}
+
+impl Client {
+    /// Takes the frames that arrived completely off the front of what is expected.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        while let Some((_, front)) = self.expected.front() {
+            let seen = self.received.len().min(front.len());
+            prop_assert_eq!(&self.received[..seen], &front[..seen]);
+            if seen < front.len() {
+                return Ok(());
+            }
+            self.received.drain(..seen);
+            self.expected.pop_front();
+        }
+        prop_assert!(self.received.is_empty());
+        Ok(())
+    }
+}
+
+/// One write of at most `window` bytes.
+fn send(
+    local: &mut Local,
+    client: &mut Client,
+    bytes_max: usize,
+    window: usize,
+) -> Result<(), TestCaseError> {
+    if !client.rest.is_empty() {
+        let sent = window.min(client.rest.len());
+        client.received.extend(client.rest.drain(..sent));
+        return client.settle();
+    }
+    let mut slices = Vec::new();
+    let gathered = local.gather(client.chain, client.raw, &mut slices, bytes_max);
+    let together: Vec<u8> = slices.concat();
+    prop_assert_eq!(together.len(), gathered.bytes);
+    if !client.raw
+        && let Some(slice) = local.contiguous(client.chain, bytes_max)
+    {
+        prop_assert_eq!(&together, slice);
+    }
+    if gathered.gap {
+        prop_assert!(local.pending(client.chain) && slices.is_empty());
+        local.skip_gap(client.chain);
+        // What is left is what the logs still hold: the newest part. Learn it from what a full gather gives.
+        let mut slices = Vec::new();
+        local.gather(client.chain, true, &mut slices, usize::MAX);
+        let left: Vec<Vec<u8>> = slices.iter().map(|slice| slice.to_vec()).collect();
+        client.expected.retain(|(_, frame)| {
+            let edge = if client.raw {
+                0
+            } else {
+                usize::from(client.format) + 1
+            };
+            left.iter()
+                .any(|payload| payload[..] == frame[edge..frame.len() - edge])
+        });
+        prop_assert_eq!(client.expected.len(), left.len());
+        return Ok(());
+    }
+    let waiting = client.expected.iter().any(|(seq, _)| *seq != 0);
+    prop_assert!(gathered.bytes > 0 || !local.pending(client.chain) || client.raw);
+    prop_assert!(waiting || gathered.bytes == 0);
+    let first = client.expected.front().map_or(0, |(_, frame)| frame.len());
+    prop_assert!(gathered.bytes <= bytes_max.max(first));
+    let sent = window.min(gathered.bytes);
+    client.received.extend_from_slice(&together[..sent]);
+    local.advance(client.chain, client.raw, sent, &mut client.rest);
+    client.settle()
+}
+
+fn name(channel: usize) -> [u8; 1] {
+    [b'a' + channel as u8]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn everybody_gets_everything_once(ops in proptest::collection::vec(op(), 1..150), log_bytes_max in 1..400usize) {
+        let config = Config { ring_bytes: 1 << 16, ..small() };
+        let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+        let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+        let mut local = Local::new(LocalConfig { log_bytes_max, hasher: ring.hasher() });
+        let mut clients: Vec<Client> = (0..OWNERS)
+            .map(|owner| Client {
+                chain: SubId::NONE,
+                format: (owner % 2) as u8,
+                raw: owner == 3,
+                channels: Vec::new(),
+                expected: VecDeque::new(),
+                rest: Vec::new(),
+                received: Vec::new(),
+            })
+            .collect();
+        let mut unpumped: VecDeque<(Seq, usize, Vec<u8>)> = VecDeque::new();
+        for op in ops {
+            match op {
+                Op::Subscribe { owner, channel } => {
+                    let client = &mut clients[owner];
+                    if !client.channels.contains(&channel) {
+                        client.chain = local.subscribe(owner as u32, client.chain, &name(channel), client.format);
+                        client.channels.push(channel);
+                    }
+                }
+                Op::Unsubscribe { owner } => leave(&mut local, &mut clients[owner]),
+                Op::Publish { channel, data } => {
+                    let seq = ring.publish(&worker(0), &message(&name(channel), &data), 0).unwrap();
+                    unpumped.push_back((seq, channel, data));
+                }
+                Op::Pump { budget } => {
+                    let more = local.pump(&mut reader, &mut Brackets, budget);
+                    for (seq, channel, data) in unpumped.drain(..budget.min(unpumped.len())) {
+                        for client in clients.iter_mut().filter(|client| client.channels.contains(&channel)) {
+                            let frame = frame(client.format, seq, &data, client.raw);
+                            if !frame.is_empty() {
+                                client.expected.push_back((seq, frame));
+                            }
+                        }
+                    }
+                    prop_assert_eq!(more, !unpumped.is_empty());
+                }
+                Op::Send { owner, bytes_max, window } => send(&mut local, &mut clients[owner], bytes_max, window)?,
+                Op::Visit { count, window, leaving } => {
+                    for _ in 0..count {
+                        let Some(owner) = local.next_ready() else { break };
+                        let client = &mut clients[owner as usize];
+                        prop_assert!(local.pending(client.chain));
+                        send(&mut local, client, usize::MAX, window)?;
+                        if let Some(client) = clients.get_mut(leaving) {
+                            leave(&mut local, client);
+                        }
+                    }
+                }
+            }
+        }
+        // Pump and visit everything once with an open window: everybody has everything then.
+        while local.pump(&mut reader, &mut Brackets, 100) {}
+        for (seq, channel, data) in unpumped {
+            for client in clients.iter_mut().filter(|client| client.channels.contains(&channel)) {
+                let frame = frame(client.format, seq, &data, client.raw);
+                if !frame.is_empty() {
+                    client.expected.push_back((seq, frame));
+                }
+            }
+        }
+        while let Some(owner) = local.next_ready() {
+            let client = &mut clients[owner as usize];
+            while !client.rest.is_empty() || local.pending(client.chain) {
+                send(&mut local, client, usize::MAX, usize::MAX)?;
+            }
+        }
+        for client in &mut clients {
+            while !client.rest.is_empty() || local.pending(client.chain) {
+                send(&mut local, client, usize::MAX, usize::MAX)?;
+            }
+            prop_assert!(client.expected.is_empty(), "{:?}", client.expected);
+            leave(&mut local, client);
+        }
+        prop_assert_eq!((local.subscriptions(), local.channels()), (0, 0));
+    }
+}
+
+fn leave(local: &mut Local, client: &mut Client) {
+    local.unsubscribe(std::mem::replace(&mut client.chain, SubId::NONE));
+    client.channels.clear();
+    client.expected.clear();
+    client.rest.clear();
+    client.received.clear();
+}
+
+#[test]
+fn one_round_visits_every_subscriber_with_news_once() {
+    let config = Config {
+        ring_bytes: 1 << 16,
+        ..small()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 1000,
+        hasher: ring.hasher(),
+    });
+    let chains: Vec<SubId> = (0..100)
+        .map(|owner| local.subscribe(owner, SubId::NONE, b"c", 0))
+        .collect();
+    local.subscribe(100, SubId::NONE, b"other", 0);
+    ring.publish(&worker(0), &message(b"c", b"x"), 0).unwrap();
+    assert!(!local.pump(&mut reader, &mut Brackets, 10));
+    let mut visited: Vec<u32> = std::iter::from_fn(|| local.next_ready()).collect();
+    visited.sort_unstable();
+    assert_eq!(visited, (0..100).collect::<Vec<_>>());
+    assert_eq!(local.next_ready(), None);
+    for chain in chains {
+        let bytes = local.contiguous(chain, usize::MAX).unwrap().len();
+        local.advance(chain, false, bytes, &mut Vec::new());
+        assert!(!local.pending(chain));
+    }
+}
+
+#[test]
+fn a_lost_reader_is_a_gap_for_everybody() {
+    let config = small();
+    let words = memory(&config);
+    let mut ring = Ring::create(words, &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&doomed(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 1000,
+        hasher: ring.hasher(),
+    });
+    let chain = local.subscribe(0, SubId::NONE, b"c", 0);
+    for _ in 0..100 {
+        ring.publish(&worker(1), &message(b"c", &[1; 40]), 0)
+            .unwrap();
+    }
+    local.pump(&mut reader, &mut Brackets, 1);
+    assert_eq!(local.next_ready(), Some(0));
+    assert!(local.contiguous(chain, usize::MAX).is_none());
+    assert!(local.gather(chain, false, &mut Vec::new(), usize::MAX).gap);
+    local.skip_gap(chain);
+    assert!(!local.pending(chain));
+    while local.pump(&mut reader, &mut Brackets, 1) {}
+    assert!(!local.contiguous(chain, usize::MAX).unwrap().is_empty());
+}
+
+#[test]
+fn a_slow_subscriber_keeps_no_more_than_the_bound() {
+    let config = Config {
+        ring_bytes: 1 << 16,
+        ..small()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 1000,
+        hasher: ring.hasher(),
+    });
+    let slow = local.subscribe(0, SubId::NONE, b"c", 0);
+    let quick = local.subscribe(1, SubId::NONE, b"c", 0);
+    for _ in 0..2000 {
+        ring.publish(&worker(0), &message(b"c", &[1; 40]), 0)
+            .unwrap();
+        local.pump(&mut reader, &mut Brackets, 10);
+        let bytes = local.contiguous(quick, usize::MAX).unwrap().len();
+        local.advance(quick, false, bytes, &mut Vec::new());
+        assert!(local.log_bytes() <= 1500 + 64, "{}", local.log_bytes());
+    }
+    assert!(local.gather(slow, false, &mut Vec::new(), usize::MAX).gap);
+    local.skip_gap(slow);
+    let bytes = local.contiguous(slow, usize::MAX).unwrap().len();
+    assert!((900..=1000).contains(&bytes), "{bytes}");
+    local.advance(slow, false, bytes, &mut Vec::new());
+    assert_eq!(
+        local.log_bytes(),
+        0,
+        "nothing is kept once everybody has read everything"
+    );
+}
+
+#[test]
+fn idle_structures_stay_small() {
+    let (subscription, stream) = Local::sizes();
+    assert!(subscription <= 24, "{subscription}");
+    assert!(stream <= 96, "{stream}");
+}

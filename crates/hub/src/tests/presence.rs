@@ -1,0 +1,335 @@
+//! Presence against a map.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Joined, Presence, PresenceError, PublishError};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Join {
+        slot: u32,
+        channel: usize,
+        user: usize,
+        info: u8,
+    },
+    Leave {
+        slot: u32,
+        channel: usize,
+        user: usize,
+    },
+    WorkerEnds {
+        slot: u32,
+    },
+    Pass {
+        ms: u64,
+    },
+    Sweep,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..3u32, 0..2usize, 0..6usize, any::<u8>())
+            .prop_map(|(slot, channel, user, info)| Op::Join { slot, channel, user, info }),
+        5 => (0..3u32, 0..2usize, 0..6usize).prop_map(|(slot, channel, user)| Op::Leave { slot, channel, user }),
+        1 => (0..3u32).prop_map(|slot| Op::WorkerEnds { slot }),
+        3 => (0..80u64).prop_map(|ms| Op::Pass { ms }),
+        3 => Just(Op::Sweep),
+    ]
+}
+
+const CHANNELS: [&[u8]; 2] = [b"room", b"a-second-room-with-a-longer-name"];
+const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
+
+#[derive(Default)]
+struct Member {
+    counts: [u32; 3],
+    info: u8,
+    /// When it left, if nobody is connected.
+    due: u64,
+}
+
+impl Member {
+    fn total(&self) -> u32 {
+        self.counts.iter().sum()
+    }
+}
+
+fn disconnect(member: &mut Member, slot: u32, count: u32, now: u64) {
+    let taken = member.counts[slot as usize].min(count);
+    member.counts[slot as usize] -= taken;
+    if taken > 0 && member.total() == 0 {
+        member.due = now + 100;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn behaves_like_a_map(ops in proptest::collection::vec(op(), 1..150)) {
+        let config = Config { ring_bytes: 1 << 16, ..small() };
+        let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+        let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+        for slot in 1..3 {
+            ring.worker_started(&worker(slot), 0).unwrap();
+        }
+        let mut model: BTreeMap<(usize, usize), Member> = BTreeMap::new();
+        let mut events: Vec<(Kind, usize, usize)> = Vec::new();
+        let mut now = 1000;
+        for op in ops {
+            match op {
+                Op::Join { slot, channel, user, info } => {
+                    let presence = Presence {
+                        channel: CHANNELS[channel],
+                        user: USERS[user],
+                        info: &vec![info; usize::from(info)],
+                        announce: Some(&[user as u8]),
+                    };
+                    let joined = ring.join(&worker(slot), &presence, now);
+                    let first = !model.contains_key(&(channel, user));
+                    if first && model.len() == config.members_max as usize {
+                        prop_assert_eq!(joined, Err(PresenceError::Full { max: config.members_max as usize }));
+                        continue;
+                    }
+                    let Joined { first: was_first, announced } = joined.unwrap();
+                    prop_assert_eq!(was_first, first);
+                    prop_assert_eq!(announced.is_some(), first);
+                    if first {
+                        events.push((Kind::Join, channel, user));
+                    }
+                    let member = model.entry((channel, user)).or_default();
+                    member.counts[slot as usize] += 1;
+                    member.info = info;
+                }
+                Op::Leave { slot, channel, user } => {
+                    let leaving = ring.leave(&worker(slot), CHANNELS[channel], USERS[user], now).unwrap();
+                    let before = model.get(&(channel, user)).map_or(0, Member::total);
+                    if let Some(member) = model.get_mut(&(channel, user)) {
+                        disconnect(member, slot, 1, now);
+                    }
+                    let after = model.get(&(channel, user)).map_or(0, Member::total);
+                    prop_assert_eq!(leaving, before > 0 && after == 0);
+                }
+                Op::WorkerEnds { slot } => {
+                    ring.worker_ended(&master(), slot, worker(slot).pid, now).unwrap();
+                    model.values_mut().for_each(|member| disconnect(member, slot, u32::MAX, now));
+                    let started = ring.worker_started(&worker(slot), now).unwrap();
+                    if slot == 0 {
+                        check_events(&mut reader, &mut events)?;
+                        reader = started;
+                    }
+                }
+                Op::Pass { ms } => now += ms,
+                Op::Sweep => {
+                    let swept = ring.sweep(&worker(0), now, &mut |channel, user, info, out| {
+                        assert!(CHANNELS.contains(&channel) && info.iter().all(|&byte| usize::from(byte) == info.len()));
+                        out.push(USERS.iter().position(|one| *one == user).unwrap() as u8);
+                    });
+                    let gone: Vec<_> = model.iter().filter(|(_, one)| one.total() == 0 && one.due <= now).map(|(key, _)| *key).collect();
+                    prop_assert_eq!(swept.unwrap().left, gone.len());
+                    for key in gone {
+                        events.push((Kind::Leave, key.0, key.1));
+                        model.remove(&key);
+                    }
+                }
+            }
+            ring.check_presence();
+            prop_assert_eq!(ring.leaving_count(), model.values().filter(|one| one.total() == 0).count());
+            for (channel, name) in CHANNELS.iter().enumerate() {
+                let mut expected: Vec<_> = model
+                    .iter()
+                    .filter(|((of, _), _)| *of == channel)
+                    .map(|((_, user), one)| (USERS[*user].to_vec(), vec![one.info; usize::from(one.info)], one.total()))
+                    .collect();
+                expected.sort();
+                prop_assert_eq!(members(&mut ring, name), expected);
+            }
+            check_events(&mut reader, &mut events)?;
+        }
+    }
+}
+
+/// The published events are the expected ones; users that leave in one sweep may do so in any order.
+fn check_events(
+    reader: &mut Reader,
+    events: &mut Vec<(Kind, usize, usize)>,
+) -> Result<(), TestCaseError> {
+    let mut seen: Vec<_> = read_all(reader)
+        .iter()
+        .map(|record| {
+            let channel = CHANNELS
+                .iter()
+                .position(|one| *one == record.channel())
+                .unwrap();
+            (record.kind, channel, usize::from(record.data()[0]))
+        })
+        .collect();
+    seen.sort_by_key(|event| (event.1, event.2));
+    events.sort_by_key(|event| (event.1, event.2));
+    prop_assert_eq!(&seen, &*events);
+    events.clear();
+    Ok(())
+}
+
+#[test]
+fn a_join_that_cannot_be_announced_does_not_happen() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    while ring
+        .publish(&worker(1), &message(b"c", &[0; 60]), 0)
+        .is_ok()
+    {}
+    let presence = Presence {
+        channel: b"room",
+        user: b"alice",
+        info: b"",
+        announce: Some(b"a much longer one than that"),
+    };
+    let behind = PresenceError::Publish(PublishError::Behind { slot: 0 });
+    assert_eq!(ring.join(&worker(0), &presence, 0), Err(behind));
+    assert!(members(&mut ring, b"room").is_empty());
+    let silent = Presence {
+        announce: None,
+        ..presence
+    };
+    assert_eq!(
+        ring.join(&worker(0), &silent, 0),
+        Ok(Joined {
+            first: true,
+            announced: None
+        })
+    );
+    read_all(&mut reader);
+
+    // Nor does a leave: it waits for the next sweep.
+    let bob = Presence {
+        user: b"bob",
+        ..presence
+    };
+    ring.join(&worker(0), &bob, 0).unwrap();
+    ring.leave(&worker(0), b"room", b"bob", 0).unwrap();
+    ring.leave(&worker(0), b"room", b"alice", 0).unwrap();
+    while ring
+        .publish(&worker(1), &message(b"c", &[0; 60]), 0)
+        .is_ok()
+    {}
+    let mut data =
+        |_: &[u8], _: &[u8], _: &[u8], out: &mut Vec<u8>| out.extend_from_slice(&[1; 60]);
+    assert_eq!(
+        ring.sweep(&worker(0), 500, &mut data),
+        Err(PublishError::Behind { slot: 0 })
+    );
+    assert_eq!(members(&mut ring, b"room").len(), 2);
+    read_all(&mut reader);
+    let swept = ring.sweep(&worker(0), 500, &mut data).unwrap();
+    assert_eq!((swept.left, swept.published, swept.more), (2, true, false));
+    assert_eq!(
+        read_all(&mut reader).len(),
+        1,
+        "alice joined silently and leaves silently"
+    );
+}
+
+#[test]
+fn a_leave_event_that_is_too_large_does_not_stop_the_others() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    for user in USERS {
+        let presence = Presence {
+            channel: b"room",
+            user,
+            info: b"",
+            announce: Some(b""),
+        };
+        ring.join(&worker(0), &presence, 0).unwrap();
+        ring.leave(&worker(0), b"room", user, 0).unwrap();
+    }
+    let swept = ring
+        .sweep(&worker(0), 500, &mut |_, _, _, out| {
+            out.extend_from_slice(&[1; 65])
+        })
+        .unwrap();
+    assert_eq!((swept.left, swept.published), (USERS.len(), false));
+}
+
+#[test]
+fn a_clock_set_back_does_not_keep_users_present() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let presence = Presence {
+        channel: b"room",
+        user: b"a",
+        info: b"",
+        announce: None,
+    };
+    ring.join(&worker(0), &presence, 1_000_000).unwrap();
+    ring.leave(&worker(0), b"room", b"a", 1_000_000).unwrap();
+    let mut data = |_: &[u8], _: &[u8], _: &[u8], _: &mut Vec<u8>| {};
+    assert_eq!(
+        ring.sweep(&worker(0), 1_000_050, &mut data).unwrap().left,
+        0
+    );
+    assert_eq!(ring.sweep(&worker(0), 5_000, &mut data).unwrap().left, 1);
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let fine = Presence {
+        channel: &[1; 255],
+        user: &[2; 255],
+        info: &[3; 1024],
+        announce: None,
+    };
+    let join = |ring: &mut Ring, presence| ring.join(&worker(0), &presence, 0).err();
+    assert_eq!(
+        join(&mut ring, Presence { user: b"", ..fine }),
+        Some(PresenceError::User { bytes: 0 })
+    );
+    assert_eq!(
+        join(
+            &mut ring,
+            Presence {
+                user: &[2; 256],
+                ..fine
+            }
+        ),
+        Some(PresenceError::User { bytes: 256 })
+    );
+    assert_eq!(
+        join(
+            &mut ring,
+            Presence {
+                info: &[3; 1025],
+                ..fine
+            }
+        ),
+        Some(PresenceError::Info { bytes: 1025 })
+    );
+    assert!(matches!(
+        join(
+            &mut ring,
+            Presence {
+                channel: b"",
+                ..fine
+            }
+        ),
+        Some(PresenceError::Publish(_))
+    ));
+    assert!(matches!(
+        ring.join(&master(), &fine, 0),
+        Err(PresenceError::Slot { .. })
+    ));
+    assert_eq!(join(&mut ring, fine), None);
+    assert_eq!(
+        members(&mut ring, &[1; 255]),
+        [(vec![2; 255], vec![3; 1024], 1)]
+    );
+    let (_, size) = crate::tests::presence_sizes();
+    assert!(size < 3000, "words of an entry grow quietly");
+}
