@@ -35,6 +35,8 @@ const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
 const FORMAT_VERSION: u64 = 1;
 /// The first record's position. Not zero, so that zero can mean "no record".
 const START: u64 = 1;
+/// The cursor of a worker that ended or was found dead: outside every ring, so nobody waits for it.
+const CURSOR_DEAD: u64 = u64::MAX;
 /// No ring lives long enough to reach this position; larger values are damage.
 const POSITION_MAX: u64 = 1 << 60;
 
@@ -272,11 +274,13 @@ impl Ring {
     }
 
     fn retire(&self, guard: &Guard, slot: u32, unix_ms: u64) {
-        self.words.store(self.layout.slot_pid(slot), 0);
+        self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
         self.words
             .atomic(SLEEPING)
             .fetch_and(!(1 << slot), Ordering::Relaxed);
         self.presence_slot_ended(guard, slot, unix_ms);
+        // Last, so that a caller that dies in here can be followed by another one that does it all again.
+        self.words.store_release(self.layout.slot_pid(slot), 0);
     }
 
     /// The workers that slept, one bit per slot, and forgets them: the caller must wake each.

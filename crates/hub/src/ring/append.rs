@@ -2,14 +2,11 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::{PublishError, Ring};
+use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{CHANNEL_BYTES_MAX, HEAD, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
 use crate::record::{HEADER_WORDS, Message, Seq, Shape, W_SUM};
 use crate::words::{Sum, store_bytes, words_for};
-
-/// The cursor of a worker that was found dead: outside every ring, so nobody waits for it.
-const CURSOR_DEAD: u64 = u64::MAX;
 
 /// A checked message, ready to append.
 pub(crate) struct Draft {
