@@ -14,7 +14,7 @@ cd "$root"
 build=${BUILD:-build}
 work=$build/ext
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
-export FERMATA_ROOT=$root
+export FERMATA_ROOT=$root FERMATA_CORE=$CARGO_TARGET_DIR/release/libfermata_ffi.a
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 
 php=${PHP:-php}
@@ -25,25 +25,22 @@ command -v "$phpize" >/dev/null || phpize="phpize"
 command -v "$php_config" >/dev/null || php_config="php-config"
 
 cargo build --release --locked -p fermata-ffi -p fermata-cli
-library=$CARGO_TARGET_DIR/release/libfermata_ffi.a
 mkdir -p "$work"
 cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||
     install -m 755 "$CARGO_TARGET_DIR/release/fermata" "$build/fermata"
 
 # Copy what changed, and only that, so that make sees true dates.
-copied=()
 for file in ext/*.c ext/*.h ext/*.php ext/config.m4; do
     [ -e "$file" ] || continue
     if ! cmp -s "$file" "$work/${file#ext/}"; then
         cp "$file" "$work/${file#ext/}"
-        copied+=("${file#ext/}")
     fi
 done
 
 # What a configured build depends on: the PHP, the flags, the list of sources and config.m4.
 configuration=$(
     "$php_config" --version --extension-dir
-    echo "$root $library ${CC:-} ${CFLAGS:-} ${LDFLAGS:-}"
+    echo "$root $FERMATA_CORE ${CC:-} ${CFLAGS:-} ${LDFLAGS:-}"
     ls ext/*.c
     cat ext/config.m4
 )
@@ -54,20 +51,15 @@ if [ ! -e "$work/Makefile" ] || [ "$configuration" != "$(cat "$work/.configurati
         if [ -e Makefile ]; then
             make -s distclean >/dev/null 2>&1 || true
         fi
-        "$phpize" >configure.log
+        "$phpize" >configure.log 2>&1
         ./configure -q --with-php-config="$(command -v "$php_config")" >>configure.log 2>&1 ||
             { tail -n 30 configure.log >&2 && exit 1; }
     )
     printf '%s\n' "$configuration" >"$work/.configuration"
 fi
 
-# phpize's Makefile knows no headers and no library: drop what they make old.
-case " ${copied[*]:-} " in
-    *.h\ *) rm -rf "$work"/*.lo "$work"/*.o "$work"/.libs ;;
-esac
-if [ "$library" -nt "$work/modules/fermata.so" ]; then
-    rm -rf "$work/fermata.la" "$work/modules"
-fi
+# The Makefile knows its headers and the library, so this compiles and links only what is old.
+mkdir -p "$work/modules"
 make -s -C "$work" -j"$(nproc)" >"$work/make.log" 2>&1 || {
     cat "$work/make.log" >&2
     exit 1
