@@ -10,6 +10,10 @@
 //! 4. its index bucket = its position, before `HEAD`, so that a replay up to what a worker has read misses nothing,
 //! 5. `HEAD` = behind it: now it is published.
 //!
+//! A process that dies between two steps has executed all stores before that point and none after it: the kernel
+//! lets no store of a dead process get lost, and whoever learns of the death from the kernel sees them. Release ordering
+//! keeps the compiler and the processor from swapping the steps themselves.
+//!
 //! A reader copies words first and looks at `TAIL` afterwards. The fences pair such that whoever saw a word of
 //! step 2 also sees the `TAIL` of step 1 and throws its copy away (a seqlock whose counter is `TAIL`).
 

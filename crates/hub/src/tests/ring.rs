@@ -381,3 +381,14 @@ fn a_live_owner_keeps_the_lock() {
     drop(guard);
     ring.publish(&worker(0), &message(b"c", b""), 0).unwrap();
 }
+
+#[test]
+fn the_lock_of_a_worker_that_was_reaped_is_free_even_if_its_pid_seems_alive() {
+    let config = small();
+    let words = memory(&config);
+    let mut ring = Ring::create(words, &config, 1, 2).unwrap();
+    ring.worker_started(&worker(1), 0).unwrap();
+    std::mem::forget(attach(words, &config).lock(&worker(1), None).unwrap());
+    ring.worker_ended(&master(), 1, worker(1).pid, 0).unwrap();
+    ring.publish(&worker(0), &message(b"c", b""), 0).unwrap();
+}
