@@ -262,7 +262,9 @@ fn long_targets_are_414() {
 
 #[test]
 fn large_heads_are_431() {
-    let builder = fixture("http").workers(1);
+    let builder = fixture("http")
+        .workers(1)
+        .setting("target_bytes_max", 1_000);
     let server = builder
         .setting("header_bytes_max", 2_000)
         .setting("headers_count_max", 20)

@@ -2,6 +2,7 @@
 
 mod burst;
 mod channels;
+mod crash;
 mod presence;
 mod publisher;
 mod slow;

@@ -124,7 +124,7 @@ impl Builder {
 
     fn spawn(&self) -> (Child, Log) {
         let mut php = Php::new(&self.ini)
-            .env("FERMATA_LISTEN", "http://127.0.0.1:0")
+            .env("PORT", "0")
             .env("FERMATA_WORKERS", self.workers.to_string())
             .env("TEST_DIRECTORY", self.directory.path());
         for (name, value) in &self.environment {
