@@ -14,7 +14,7 @@ bool fermata_header_check(const zend_string *name, const zend_string *value)
 	if (UNEXPECTED(!fm_header_valid(fermata_str(name), fermata_str(value)))) {
 		/* The name is shown only if it is a token, so that log lines cannot be forged through it. */
 		if (fm_header_valid(fermata_str(name), FERMATA_LITERAL(""))) {
-			fermata_misuse("the value of header \"%s\" has a control character or outer spaces", ZSTR_VAL(name));
+			fermata_misuse("the value of header \"%s\" has a line break or another control character", ZSTR_VAL(name));
 		} else {
 			fermata_misuse("a header name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
 		}

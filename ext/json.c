@@ -25,7 +25,8 @@ zend_string *fermata_json_encode(zval *data)
 {
 	smart_str buffer = {0};
 	zend_result result = php_json_encode_ex(&buffer, data, FERMATA_JSON_OPTIONS, PHP_JSON_PARSER_DEFAULT_DEPTH);
-	if (EXPECTED(result == SUCCESS && !EG(exception))) {
+	/* For INF and NAN the encoder writes 0 and succeeds: only the code tells. */
+	if (EXPECTED(result == SUCCESS && JSON_G(error_code) == PHP_JSON_ERROR_NONE && !EG(exception))) {
 		smart_str_0(&buffer);
 		return buffer.s ? buffer.s : ZSTR_EMPTY_ALLOC();
 	}

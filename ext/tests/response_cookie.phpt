@@ -1,0 +1,32 @@
+--TEST--
+Response::withCookie(): the line, and what it refuses
+--EXTENSIONS--
+fermata
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+use Fermata\{Response, SameSite};
+
+$response = Response::accepted()
+    ->withCookie('a', 'b c;ü')
+    ->withCookie('b', '', maxAge: -5, path: '/x', domain: 'example.org', secure: true, httpOnly: false, sameSite: SameSite::None)
+    ->withCookie('__Host-c', '1', 3600, secure: true, sameSite: SameSite::Strict);
+echo implode("\n", $response->headers()['Set-Cookie']), "\n";
+
+thrown(fn() => $response->withCookie('', 'x'));
+thrown(fn() => $response->withCookie('a b', 'x'));
+thrown(fn() => $response->withCookie("a\r\n", 'x'));
+thrown(fn() => $response->withCookie('a', 'x', path: '/; Secure'));
+thrown(fn() => $response->withCookie('a', 'x', domain: "a\nb"));
+thrown(fn() => $response->withCookie('a', 'x', sameSite: SameSite::None));
+?>
+--EXPECT--
+a=b%20c%3B%C3%BC; Path=/; HttpOnly; SameSite=Lax
+b=; Max-Age=0; Path=/x; Domain=example.org; Secure; SameSite=None
+__Host-c=1; Max-Age=3600; Path=/; Secure; HttpOnly; SameSite=Strict
+Fermata\Exception\MisuseError: a cookie name must be a token: letters, digits and !#$%&'*+-.^_`|~
+Fermata\Exception\MisuseError: a cookie name must be a token: letters, digits and !#$%&'*+-.^_`|~
+Fermata\Exception\MisuseError: a cookie name must be a token: letters, digits and !#$%&'*+-.^_`|~
+Fermata\Exception\MisuseError: the path of a cookie must be printable ASCII without ";" and ","
+Fermata\Exception\MisuseError: the domain of a cookie must be printable ASCII without ";" and ","
+Fermata\Exception\MisuseError: browsers drop a SameSite::None cookie that is not secure; pass secure: true

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs the extension's tests (ext/tests/*.phpt) with PHP's own run-tests.php.
+#
+#   scripts/phpt.sh [--valgrind] [TEST…]     TEST is a name or a path; default: all
+#
+# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command.
+# With --valgrind every server and the value-object tests run under memcheck, without PHP's own allocator;
+# an invalid access or a definite leak with a frame of ours fails the run.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+extension=${FERMATA_EXTENSION:-$root/build/fermata.so}
+php=$(command -v "${PHP:-php}")
+work=$root/build/phpt
+
+valgrind=
+tests=()
+for argument in "$@"; do
+    case $argument in
+        --valgrind) valgrind=yes ;;
+        *) tests+=("$(basename "$argument" .phpt).phpt") ;;
+    esac
+done
+if [ ! -f "$extension" ]; then
+    echo "phpt: $extension not found; run make first or set FERMATA_EXTENSION" >&2
+    exit 1
+fi
+
+# run-tests.php writes beside the tests, so they run in a copy.
+rm -rf "$work"
+mkdir -p "$work/valgrind"
+cp -r "$root/ext/tests" "$work/tests"
+api=$("$php" -n -r 'ob_start(); phpinfo(INFO_GENERAL); preg_match("/PHP API => (\d+)/", ob_get_clean(), $m); echo $m[1];')
+run_tests=${RUN_TESTS:-}
+for candidate in "/usr/lib/php/$api/build/run-tests.php" "$(php-config --prefix 2>/dev/null)/lib/php/build/run-tests.php"; do
+    [ -n "$run_tests" ] || [ ! -f "$candidate" ] || run_tests=$candidate
+done
+if [ -z "$run_tests" ]; then
+    echo "phpt: run-tests.php not found; install php-dev or set RUN_TESTS to its path" >&2
+    exit 1
+fi
+
+export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
+jobs=$(nproc)
+subject=$php
+if [ -n "$valgrind" ]; then
+    # One report per process, forked workers included. Fibers switch stacks, which memcheck has to be told.
+    subject=$work/php-valgrind
+    cat >"$subject" <<WRAPPER
+#!/bin/sh
+exec valgrind -q --tool=memcheck --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \\
+    --max-stackframe=8000000 --num-callers=30 --suppressions="$root/ext/tests/valgrind.supp" \\
+    --log-file="$work/valgrind/%p.log" "$php" "\$@"
+WRAPPER
+    chmod +x "$subject"
+    export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=120
+fi
+export TEST_PHP_EXECUTABLE="$subject"
+export FERMATA_PHPT_SERVER="$subject -n -d extension=$extension"
+
+[ ${#tests[@]} -gt 0 ] || tests=(.)
+cd "$work/tests"
+status=0
+"$php" -n "$run_tests" -q -n --no-color --no-progress --offline -j"$jobs" --set-timeout 300 \
+    -g FAIL,BORK,WARN,LEAK,XFAIL,SKIP --show-diff \
+    -p "$subject" -d extension="$extension" "${tests[@]}" >"$work/output" 2>&1 || status=$?
+sed -n '/^Number of tests/,$p' "$work/output" | grep -v '^=*$' || status=1
+if [ "$status" -ne 0 ] || ! grep -q '^Tests passed' "$work/output"; then
+    sed '/^Number of tests/,$d' "$work/output"
+    status=1
+fi
+if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
+    status=1
+fi
+
+if [ -n "$valgrind" ]; then
+    # PHP itself is not free of reports in a run without its allocator; ours have a frame of the extension.
+    reports=$(grep -l 'fermata' "$work"/valgrind/*.log 2>/dev/null || true)
+    if [ -n "$reports" ]; then
+        # shellcheck disable=SC2086
+        cat $reports
+        echo "phpt: valgrind reports in $work/valgrind"
+        status=1
+    else
+        echo "valgrind: no invalid access and no leak in $(find "$work/valgrind" -name '*.log' | wc -l) processes"
+    fi
+fi
+exit "$status"
