@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     pub out_sent: u32,
     /// Bytes for the client that the kernel has not taken yet.
     pub out: Vec<u8>,
-    /// Bytes from the client that are not parsed yet; absent when empty.
-    pub inbox: Option<Box<Vec<u8>>>,
+    /// Bytes from the client that are not parsed yet.
+    pub inbox: Vec<u8>,
     pub partial: Option<Box<Partial>>,
     pub file: Option<Box<FileBody>>,
     pub presence: Option<Box<Presence>>,
@@ -151,7 +151,7 @@ impl Connection {
             keep_alive_ms: 0,
             out_sent: 0,
             out: Vec::new(),
-            inbox: None,
+            inbox: Vec::new(),
             partial: None,
             file: None,
             presence: None,

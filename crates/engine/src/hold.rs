@@ -72,7 +72,17 @@ impl<D: Driver> Worker<D> {
     pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
         let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
         self.check(hold).map_err(HoldError::Misuse)?;
-        self.join(index, hold)?;
+        let ends_at_once = self.running != Running::Serving
+            || self
+                .connections
+                .at(index)
+                .is_some_and(|connection| connection.is_head);
+        // What was published before this moment is the past, which `since` asks for, and not news.
+        let newest = self.ring.newest();
+        while self.reader.read_up_to() < newest && self.pump() {}
+        if !ends_at_once {
+            self.join(index, hold)?;
+        }
         self.write_hold_head(index, hold);
         let mut opening = std::mem::take(&mut self.scratch);
         opening.clear();
@@ -80,8 +90,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return Err(HoldError::Gone);
         };
-        let is_head = connection.is_head;
-        if !is_head {
+        if !connection.is_head {
             if connection.is_http10 {
                 connection.out.extend_from_slice(&opening);
             } else {
@@ -89,7 +98,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.scratch = opening;
-        if is_head || self.running != Running::Serving {
+        if ends_at_once {
             self.end_hold(index);
             return Ok(());
         }

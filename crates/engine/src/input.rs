@@ -40,10 +40,11 @@ impl<D: Driver> Worker<D> {
         }
         debug_assert!(self.current.is_none());
         let mut filled = 0;
-        if let Some(inbox) = connection.inbox.take() {
+        if !connection.inbox.is_empty() {
+            let inbox = std::mem::take(&mut connection.inbox);
             filled = inbox.len();
             self.input[..filled].copy_from_slice(&inbox);
-            self.pool.give(*inbox);
+            self.pool.give(inbox);
         }
         let space = &mut self.input[filled..];
         let space = if space.len() > READ_BYTES {
@@ -419,9 +420,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if at < filled {
-            let mut inbox = self.pool.take();
-            inbox.extend_from_slice(&self.input[at..filled]);
-            connection.inbox = Some(Box::new(inbox));
+            connection.inbox = self.pool.take();
+            connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {
@@ -429,8 +429,9 @@ impl<D: Driver> Worker<D> {
             Reading::Head if at < filled => {
                 // The limit counts from a head's first byte, so a client that drips bytes gains
                 // nothing. A fresh connection has had its deadline since it was opened.
-                if !connection.is_fresh && !connection.has_begun {
-                    connection.has_begun = true;
+                let had_deadline = connection.is_fresh || connection.has_begun;
+                connection.has_begun = true;
+                if !had_deadline {
                     self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
                 }
             }
@@ -507,7 +508,7 @@ impl<D: Driver> Worker<D> {
 /// Brings a connection into the state in which its last response is written.
 fn refuse_in(connection: &mut Connection) {
     connection.partial = None;
-    connection.inbox = None;
+    connection.inbox = Vec::new();
     connection.reading = Reading::Handling;
     connection.keeps_alive = false;
     connection.writing = Writing::Linger;

@@ -174,8 +174,8 @@ impl<D: Driver> Worker<D> {
         if connection.out.capacity() > 0 {
             self.pool.give(connection.out);
         }
-        if let Some(inbox) = connection.inbox {
-            self.pool.give(*inbox);
+        if connection.inbox.capacity() > 0 {
+            self.pool.give(connection.inbox);
         }
         if self.settings.connections_per_address_max > 0
             && let Some(address) = connection.peer.ip()

@@ -594,15 +594,15 @@ impl<D: Driver> Worker<D> {
         connection.keeps_alive = false;
         match connection.reading {
             Reading::Held => self.end_hold(index),
-            Reading::Head if connection.inbox.is_none() && connection.has_output() => {
+            Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;
             }
             // One more look for a request that is already here; `load` closes when there is none.
-            Reading::Head if connection.inbox.is_none() && !is_retired => self.go_on(index),
-            Reading::Head if connection.inbox.is_none() => self.close(index),
+            Reading::Head if connection.inbox.is_empty() && !is_retired => self.go_on(index),
+            Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head | Reading::Body if is_retired => {
                 connection.partial = None;
-                connection.inbox = None;
+                connection.inbox = Vec::new();
                 self.refuse(
                     index,
                     503,
@@ -702,7 +702,7 @@ impl<D: Driver> Worker<D> {
         }
         match connection.reading {
             Reading::Held => self.keep_alive(index),
-            Reading::Head if connection.inbox.is_none() => self.close(index),
+            Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
                 self.refuse(
                     index,
