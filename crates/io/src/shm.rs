@@ -11,7 +11,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{FlockOperation, MemfdFlags, flock, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, FlockOperation, MemfdFlags, fallocate, flock, ftruncate, memfd_create,
+};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// Permissions of a new file: the owner alone, as it holds messages.
@@ -42,7 +45,8 @@ impl Shared {
     /// Memory that is a file, created or grown to the size wanted (never shrunk) and locked until
     /// the last process of this server is gone.
     ///
-    /// The file is sparse: a disk that fills up later ends the writing process by SIGBUS.
+    /// Its blocks are reserved at once: on a sparse file, a disk that fills up later would end the
+    /// writing process by SIGBUS. A file system that cannot reserve gives a sparse file.
     ///
     /// # Errors
     /// `WouldBlock` when another server uses the file, `InvalidInput` for zero or impossibly many
@@ -59,7 +63,11 @@ impl Shared {
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let old_bytes = file.metadata()?.len();
         if old_bytes < bytes {
-            file.set_len(bytes)?;
+            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP) => file.set_len(bytes)?,
+                Err(error) => return Err(error.into()),
+            }
         }
         let words = map(&file, words)?;
         keep_lock(file);
