@@ -8,7 +8,6 @@
  *
  * What one handler leaves behind must not reach the next one: see clean_up(). */
 #include "php_fermata.h"
-#include "SAPI.h"
 #include "main/php_main.h"
 #include "main/php_output.h"
 #include "ext/random/php_random.h"
@@ -19,7 +18,6 @@
 
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
 #define FERMATA_LOG_ERROR 0
-#define FERMATA_LOG_WARNING 1
 #define FERMATA_LOG_INFO 2
 #define PREVIOUS_MAX 8          /* how many previous exceptions a log line names */
 #define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
@@ -66,7 +64,6 @@ static void enter_process(void)
 	php_clear_stat_cache(false, NULL, 0);
 	/* A closed standard output must not end the worker. */
 	PG(ignore_user_abort) = true;
-	zend_llist_clean(&SG(sapi_headers).headers);
 	current.output_level = php_output_get_level();
 	current.output_active = OG(active);
 	current.timeout_seconds = EG(timeout_seconds);
@@ -81,11 +78,6 @@ static void enter_process(void)
 static FmStr known_or_empty(const zend_string *string)
 {
 	return string ? fermata_str(string) : FERMATA_LITERAL("");
-}
-
-static void log_line(uint32_t level, const char *text)
-{
-	fm_worker_log(current.worker, level, (FmStr){text, strlen(text)});
 }
 
 static zval *exception_property(zend_object *exception, zend_known_string_id name, zval *storage)
@@ -122,7 +114,8 @@ static smart_str exception_text(zend_object *exception)
 		if (i) {
 			smart_str_appends(&text, ", caused by ");
 		}
-		smart_str_append(&text, exception->ce->name);
+		/* The name of an anonymous class goes on behind a NUL byte with its place, which follows anyway. */
+		smart_str_appends(&text, ZSTR_VAL(exception->ce->name));
 		smart_str_appends(&text, ": ");
 		append_str(&text, exception_string(exception, ZEND_STR_MESSAGE));
 		if (i) {
@@ -323,12 +316,6 @@ static ZEND_COLD void clean_output(void)
 	current.output_active = OG(active);
 }
 
-static ZEND_COLD void clean_headers(void)
-{
-	zend_llist_clean(&SG(sapi_headers).headers);
-	log_line(FERMATA_LOG_WARNING, "header() and setcookie() have no effect in a handler; use Response::withHeader() and withCookie()");
-}
-
 /* set_time_limit() counts for the handler that called it. */
 static void clean_timeout(void)
 {
@@ -359,9 +346,6 @@ static void clean_up(void)
 {
 	if (UNEXPECTED(OG(active) != current.output_active)) {
 		clean_output();
-	}
-	if (UNEXPECTED(SG(sapi_headers).headers.count)) {
-		clean_headers();
 	}
 	if (UNEXPECTED(EG(timeout_seconds) | current.timeout_seconds)) {
 		clean_timeout();
