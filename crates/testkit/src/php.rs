@@ -51,7 +51,14 @@ impl Php {
         let mut command = Command::new(binary.as_deref().unwrap_or(OsStr::new("php")));
         command.arg("-d").arg(extension_argument(&extension_path()));
         // Errors belong on stderr in tests whatever the machine's php.ini says.
-        command.args(["-d", "display_errors=0", "-d", "log_errors=1", "-d", "html_errors=0"]);
+        command.args([
+            "-d",
+            "display_errors=0",
+            "-d",
+            "log_errors=1",
+            "-d",
+            "html_errors=0",
+        ]);
         command.args(["-d", "error_log="]);
         for line in ini {
             command.arg("-d").arg(line);

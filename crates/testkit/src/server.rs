@@ -7,12 +7,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::client::Connection;
 use crate::directory::Directory;
 use crate::log::Log;
 use crate::php::Php;
-use crate::process::{Signal, kill_group, send_signal};
+use crate::process::{Signal, is_running, kill_group, send_signal};
 use crate::wait::wait_until;
 
 /// Workers of a server unless a test says otherwise: two find what one hides.
@@ -20,6 +22,9 @@ const WORKERS: usize = 2;
 
 /// Connections opened in search of one particular worker before giving up.
 const WORKER_TRIES_MAX: usize = 2_000;
+
+/// How long dropping a server waits for killed processes to be gone.
+const END_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How to start a server. Settings travel by environment, which wins over everything the script says.
 #[derive(Debug, Clone)]
@@ -168,7 +173,7 @@ impl Drop for Group {
     }
 }
 
-/// A running server: master and workers. Dropping it kills them all.
+/// A running server: master and workers. Dropping it kills them all and waits until they are gone.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -302,9 +307,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let workers = self.worker_pids();
         kill_group(self.pid);
         let _ = self.child.wait();
-        if std::thread::panicking() {
+        // Sockets and files of the workers are free only when they are gone, which a next server needs.
+        let end = Instant::now() + END_DEADLINE;
+        while workers.values().any(|pid| is_running(*pid)) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if thread::panicking() {
             println!("--- log of {} ---\n{}", self.address, self.log.text());
         }
     }
