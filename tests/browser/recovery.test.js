@@ -56,7 +56,7 @@ describe("when the server is restarted", () => {
     await cleo.page.locator("#pending .delivery", { hasText: "Not sent yet" }).waitFor();
     await cleo.page.reload().catch(() => {});
     await chat.server.start();
-    await cleo.page.goto(chat.url);
+    await chat.reopen(cleo.page);
     await isLive(cleo.page);
     await hears(dora.page, "written while it was down");
     await hears(cleo.page, "written while it was down");
@@ -75,7 +75,7 @@ describe("when a worker is killed during a burst", () => {
   before(async () => { chat = await Chat.start(); });
   after(() => chat.stop());
 
-  it(`shows each of ${MESSAGES} messages exactly once and in order in every tab`, { timeout: 180_000 }, async () => {
+  it(`shows each of ${MESSAGES} messages exactly once and in order in every tab`, { timeout: 300_000 }, async () => {
     const ada = await chat.user("Ada");
     const bob = await chat.user("Bob");
     const adasOther = await chat.tab(ada);
@@ -103,7 +103,7 @@ describe("when a worker is killed during a burst", () => {
     process.kill(second, "SIGKILL");
 
     for (const page of pages) {
-      await until("everything has arrived", async () => await shown(page) >= MESSAGES || await shown(page), 90_000);
+      await until("everything has arrived", async () => await shown(page) >= MESSAGES || await shown(page), 200_000);
       await until("everything is sent", async () => await page.locator("#pending li").count() === 0);
       await hasState(page, "live");
     }

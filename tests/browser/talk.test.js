@@ -141,6 +141,26 @@ describe("talking", () => {
     await ada.page.getByLabel("Message", { exact: true }).fill("");
   });
 
+  it("stays at the newest message, but not while somebody reads above", async () => {
+    const scroller = bob.page.locator("#scroller");
+    const fromEnd = () => scroller.evaluate((node) => node.scrollHeight - node.scrollTop - node.clientHeight);
+    await bob.page.bringToFront();
+    for (let number = 0; number < 30; number += 1) {
+      await say(ada.page, `line ${number}`);
+    }
+    await hears(bob.page, "line 29");
+    await until("the end is in sight", async () => await fromEnd() < 5 || await fromEnd());
+    await scroller.hover();
+    await bob.page.mouse.wheel(0, -600);
+    await until("moved up", async () => await fromEnd() > 300 || await fromEnd());
+    await say(ada.page, "below");
+    await bob.page.getByRole("button", { name: "1 new message" }).waitFor();
+    assert.ok(await fromEnd() > 300, "what is read stays in sight");
+    await bob.page.getByRole("button", { name: "1 new message" }).click();
+    await until("the end is in sight", async () => await fromEnd() < 5 || await fromEnd());
+    await bob.page.locator("#to-end").waitFor({ state: "hidden" });
+  });
+
   it("shows all tabs the same messages in the same order", async () => {
     await say(ada.page, "the last one");
     await Promise.all([ada.page, adasOther, bob.page].map((page) => hears(page, "the last one")));

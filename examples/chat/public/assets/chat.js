@@ -45,7 +45,7 @@ class Room {
     this.#outbox = new Outbox({ list: byId("pending"), self: this.#self });
     this.#people = new People(this.#self);
     this.#composer = new Composer(this.#outbox, session.limits.textBytes);
-    this.#status = new Status(() => this.#retryNow());
+    this.#status = new Status(() => this.#retryNow({ isImpatient: true }));
     this.#stream = new Stream("/events", session.keepAliveSeconds);
     this.#unread = new Unread(this.#self.name, () => this.#seeSoon());
     const drawer = new Drawer();
@@ -56,13 +56,17 @@ class Room {
     this.#outbox.addEventListener("sent", ({ detail }) => this.#receive(detail));
     this.#outbox.addEventListener("failed", ({ detail }) => this.#refused(detail.status));
     this.#outbox.addEventListener("change", () => this.#showEmpty());
+    this.#outbox.addEventListener("taken", () => this.#timeline.scrollToEnd());
     this.#people.addEventListener("recipient", ({ detail }) => this.#composer.setRecipient(detail));
     this.#people.addEventListener("chosen", () => {
       drawer.close();
       this.#composer.focus();
     });
     this.#stream.addEventListener("state", ({ detail }) => this.#connectionChanged(detail));
-    this.#stream.addEventListener("refused", ({ detail }) => this.#refused(detail.status));
+    this.#stream.addEventListener("refused", ({ detail }) => {
+      this.#status.set("refused", { text: `The server refused the connection (${detail.status}).` });
+      this.#refused(detail.status);
+    });
     this.#stream.addEventListener("event", ({ detail }) => this.#handle(detail));
 
     byId("clear").addEventListener("click", () => this.#clear());
@@ -268,16 +272,14 @@ class Room {
     leave("");
   }
 
-  #retryNow() {
-    this.#stream.retryNow();
+  #retryNow({ isImpatient = false } = {}) {
+    this.#stream.retryNow({ isImpatient });
     this.#outbox.retryNow();
   }
 
   #refused(status) {
     if (status === 401 || status === 403) {
       leave(status === 401 ? "You were signed out. Please sign in again." : "");
-    } else if (status > 0 && status < 500 && status !== 429) {
-      this.#outbox.dispatchEvent(new Event("change"));
     }
   }
 

@@ -27,7 +27,7 @@ export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   const use = document.createElementNS(SVG, "use");
   svg.setAttribute("aria-hidden", "true");
-  use.setAttribute("href", `#${name}`);
+  use.setAttribute("href", `#icon-${name}`);
   svg.append(use);
 
   return svg;

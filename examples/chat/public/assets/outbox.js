@@ -14,7 +14,7 @@ const SAVE_AFTER_MS = 200;
 /** An answer usually arrives sooner than this, and a line that only flashes up disturbs. */
 const SHOW_SENDING_AFTER_MS = 400;
 
-/** Events: "sent" (detail: the stored message), "failed" (detail: the ApiError), "change". */
+/** Events: "taken" (into the queue), "sent" (detail: the stored message), "failed" (detail: the ApiError), "change". */
 export class Outbox extends EventTarget {
   #list;
   #storageKey;
@@ -50,6 +50,7 @@ export class Outbox extends EventTarget {
   /** @param {{to: string, toName: ?string, text: string}} message `to` is "all" or a name */
   send({ to, toName, text }) {
     this.#push({ key: newKey(), to, toName, text });
+    this.#emit("taken");
     this.#run();
   }
 

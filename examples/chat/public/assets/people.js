@@ -43,7 +43,7 @@ export class People extends EventTarget {
   }
 
   get onlineNames() {
-    return [...this.#online.values()].filter(({ id }) => id !== this.#self.id).map(({ name }) => name);
+    return sorted(this.#online.values()).filter(({ id }) => id !== this.#self.id).map(({ name }) => name);
   }
 
   /** What the server says at the start of every connection. */

@@ -2,56 +2,85 @@
 
 import { byId } from "./dom.js";
 
-/** A restart of one worker is over sooner; a banner that flashes up would only alarm. */
-const BANNER_AFTER_MS = 1_500;
+/** The restart of one worker is over sooner, and an alarm that only flashes up would frighten for nothing. */
+const ALARM_AFTER_MS = 1_500;
 
 export class Status {
+  /** What the stream last said, plus "waiting" (too many tabs) and "refused". */
+  #state = "connecting";
+  #text = "";
   #retryAtMs = 0;
+  #wasLive = false;
+  /** A lost connection stays lost until it is live again, however often it is tried meanwhile. */
+  #isLost = false;
+  #isAlarmed = false;
+  #alarmTimer = 0;
   #ticker = 0;
-  #bannerTimer = 0;
-  #state = "";
 
   constructor(onRetry) {
     byId("banner-retry").addEventListener("click", onRetry);
+    this.set("connecting");
   }
 
   /** @param {"connecting" | "live" | "lost" | "waiting" | "refused"} state */
   set(state, { retryAtMs = 0, text = "" } = {}) {
-    const isBroken = state !== "live";
-    this.#retryAtMs = retryAtMs;
     this.#state = state;
-    byId("status").dataset.state = state === "refused" ? "lost" : state;
+    this.#text = text;
+    this.#retryAtMs = retryAtMs;
     clearInterval(this.#ticker);
-    if (!isBroken) {
-      clearTimeout(this.#bannerTimer);
-      this.#bannerTimer = 0;
-      byId("banner").hidden = true;
+    if (state === "live") {
+      clearTimeout(this.#alarmTimer);
+      this.#alarmTimer = 0;
+      this.#wasLive = true;
+      this.#isLost = false;
+      this.#isAlarmed = false;
     } else {
-      this.#bannerTimer ||= setTimeout(() => { byId("banner").hidden = this.#state === "live"; }, BANNER_AFTER_MS);
+      this.#isLost ||= state === "lost";
+      this.#isAlarmed ||= state === "waiting" || state === "refused";
+      this.#alarmTimer ||= setTimeout(() => {
+        this.#isAlarmed = true;
+        this.#draw();
+      }, ALARM_AFTER_MS);
     }
-    const words = {
-      live: "Live",
-      connecting: "Connecting…",
-      lost: navigator.onLine ? "Connection lost" : "You are offline",
-      waiting: "Paused",
-      refused: "Refused",
-    }[state];
-    if (byId("status-text").textContent !== words) {
-      byId("status-text").textContent = words;
-    }
-    this.#describe(text);
     if (state === "lost") {
-      this.#ticker = setInterval(() => this.#describe(text), 1000);
+      this.#ticker = setInterval(() => this.#draw(), 1000);
     }
+    this.#draw();
   }
 
-  #describe(text) {
+  get #shown() {
+    if (this.#state === "refused" || (this.#isLost && this.#isAlarmed && this.#state !== "waiting")) {
+      return "lost";
+    }
+
+    return this.#state === "lost" ? "connecting" : this.#state;
+  }
+
+  #draw() {
+    const shown = this.#shown;
+    byId("status").dataset.state = shown;
+    setText("status-text", {
+      live: "Live",
+      connecting: this.#wasLive ? "Reconnecting…" : "Connecting…",
+      lost: this.#state === "refused" ? "Refused" : navigator.onLine ? "Connection lost" : "You are offline",
+      waiting: "Paused",
+    }[shown]);
+    byId("banner").hidden = shown === "live" || !this.#isAlarmed;
+    byId("banner-retry").hidden = shown !== "lost";
+    setText("banner-text", this.#text || (shown === "lost" ? this.#lostText() : "Connecting to the server…"));
+  }
+
+  #lostText() {
     const seconds = Math.ceil((this.#retryAtMs - Date.now()) / 1000);
-    byId("banner-retry").hidden = this.#state !== "lost" && this.#state !== "refused";
-    byId("banner-text").textContent = text || {
-      connecting: "Connecting to the server…",
-      lost: `The connection was lost. ${seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again…"} Nothing you write gets lost.`,
-      live: "",
-    }[this.#state];
+
+    return `${this.#wasLive ? "The connection was lost." : "The server cannot be reached."} `
+      + `${seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again…"} What you write is kept and sent later.`;
+  }
+}
+
+/** Screen readers read a status again when it is written again, even if nothing changed. */
+function setText(id, text) {
+  if (byId(id).textContent !== text) {
+    byId(id).textContent = text;
   }
 }

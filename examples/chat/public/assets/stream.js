@@ -29,6 +29,7 @@ export class Stream extends EventTarget {
   #failures = 0;
   #retryHintMs = 0;
   #isOpen = false;
+  #isLive = false;
 
   constructor(url, keepAliveSeconds) {
     super();
@@ -51,9 +52,12 @@ export class Stream extends EventTarget {
     this.#stop();
   }
 
-  /** The network may be back, or the user is impatient: do not wait for the timer. */
-  retryNow() {
-    if (this.#isOpen && this.#abort === null) {
+  /**
+   * The network may be back: do not wait for the timer. An attempt under way goes on, unless the user is impatient,
+   * for it may hang in a network that is no more.
+   */
+  retryNow({ isImpatient = false } = {}) {
+    if (this.#isOpen && (this.#abort === null || (isImpatient && !this.#isLive))) {
       this.#connect();
     }
   }
@@ -78,7 +82,7 @@ export class Stream extends EventTarget {
       }
       const response = await fetch(this.#url, { headers, cache: "no-store", signal: abort.signal });
       if (response.status >= 400 && response.status < 500 && response.status !== 408 && response.status !== 429) {
-        this.close();
+        this.#stop();
         this.#emit("refused", { status: response.status });
         return;
       }
@@ -86,6 +90,7 @@ export class Stream extends EventTarget {
         throw new Error(`answered ${response.status}`);
       }
       liveSinceMs = performance.now();
+      this.#isLive = true;
       this.#emit("state", { state: "live" });
       await this.#read(response.body.pipeThrough(new TextDecoderStream()).getReader(), abort);
     } catch {
@@ -132,11 +137,12 @@ export class Stream extends EventTarget {
     clearTimeout(this.#watchdog);
     const abort = this.#abort;
     this.#abort = null;
+    this.#isLive = false;
     abort?.abort();
   }
 
   #emit(type, detail) {
-    if (this.#isOpen || type === "refused") {
+    if (this.#isOpen) {
       this.dispatchEvent(new CustomEvent(type, { detail }));
     }
   }

@@ -15,6 +15,8 @@ const DISORDER_MAX_MS = 10_000;
 const FOLD_LENGTH = 1_500;
 const FOLD_LINES = 14;
 const AT_END_PX = 48;
+/** Scrolling goes on for a while after the wheel or the finger has stopped. */
+const TOUCH_MS = 1_000;
 
 /** Events: "newbelow" when messages arrived out of sight or the end is in sight again (detail: their number). */
 export class Timeline extends EventTarget {
@@ -29,6 +31,8 @@ export class Timeline extends EventTarget {
   /** Messages with smaller ids have not been asked for. */
   #windowStart = 0;
   #isAtEnd = true;
+  /** When somebody last scrolled by wheel, finger, key or scroll bar. */
+  #touchedMs = -Infinity;
   #below = 0;
 
   constructor({ list, log, scroller, self }) {
@@ -38,6 +42,9 @@ export class Timeline extends EventTarget {
     this.#scroller = scroller;
     this.#self = self;
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    for (const type of ["wheel", "touchmove", "keydown", "pointerdown", "pointermove", "pointerup"]) {
+      scroller.addEventListener(type, () => { this.#touchedMs = performance.now(); }, { passive: true });
+    }
     const keepAtEnd = new ResizeObserver(() => this.#isAtEnd && this.scrollToEnd());
     keepAtEnd.observe(scroller);
     keepAtEnd.observe(scroller.firstElementChild);
@@ -214,7 +221,10 @@ export class Timeline extends EventTarget {
 
   #scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-    this.#isAtEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
+    // A scroll event may report what the browser did because the list grew or shrank. Only people leave the end.
+    if (!this.#isAtEnd || performance.now() - this.#touchedMs < TOUCH_MS) {
+      this.#isAtEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
+    }
     if (this.#isAtEnd && this.#below > 0) {
       this.#below = 0;
       this.#emitBelow();
