@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod answer;
 mod connection;
 mod control;
+mod drain;
 mod encode;
 pub mod files;
 mod hold;
@@ -21,6 +23,7 @@ mod request;
 pub mod router;
 mod server;
 mod slab;
+mod timers;
 mod worker;
 
 pub use answer::Gone;

@@ -22,7 +22,7 @@ use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event as IoEvent, Fd};
 use fermata_proto::{date, http1};
 
-use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::connection::{Connection, Origin};
 use crate::encode::SseEncoder;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
@@ -33,9 +33,6 @@ use crate::slab::{Key, Slab};
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
-
-/// Connections accepted in a row before other clients get their turn.
-const ACCEPT_BATCH: usize = 64;
 
 /// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
 const FANOUT_SLICE: usize = 800;
@@ -109,15 +106,15 @@ pub struct Worker<D: Driver> {
     pub(crate) running: Running,
     pub(crate) has_fatal: bool,
 
-    listener: Option<Fd>,
-    control: Option<Fd>,
+    pub(crate) listener: Option<Fd>,
+    pub(crate) control: Option<Fd>,
     pub(crate) wakers: Arc<Vec<Waker>>,
-    link: Option<Link>,
+    pub(crate) link: Option<Link>,
 
     pub(crate) connections: Slab<Connection>,
     pub(crate) addresses: HashMap<IpAddr, u32>,
     pub(crate) wheel: Wheel,
-    fired: Vec<Fired>,
+    pub(crate) fired: Vec<Fired>,
     pub(crate) pool: Pool,
 
     events: Vec<IoEvent>,
@@ -420,308 +417,6 @@ impl<D: Driver> Worker<D> {
         (due_ms != u64::MAX).then(|| due_ms.saturating_sub(now_ms))
     }
 
-    fn accept(&mut self, origin: Origin) {
-        let listener = if origin == Origin::Public {
-            self.listener
-        } else {
-            self.control
-        };
-        let Some(listener) = listener else {
-            return;
-        };
-        for _ in 0..ACCEPT_BATCH {
-            match self.driver.accept(listener) {
-                Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
-                Ok(None) => return,
-                Err(error) => {
-                    // The client gave up before we came (ECONNABORTED), or we are out of
-                    // descriptors or memory; the listener reports again while clients wait.
-                    let message = format!("accepting a connection failed: {error}");
-                    let unix_ms = self.driver.unix_ms();
-                    self.limiter
-                        .write(&self.logger, LogLevel::Warning, unix_ms, &message);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn open(&mut self, fd: Fd, peer: fermata_io::Peer, origin: Origin) {
-        if origin == Origin::Public
-            && let Some(refusal) = self.refuses(&peer)
-        {
-            self.turn_away(fd, peer, refusal);
-            return;
-        }
-        let mut connection = Connection::new(fd, peer, origin);
-        connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
-        let key = self.connections.insert(connection);
-        if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
-            let message = format!("watching a connection from {peer} failed: {error}");
-            self.log(LogLevel::Error, &message);
-            self.connections.remove(key.index);
-            self.driver.close(fd);
-            return;
-        }
-        if self.settings.connections_per_address_max > 0
-            && let Some(address) = peer.ip()
-        {
-            *self.addresses.entry(address).or_insert(0) += 1;
-        }
-        self.arm(key.index);
-    }
-
-    /// Which limit a new connection would break.
-    fn refuses(&self, peer: &fermata_io::Peer) -> Option<Refused> {
-        if self.connections.len() >= self.settings.connections_max {
-            return Some(Refused {
-                status: 503,
-                setting: "connections_max",
-            });
-        }
-        let per_address = self.settings.connections_per_address_max;
-        if per_address > 0
-            && let Some(address) = peer.ip()
-            && self
-                .addresses
-                .get(&address)
-                .is_some_and(|&count| count as usize >= per_address)
-        {
-            return Some(Refused {
-                status: 429,
-                setting: "connections_per_address_max",
-            });
-        }
-        None
-    }
-
-    /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
-    fn turn_away(&mut self, fd: Fd, peer: fermata_io::Peer, refused: Refused) {
-        let mut out = self.pool.take();
-        let body = format!("The server's limit {} is reached.\n", refused.setting);
-        crate::answer::write_plain(&mut out, refused.status, &self.date, body.as_bytes());
-        let _ = self.driver.send_one(fd, &out);
-        self.pool.give(out);
-        self.driver.shutdown_write(fd);
-        self.driver.close(fd);
-        let message = format!(
-            "connection from {peer} refused with {}: limit {} reached",
-            refused.status, refused.setting
-        );
-        self.limiter.write(
-            &self.logger,
-            LogLevel::Warning,
-            self.driver.unix_ms(),
-            &message,
-        );
-    }
-
-    /// The master asks for a drain, or has died.
-    fn on_master(&mut self) {
-        let Some(link) = &mut self.link else {
-            return;
-        };
-        match link.read() {
-            crate::master::Order::None => {}
-            crate::master::Order::Drain => self.begin_drain(false),
-            crate::master::Order::MasterDied => {
-                self.log(LogLevel::Error, "the master process has ended; stopping");
-                self.unlink();
-                self.begin_drain(false);
-            }
-        }
-    }
-
-    /// A signal was sent to this worker alone: drain, and have a replacement started.
-    fn on_signal(&mut self) {
-        let signal = self.link.as_mut().and_then(Link::read_signal);
-        if signal == Some(fermata_io::signal::SIGTERM) {
-            self.begin_drain(false);
-        }
-    }
-
-    /// A closed link would report its end for ever.
-    fn unlink(&mut self) {
-        if let Some(link) = self.link.take() {
-            let _ = self.driver.remove(link.fd());
-            let _ = self.driver.remove(link.signals_fd());
-        }
-    }
-
-    /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
-    fn begin_drain(&mut self, retired: bool) {
-        let until_ms = self.driver.now_ms() + self.settings.drain_timeout_ms;
-        match self.running {
-            Running::Serving => {}
-            Running::Draining { .. } if retired => {}
-            Running::Draining { .. } | Running::Retired { .. } => return,
-        }
-        let is_first = self.running == Running::Serving;
-        self.running = if retired {
-            Running::Retired { until_ms }
-        } else {
-            Running::Draining { until_ms }
-        };
-        if is_first {
-            if let Some(link) = &mut self.link {
-                link.tell_retiring();
-            }
-            if !retired {
-                // Who has connected before the end was announced is still served.
-                self.accept(Origin::Public);
-            }
-            for fd in [self.listener.take(), self.control.take()]
-                .into_iter()
-                .flatten()
-            {
-                // The master keeps a copy, unless the whole server stops.
-                let _ = self.driver.remove(fd);
-                self.driver.close(fd);
-            }
-        }
-        let message = format!("draining {} connections", self.connections.len());
-        self.log(LogLevel::Info, &message);
-        for index in self.connections.indexes() {
-            self.drain_connection(index);
-        }
-    }
-
-    fn drain_connection(&mut self, index: u32) {
-        let is_retired = matches!(self.running, Running::Retired { .. });
-        let Some(connection) = self.connections.at_mut(index) else {
-            return;
-        };
-        connection.keeps_alive = false;
-        match connection.reading {
-            Reading::Held => self.end_hold(index),
-            Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
-                connection.writing = Writing::Close;
-            }
-            // One more look for a request that is already here; `load` closes when there is none.
-            Reading::Head if connection.inbox.is_empty() && !is_retired => self.go_on(index),
-            Reading::Head if connection.inbox.is_empty() => self.close(index),
-            Reading::Head | Reading::Body if is_retired => {
-                connection.partial = None;
-                connection.inbox = Vec::new();
-                self.refuse(
-                    index,
-                    503,
-                    "The server is restarting this worker; try again.\n",
-                );
-            }
-            // A request that has begun is read to its end and answered; `respond` then closes.
-            Reading::Head | Reading::Body | Reading::Handling | Reading::Lingering => {}
-        }
-    }
-
-    fn is_stopped(&mut self) -> bool {
-        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
-            return false;
-        };
-        if self.connections.is_empty() {
-            return true;
-        }
-        if self.driver.now_ms() < until_ms {
-            return false;
-        }
-        let message = format!(
-            "drain_timeout_ms is over; closing {} connections that have not finished",
-            self.connections.len()
-        );
-        self.log(LogLevel::Warning, &message);
-        for index in self.connections.indexes() {
-            self.close(index);
-        }
-        true
-    }
-
-    fn fire_timers(&mut self) {
-        let now_ms = self.driver.now_ms();
-        let mut fired = std::mem::take(&mut self.fired);
-        self.wheel.poll(now_ms, &mut fired);
-        for Fired { key, due_ms } in fired.drain(..) {
-            let key = Key::from_u64(key);
-            let Some(connection) = self.connections.get_mut(key) else {
-                continue;
-            };
-            if connection.armed_ms != due_ms {
-                continue;
-            }
-            connection.armed_ms = u64::MAX;
-            if connection.deadline_ms > now_ms {
-                self.arm(key.index);
-            } else {
-                self.on_deadline(key.index);
-            }
-        }
-        self.fired = fired;
-    }
-
-    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
-    /// fires early and is put in again then.
-    #[inline]
-    pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
-        if let Some(connection) = self.connections.at_mut(index) {
-            connection.deadline_ms = due_ms;
-            if connection.armed_ms > due_ms {
-                self.arm(index);
-            }
-        }
-    }
-
-    fn arm(&mut self, index: u32) {
-        let Some(key) = self.connections.key(index) else {
-            return;
-        };
-        if let Some(connection) = self.connections.at_mut(index)
-            && connection.deadline_ms != u64::MAX
-        {
-            connection.armed_ms = connection.deadline_ms;
-            self.wheel.arm(key.to_u64(), connection.deadline_ms);
-        }
-    }
-
-    fn on_deadline(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
-            return;
-        };
-        connection.deadline_ms = u64::MAX;
-        if connection.is_blocked {
-            let message = format!(
-                "{}: the client took nothing for write_timeout_ms",
-                connection.peer
-            );
-            self.limiter.write(
-                &self.logger,
-                LogLevel::Info,
-                self.driver.unix_ms(),
-                &message,
-            );
-            self.close(index);
-            return;
-        }
-        match connection.reading {
-            Reading::Held => self.keep_alive(index),
-            Reading::Head if connection.inbox.is_empty() => self.close(index),
-            Reading::Head => {
-                self.refuse(
-                    index,
-                    408,
-                    "The request head took longer than header_timeout_ms.\n",
-                );
-            }
-            Reading::Body => {
-                self.refuse(
-                    index,
-                    408,
-                    "The request body took longer than body_timeout_ms.\n",
-                );
-            }
-            Reading::Handling => {}
-            Reading::Lingering => self.close(index),
-        }
-    }
-
     fn refresh_date(&mut self) {
         let unix_s = self.driver.unix_ms() / 1000;
         if unix_s != self.date_unix_s {
@@ -735,9 +430,4 @@ impl<D: Driver> Worker<D> {
 enum Turn {
     Goes,
     Stopped,
-}
-
-struct Refused {
-    status: u16,
-    setting: &'static str,
 }

@@ -1,0 +1,114 @@
+//! New connections, and the limits they are refused by.
+
+use fermata_config::LogLevel;
+use fermata_io::{Driver, Fd, Peer};
+
+use crate::connection::{Connection, Origin};
+use crate::worker::Worker;
+
+/// Connections accepted in a row before other clients get their turn.
+const ACCEPT_BATCH: usize = 64;
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn accept(&mut self, origin: Origin) {
+        let listener = if origin == Origin::Public {
+            self.listener
+        } else {
+            self.control
+        };
+        let Some(listener) = listener else {
+            return;
+        };
+        for _ in 0..ACCEPT_BATCH {
+            match self.driver.accept(listener) {
+                Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
+                Ok(None) => return,
+                Err(error) => {
+                    // The client gave up before we came (ECONNABORTED), or we are out of
+                    // descriptors or memory; the listener reports again while clients wait.
+                    let message = format!("accepting a connection failed: {error}");
+                    let unix_ms = self.driver.unix_ms();
+                    self.limiter
+                        .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self, fd: Fd, peer: Peer, origin: Origin) {
+        if origin == Origin::Public
+            && let Some(refusal) = self.refuses(&peer)
+        {
+            self.turn_away(fd, peer, refusal);
+            return;
+        }
+        let mut connection = Connection::new(fd, peer, origin);
+        connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let key = self.connections.insert(connection);
+        if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
+            let message = format!("watching a connection from {peer} failed: {error}");
+            self.log(LogLevel::Error, &message);
+            self.connections.remove(key.index);
+            self.driver.close(fd);
+            return;
+        }
+        if self.settings.connections_per_address_max > 0
+            && let Some(address) = peer.ip()
+        {
+            *self.addresses.entry(address).or_insert(0) += 1;
+        }
+        self.arm(key.index);
+    }
+
+    /// Which limit a new connection would break.
+    fn refuses(&self, peer: &Peer) -> Option<Refused> {
+        if self.connections.len() >= self.settings.connections_max {
+            return Some(Refused {
+                status: 503,
+                setting: "connections_max",
+            });
+        }
+        let per_address = self.settings.connections_per_address_max;
+        if per_address > 0
+            && let Some(address) = peer.ip()
+            && self
+                .addresses
+                .get(&address)
+                .is_some_and(|&count| count as usize >= per_address)
+        {
+            return Some(Refused {
+                status: 429,
+                setting: "connections_per_address_max",
+            });
+        }
+        None
+    }
+
+    /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
+    fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
+        let mut out = self.pool.take();
+        let body = format!("The server's limit {} is reached.\n", refused.setting);
+        crate::answer::write_plain(&mut out, refused.status, &self.date, body.as_bytes());
+        let _ = self.driver.send_one(fd, &out);
+        self.pool.give(out);
+        self.driver.shutdown_write(fd);
+        self.driver.close(fd);
+        let message = format!(
+            "connection from {peer} refused with {}: limit {} reached",
+            refused.status, refused.setting
+        );
+        self.limiter.write(
+            &self.logger,
+            LogLevel::Warning,
+            self.driver.unix_ms(),
+            &message,
+        );
+    }
+}
+
+/// Which limit a connection has met.
+struct Refused {
+    status: u16,
+    setting: &'static str,
+}

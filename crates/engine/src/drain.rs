@@ -1,0 +1,129 @@
+//! Stopping: on the master's order, on a signal of its own, or because PHP cannot go on.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::connection::{Origin, Reading, Writing};
+use crate::master::Link;
+use crate::worker::{Running, Worker};
+
+impl<D: Driver> Worker<D> {
+    /// The master asks for a drain, or has died.
+    pub(crate) fn on_master(&mut self) {
+        let Some(link) = &mut self.link else {
+            return;
+        };
+        match link.read() {
+            crate::master::Order::None => {}
+            crate::master::Order::Drain => self.begin_drain(false),
+            crate::master::Order::MasterDied => {
+                self.log(LogLevel::Error, "the master process has ended; stopping");
+                self.unlink();
+                self.begin_drain(false);
+            }
+        }
+    }
+
+    /// A signal was sent to this worker alone: drain, and have a replacement started.
+    pub(crate) fn on_signal(&mut self) {
+        let signal = self.link.as_mut().and_then(Link::read_signal);
+        if signal == Some(fermata_io::signal::SIGTERM) {
+            self.begin_drain(false);
+        }
+    }
+
+    /// A closed link would report its end for ever.
+    fn unlink(&mut self) {
+        if let Some(link) = self.link.take() {
+            let _ = self.driver.remove(link.fd());
+            let _ = self.driver.remove(link.signals_fd());
+        }
+    }
+
+    /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
+    pub(crate) fn begin_drain(&mut self, retired: bool) {
+        let until_ms = self.driver.now_ms() + self.settings.drain_timeout_ms;
+        match self.running {
+            Running::Serving => {}
+            Running::Draining { .. } if retired => {}
+            Running::Draining { .. } | Running::Retired { .. } => return,
+        }
+        let is_first = self.running == Running::Serving;
+        self.running = if retired {
+            Running::Retired { until_ms }
+        } else {
+            Running::Draining { until_ms }
+        };
+        if is_first {
+            if let Some(link) = &mut self.link {
+                link.tell_retiring();
+            }
+            if !retired {
+                // Who has connected before the end was announced is still served.
+                self.accept(Origin::Public);
+            }
+            for fd in [self.listener.take(), self.control.take()]
+                .into_iter()
+                .flatten()
+            {
+                // The master keeps a copy, unless the whole server stops.
+                let _ = self.driver.remove(fd);
+                self.driver.close(fd);
+            }
+        }
+        let message = format!("draining {} connections", self.connections.len());
+        self.log(LogLevel::Info, &message);
+        for index in self.connections.indexes() {
+            self.drain_connection(index);
+        }
+    }
+
+    fn drain_connection(&mut self, index: u32) {
+        let is_retired = matches!(self.running, Running::Retired { .. });
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.keeps_alive = false;
+        match connection.reading {
+            Reading::Held => self.end_hold(index),
+            Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
+                connection.writing = Writing::Close;
+            }
+            // One more look for a request that is already here; `load` closes when there is none.
+            Reading::Head if connection.inbox.is_empty() && !is_retired => self.go_on(index),
+            Reading::Head if connection.inbox.is_empty() => self.close(index),
+            Reading::Head | Reading::Body if is_retired => {
+                connection.partial = None;
+                connection.inbox = Vec::new();
+                self.refuse(
+                    index,
+                    503,
+                    "The server is restarting this worker; try again.\n",
+                );
+            }
+            // A request that has begun is read to its end and answered; `respond` then closes.
+            Reading::Head | Reading::Body | Reading::Handling | Reading::Lingering => {}
+        }
+    }
+
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
+            return false;
+        };
+        if self.connections.is_empty() {
+            return true;
+        }
+        if self.driver.now_ms() < until_ms {
+            return false;
+        }
+        let message = format!(
+            "drain_timeout_ms is over; closing {} connections that have not finished",
+            self.connections.len()
+        );
+        self.log(LogLevel::Warning, &message);
+        for index in self.connections.indexes() {
+            self.close(index);
+        }
+        true
+    }
+}

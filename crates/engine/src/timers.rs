@@ -1,0 +1,98 @@
+//! Deadlines: one per connection, kept in the wheel by lazy re-arming.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_io::wheel::Fired;
+
+use crate::connection::Reading;
+use crate::slab::Key;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn fire_timers(&mut self) {
+        let now_ms = self.driver.now_ms();
+        let mut fired = std::mem::take(&mut self.fired);
+        self.wheel.poll(now_ms, &mut fired);
+        for Fired { key, due_ms } in fired.drain(..) {
+            let key = Key::from_u64(key);
+            let Some(connection) = self.connections.get_mut(key) else {
+                continue;
+            };
+            if connection.armed_ms != due_ms {
+                continue;
+            }
+            connection.armed_ms = u64::MAX;
+            if connection.deadline_ms > now_ms {
+                self.arm(key.index);
+            } else {
+                self.on_deadline(key.index);
+            }
+        }
+        self.fired = fired;
+    }
+
+    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
+    /// fires early and is put in again then.
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.deadline_ms = due_ms;
+            if connection.armed_ms > due_ms {
+                self.arm(index);
+            }
+        }
+    }
+
+    pub(crate) fn arm(&mut self, index: u32) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        if let Some(connection) = self.connections.at_mut(index)
+            && connection.deadline_ms != u64::MAX
+        {
+            connection.armed_ms = connection.deadline_ms;
+            self.wheel.arm(key.to_u64(), connection.deadline_ms);
+        }
+    }
+
+    pub(crate) fn on_deadline(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.deadline_ms = u64::MAX;
+        if connection.is_blocked {
+            let message = format!(
+                "{}: the client took nothing for write_timeout_ms",
+                connection.peer
+            );
+            self.limiter.write(
+                &self.logger,
+                LogLevel::Info,
+                self.driver.unix_ms(),
+                &message,
+            );
+            self.close(index);
+            return;
+        }
+        match connection.reading {
+            Reading::Held => self.keep_alive(index),
+            Reading::Head if connection.inbox.is_empty() => self.close(index),
+            Reading::Head => {
+                self.refuse(
+                    index,
+                    408,
+                    "The request head took longer than header_timeout_ms.\n",
+                );
+            }
+            Reading::Body => {
+                self.refuse(
+                    index,
+                    408,
+                    "The request body took longer than body_timeout_ms.\n",
+                );
+            }
+            Reading::Handling => {}
+            Reading::Lingering => self.close(index),
+        }
+    }
+}
