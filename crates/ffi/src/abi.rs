@@ -85,8 +85,15 @@ impl FmStr {
     #[inline]
     pub(crate) fn lend(bytes: &[u8]) -> FmStr {
         // An empty slice may point nowhere, and C functions look at pointers even of no bytes.
-        let ptr = if bytes.is_empty() { c"".as_ptr() } else { bytes.as_ptr().cast() };
-        FmStr { ptr, len: bytes.len() }
+        let ptr = if bytes.is_empty() {
+            c"".as_ptr()
+        } else {
+            bytes.as_ptr().cast()
+        };
+        FmStr {
+            ptr,
+            len: bytes.len(),
+        }
     }
 
     pub(crate) fn lend_option(bytes: Option<&[u8]>) -> FmStr {
@@ -110,12 +117,11 @@ impl FmStr {
     /// # Safety
     /// As `bytes`.
     pub(crate) unsafe fn option<'a>(self) -> Option<&'a [u8]> {
-        // SAFETY: the same contract.
         if self.ptr.is_null() {
-            None
-        } else {
-            Some(unsafe { self.bytes() })
+            return None;
         }
+        // SAFETY: the same contract.
+        Some(unsafe { self.bytes() })
     }
 
     /// The text, with what is not UTF-8 replaced.
