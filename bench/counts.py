@@ -16,7 +16,7 @@ from typing import Any
 
 from suite import receiver
 from suite.counts import CASES, Case, Counts, measure, profile, tools_missing
-from suite.peers import BENCH, SUBJECT, CannotRun, Peer, load_all
+from suite.peers import BENCH, PHP, SUBJECT, CannotRun, Peer, load_all
 
 BUDGET = BENCH / "counts.json"
 INSTRUCTIONS_GROWTH_MAX = 0.03
@@ -152,7 +152,7 @@ def environment() -> str:
     return ", ".join(
         [
             platform.machine(),
-            line("php", "-r", "echo 'PHP ', PHP_VERSION;"),
+            line(PHP, "-r", "echo 'PHP ', PHP_VERSION;"),
             line("rustc", "--version"),
             line("cc", "--version"),
             line("valgrind", "--version"),

@@ -29,7 +29,7 @@ BATCH_CONNECTIONS = 100
 STOP_POLLS_MAX = 2000
 TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 0.1
-TOP_FUNCTIONS = 25
+TOP_FUNCTIONS = 40
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,17 @@ def measure(peer: Peer, case: Case) -> Counts:
 
 
 def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
-    """Instructions per request by function, the most expensive first."""
+    """Instructions per request by library and function, the most expensive first."""
     with tempfile.TemporaryDirectory() as folder:
         once = _functions(peer, case, case.requests, Path(folder) / "once")
         twice = _functions(peer, case, 2 * case.requests, Path(folder) / "twice")
     costs = [((cost - once.get(name, 0)) / case.requests, name) for name, cost in twice.items()]
-    return sorted(costs, reverse=True)[:TOP_FUNCTIONS]
+    libraries: dict[str, float] = {}
+    for cost, name in costs:
+        library = name.partition(": ")[0]
+        libraries[library] = libraries.get(library, 0.0) + cost
+    totals = [(cost, f"all of {library}") for library, cost in libraries.items() if cost >= 1]
+    return sorted(totals, reverse=True) + sorted(costs, reverse=True)[:TOP_FUNCTIONS]
 
 
 def tools_missing() -> list[str]:
@@ -86,8 +91,9 @@ def _instructions(peer: Peer, case: Case, requests: int) -> int:
 
 
 def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
+    """Instructions by `library: function`. Inlined code is listed without a library: it gets its caller's."""
     folder.mkdir()
-    costs: dict[str, int] = {}
+    rows: list[tuple[int, str, str]] = []
     for file in _callgrind(peer, case, requests, folder):
         text = subprocess.run(
             ["callgrind_annotate", "--threshold=100", "--show-percs=no", str(file)],
@@ -95,8 +101,13 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
             text=True,
             check=True,
         ).stdout
-        for count, name in re.findall(r"^ *([\d,]+)  \S*?:(.+?)(?: \[.*\])?$", text, re.MULTILINE):
-            costs[name] = costs.get(name, 0) + int(count.replace(",", ""))
+        found = re.findall(r"^ *([\d,]+)  \S*?:(.+?)(?: \[(.*)\])?$", text, re.MULTILINE)
+        rows += [(int(count.replace(",", "")), name, Path(library).name) for count, name, library in found]
+    libraries = {function: library for _, function, library in rows if library}
+    costs: dict[str, int] = {}
+    for count, function, library in rows:
+        name = f"{library or libraries.get(function, '?')}: {function}"
+        costs[name] = costs.get(name, 0) + count
     return costs
 
 

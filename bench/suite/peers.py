@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
 PAGE = BENCH / "page.html"
+EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
+PHP = os.environ.get("FERMATA_PHP", "php")
 
 SUBJECT = "fermata"
 """The peer that all ratios are about."""
@@ -64,18 +67,20 @@ class Peer:
         return BUILD / self.id
 
     def fill(self, text: str, port: int = 0) -> str:
-        """Replace $root, $here, $out, $page and $port; any other $ stays as it is."""
-        return Template(text).safe_substitute(root=ROOT, here=self.here, out=self.out, page=PAGE, port=port)
+        """Replace the names that README.md lists; any other $ stays as it is."""
+        return Template(text).safe_substitute(
+            root=ROOT, here=self.here, out=self.out, page=PAGE, port=port, php=PHP, extension=EXTENSION
+        )
 
     def prepare(self) -> str:
         """Check what it needs, build it, and return its version. Raises CannotRun."""
-        for program in self.needs:
+        for program in map(self.fill, self.needs):
             if shutil.which(program) is None:
                 raise CannotRun(f"{program} is not installed")
         for name in self.files:
             path = Path(self.fill(name))
             if not path.exists():
-                raise CannotRun(f"{path.relative_to(ROOT)} does not exist; run `make`")
+                raise CannotRun(f"{path} does not exist; run `make`")
         self.out.mkdir(parents=True, exist_ok=True)
         for command in self.build:
             self._run(command)
