@@ -1,7 +1,7 @@
 //! New connections, and the limits they are refused by.
 
 use fermata_config::LogLevel;
-use fermata_io::{Driver, Fd, Peer};
+use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::connection::{Connection, Origin};
 use crate::worker::Worker;
@@ -46,19 +46,45 @@ impl<D: Driver> Worker<D> {
         let mut connection = Connection::new(fd, peer, origin);
         connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
         let key = self.connections.insert(connection);
-        if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
-            let message = format!("watching a connection from {peer} failed: {error}");
-            self.log(LogLevel::Error, &message);
-            self.connections.remove(key.index);
-            self.driver.close(fd);
-            return;
-        }
         if self.settings.connections_per_address_max > 0
             && let Some(address) = peer.ip()
         {
             *self.addresses.entry(address).or_insert(0) += 1;
         }
-        self.arm(key.index);
+        // The request is usually here already. Reading at once saves a wait, and a connection that
+        // is answered and closed within this turn is never watched at all.
+        self.fresh.push(key.index);
+        self.events.push(Event {
+            token: key.to_u64(),
+            readable: true,
+            writable: false,
+            hangup: false,
+        });
+    }
+
+    /// Watches the connections of this turn that are still open. Whatever became ready before is
+    /// reported by the next wait.
+    pub(crate) fn watch_fresh(&mut self) {
+        while let Some(index) = self.fresh.pop() {
+            let Some(key) = self.connections.key(index) else {
+                continue;
+            };
+            let Some(connection) = self.connections.at_mut(index) else {
+                continue;
+            };
+            // An entry may have been freed and taken again within the turn: it is listed twice then.
+            if std::mem::replace(&mut connection.is_watched, true) {
+                continue;
+            }
+            let (fd, peer) = (connection.fd, connection.peer);
+            if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
+                let message = format!("watching a connection from {peer} failed: {error}");
+                self.log(LogLevel::Error, &message);
+                self.close(index);
+                continue;
+            }
+            self.arm(index);
+        }
     }
 
     /// Which limit a new connection would break.

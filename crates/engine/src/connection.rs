@@ -64,6 +64,8 @@ pub(crate) struct Connection {
     pub is_fresh: bool,
     /// A head after the first one has begun, and its deadline is set.
     pub has_begun: bool,
+    /// The driver reports its events; set at the end of its first turn.
+    pub is_watched: bool,
     /// Listed in `Worker::dirty`.
     pub is_dirty: bool,
     /// Listed in `Worker::again`.
@@ -74,7 +76,10 @@ pub(crate) struct Connection {
     pub has_unread: bool,
     /// The peer has sent its end of stream, which may still be behind unread bytes.
     pub has_hung_up: bool,
-    /// Responses piled up over `queue_bytes_max`; parsing goes on when they are sent.
+    /// The peer's end of stream has been read.
+    pub has_ended: bool,
+    /// Responses piled up over `queue_bytes_max`, or a file is on its way; parsing goes on when
+    /// they are sent.
     pub is_paused: bool,
     /// A held client's policy when the log has moved past it: close instead of a gap event.
     pub closes_on_gap: bool,
@@ -139,11 +144,13 @@ impl Connection {
             keeps_alive: true,
             is_fresh: true,
             has_begun: false,
+            is_watched: false,
             is_dirty: false,
             is_again: false,
             is_blocked: false,
             has_unread: false,
             has_hung_up: false,
+            has_ended: false,
             is_paused: false,
             closes_on_gap: false,
             serial: 0,

@@ -33,9 +33,14 @@ impl<D: Driver> Worker<D> {
 
     /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
     /// fires early and is put in again then.
+    ///
+    /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
+    /// when it takes something again.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_blocked
+        {
             connection.deadline_ms = due_ms;
             if connection.armed_ms > due_ms {
                 self.arm(index);
@@ -43,11 +48,32 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Gives a connection the deadline of what it is doing, counted from now.
+    pub(crate) fn restart_deadline(&mut self, index: u32) {
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let settings = &self.settings;
+        let due_ms = match connection.reading {
+            Reading::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
+            Reading::Head => now_ms + settings.header_timeout_ms,
+            Reading::Body => now_ms + settings.body_timeout_ms,
+            Reading::Held if connection.keep_alive_ms > 0 => {
+                now_ms + u64::from(connection.keep_alive_ms)
+            }
+            Reading::Held | Reading::Handling => u64::MAX,
+            Reading::Lingering => return,
+        };
+        self.set_deadline(index, due_ms);
+    }
+
     pub(crate) fn arm(&mut self, index: u32) {
         let Some(key) = self.connections.key(index) else {
             return;
         };
         if let Some(connection) = self.connections.at_mut(index)
+            && connection.is_watched
             && connection.deadline_ms != u64::MAX
         {
             connection.armed_ms = connection.deadline_ms;
@@ -78,7 +104,7 @@ impl<D: Driver> Worker<D> {
             Reading::Held => self.keep_alive(index),
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
-                self.refuse(
+                self.refuse_head(
                     index,
                     408,
                     "The request head took longer than header_timeout_ms.\n",

@@ -117,8 +117,10 @@ pub struct Worker<D: Driver> {
     pub(crate) fired: Vec<Fired>,
     pub(crate) pool: Pool,
 
-    events: Vec<IoEvent>,
+    pub(crate) events: Vec<IoEvent>,
     events_at: usize,
+    /// Connections accepted in this turn.
+    pub(crate) fresh: Vec<u32>,
     /// Connections with output for the end of the turn.
     pub(crate) dirty: Vec<u32>,
     /// Connections to go on with in the next turn without waiting for an event.
@@ -150,6 +152,8 @@ pub(crate) struct Current {
     pub at: usize,
     /// Bytes in `input`.
     pub filled: usize,
+    /// Requests taken from it.
+    pub requests: u32,
 }
 
 impl<D: Driver> Worker<D> {
@@ -186,7 +190,7 @@ impl<D: Driver> Worker<D> {
             .worker_started(&owner, driver.unix_ms())
             .map_err(std::io::Error::other)?;
         let (ids, hasher) = (ring.ids(), ring.hasher());
-        let input_bytes = settings.header_bytes_max + 2 * READ_BYTES;
+        let input_bytes = settings.header_bytes_max + READ_BYTES;
         let mut worker = Worker {
             limits: http1::Limits {
                 head_bytes_max: settings.header_bytes_max,
@@ -211,6 +215,7 @@ impl<D: Driver> Worker<D> {
             pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
             events: Vec::new(),
             events_at: 0,
+            fresh: Vec::new(),
             dirty: Vec::new(),
             again: Vec::new(),
             input: vec![0; input_bytes],
@@ -350,6 +355,7 @@ impl<D: Driver> Worker<D> {
         self.fire_timers();
         self.sweep_presence();
         self.flush_dirty();
+        self.watch_fresh();
         if self.is_stopped() {
             return Turn::Stopped;
         }
