@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { Chat, hears, isLive, message, say, signIn, writeTo } from "./support/chat.js";
 
 const IMAGES = resolve(fileURLToPath(import.meta.url), "../../../docs/images");
-const DESKTOP = { viewport: { width: 1280, height: 800 } };
+const DESKTOP = { viewport: { width: 1280, height: 880 } };
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true };
 /** Long enough for the sending line, the slide of the drawer and the keeping at the end. */
 const SETTLE_MS = 700;
@@ -13,6 +13,7 @@ const SETTLE_MS = 700;
 const chat = await Chat.start();
 
 async function shoot(page, name) {
+  await page.mouse.move(0, 0);
   await page.waitForTimeout(SETTLE_MS);
   await page.screenshot({ path: join(IMAGES, `chat-${name}.png`), animations: "disabled" });
 }
@@ -43,7 +44,7 @@ try {
   await talk(fanny, "Yes, seven o’clock, the small hall.", ...everyone);
   await talk(fanny, "I have marked the fermata in bar 24: please all wait for my sign there.", ...everyone);
   await talk(clara, "How long do we hold it?", ...everyone);
-  await talk(fanny, "As long as the audience breathes 🙂\nThe score is at https://example.org/score", ...everyone);
+  await talk(fanny, "As long as the audience breathes ♪\nThe score is at https://example.org/score", ...everyone);
   await writeTo(fanny.page, "Clara");
   await talk(fanny, "Between us: longer than last time.", clara);
   await writeTo(clara.page, "Fanny");

@@ -35,7 +35,8 @@ export function icon(name) {
 
 /** A coloured disc with the first sign of the name; decoration, so hidden from screen readers. */
 export function avatar(user, target = element("span", { attributes: { "aria-hidden": "true" } })) {
-  target.className = `avatar tone-${tone(user.name)}`;
+  // By id, so that people who came one after the other look different.
+  target.className = `avatar tone-${user.id % TONES}`;
   target.textContent = firstSign(user.name).toLocaleUpperCase();
 
   return target;
@@ -49,15 +50,6 @@ export function button(text, className, onClick) {
   node.addEventListener("click", onClick);
 
   return node;
-}
-
-function tone(name) {
-  let hash = 0;
-  for (const sign of name) {
-    hash = (hash * 31 + sign.codePointAt(0)) >>> 0;
-  }
-
-  return (hash ^ (hash >>> 7)) % TONES;
 }
 
 function firstSign(name) {
