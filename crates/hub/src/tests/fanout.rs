@@ -79,7 +79,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..8usize).prop_map(|budget| Op::Pump { budget }),
         4 => (0..OWNERS, 0..200usize, 0..250usize)
             .prop_map(|(owner, bytes_max, window)| Op::Send { owner, bytes_max, window }),
-        3 => (0..12usize, 0..300usize, 0..40usize)
+        3 => (0..12usize, 0..300usize, 0..8usize)
             .prop_map(|(count, window, leaving)| Op::Visit { count, window, leaving }),
     ]
 }
@@ -358,4 +358,43 @@ fn idle_structures_stay_small() {
     let (subscription, stream) = Local::sizes();
     assert!(subscription <= 24, "{subscription}");
     assert!(stream <= 96, "{stream}");
+}
+
+#[test]
+fn a_visit_survives_that_most_subscribers_leave() {
+    let config = Config {
+        ring_bytes: 1 << 16,
+        ..small()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 1000,
+        hasher: ring.hasher(),
+    });
+    let mut chains: Vec<SubId> = (0..10)
+        .map(|owner| local.subscribe(owner, SubId::NONE, b"c", 0))
+        .collect();
+    ring.publish(&worker(0), &message(b"c", b"x"), 0).unwrap();
+    local.pump(&mut reader, &mut Brackets, 10);
+    assert_eq!(local.next_ready(), Some(9));
+    for chain in chains.drain(2..) {
+        local.unsubscribe(chain);
+    }
+    assert_eq!(
+        (local.next_ready(), local.next_ready(), local.next_ready()),
+        (Some(1), Some(0), None)
+    );
+    // A channel that goes away and another one that takes its place while it is being visited.
+    ring.publish(&worker(0), &message(b"c", b"x"), 0).unwrap();
+    local.pump(&mut reader, &mut Brackets, 10);
+    assert_eq!(local.next_ready(), Some(1));
+    for chain in chains.drain(..) {
+        local.unsubscribe(chain);
+    }
+    local.subscribe(20, SubId::NONE, b"d", 0);
+    assert_eq!(local.next_ready(), None);
+    ring.publish(&worker(0), &message(b"d", b"x"), 0).unwrap();
+    local.pump(&mut reader, &mut Brackets, 10);
+    assert_eq!((local.next_ready(), local.next_ready()), (Some(20), None));
 }

@@ -392,3 +392,25 @@ fn the_lock_of_a_worker_that_was_reaped_is_free_even_if_its_pid_seems_alive() {
     ring.worker_ended(&master(), 1, worker(1).pid, 0).unwrap();
     ring.publish(&worker(0), &message(b"c", b""), 0).unwrap();
 }
+
+#[test]
+fn a_record_that_is_overwritten_while_it_is_copied_is_lost_and_not_torn() {
+    let config = small();
+    let words = memory(&config);
+    let mut ring = Ring::create(words, &config, 1, 2).unwrap();
+    let mut reader = ring.worker_started(&doomed(0), 0).unwrap();
+    ring.publish(&worker(1), &message(b"c", &[1; 40]), 0)
+        .unwrap();
+    let mut record = Record::empty();
+    // The header has been read when the reader asks whether the record is wanted; the body has not.
+    let read = reader.read_next_if(&mut record, |_| {
+        for _ in 0..60 {
+            ring.publish(&worker(1), &message(b"c", &[2; 40]), 0)
+                .unwrap();
+        }
+        true
+    });
+    assert_eq!(read, Read::Lost);
+    assert_eq!(reader.read_next(&mut record), Read::Record);
+    assert_eq!(record.data(), [2; 40]);
+}
