@@ -51,6 +51,15 @@ fn exceptions_are_500_and_the_worker_lives() {
 }
 
 #[test]
+fn an_error_cannot_forge_a_log_line() {
+    let server = fixture("faults").workers(1).start();
+    assert_eq!(server.connect().get("/throw-lines").status(), 500);
+    let line = server.log().wait_for(0, "first line").text;
+    assert!(line.contains("second line"), "{line}");
+    assert!(!server.log().contains("\u{1b}"));
+}
+
+#[test]
 fn mistakes_with_channels_and_json_are_500() {
     let server = fixture("faults").workers(1).start();
     let mut connection = server.connect();

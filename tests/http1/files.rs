@@ -80,6 +80,47 @@ fn a_large_file_arrives_whole_and_the_connection_goes_on() {
 }
 
 #[test]
+fn pipelined_files_keep_their_order() {
+    let server = site().start();
+    let mut connection = server.connect();
+    let paths = [
+        "/rooms/1",
+        "/assets/photo.bin",
+        "/assets/empty.txt",
+        "/assets/app.js",
+    ];
+    let paths = [
+        paths,
+        [
+            "/assets/photo.bin",
+            "/missing",
+            "/assets/photo.bin",
+            "/rooms/2",
+        ],
+    ]
+    .concat();
+    let wire: String = paths
+        .iter()
+        .map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+        .collect();
+    connection.send(wire);
+    connection.finish_sending();
+    let lengths: Vec<usize> = paths
+        .iter()
+        .map(|_| connection.read_response())
+        .map(|response| {
+            if response.status() == 200 {
+                response.body.len()
+            } else {
+                404
+            }
+        })
+        .collect();
+    assert_eq!(lengths, [1, 3_000_000, 0, 26, 3_000_000, 404, 3_000_000, 1]);
+    connection.expect_end();
+}
+
+#[test]
 fn head_tells_the_length_without_the_content() {
     let server = site().start();
     let mut connection = server.connect();

@@ -69,6 +69,19 @@ fn a_client_that_stops_sending_still_gets_its_answers() {
 }
 
 #[test]
+fn a_client_that_stops_sending_gets_a_long_answer_whole() {
+    let server = fixture("http").workers(1).start();
+    let mut connection = server.connect();
+    connection.send(
+        "GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\nGET /rooms/2 HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    connection.finish_sending();
+    assert_eq!(connection.read_response().body.len(), 16_777_216);
+    assert_eq!(connection.read_response().text(), "2");
+    connection.expect_end();
+}
+
+#[test]
 fn one_empty_line_before_a_request_is_ignored() {
     let server = fixture("http").workers(1).start();
     let mut connection = server.connect();

@@ -170,6 +170,27 @@ fn a_burst_in_one_handler_arrives_whole() {
 }
 
 #[test]
+fn a_burst_larger_than_a_channels_log_reaches_who_reads() {
+    // 1.6 MB from one handler; a log keeps 256 KiB for those who are slow, which nobody is here.
+    let server = fixture("hub").start();
+    let mut streams = stream_per_worker(&server, "/events");
+    streams.extend(stream_per_worker(&server, "/events?channels=news,other"));
+    let mut connection = server.connect();
+    std::thread::scope(|scope| {
+        for stream in &mut streams {
+            scope.spawn(|| {
+                for number in 0..200 {
+                    let data = stream.next_event().data;
+                    assert_eq!(data.trim_end_matches('.'), number.to_string());
+                }
+            });
+        }
+        let response = connection.post("/burst/news?count=200&bytes=8000", "");
+        assert_eq!(response.status(), 200);
+    });
+}
+
+#[test]
 fn channel_names_may_be_any_text() {
     let server = fixture("hub").start();
     let longest = "n".repeat(255);

@@ -2,7 +2,7 @@
 //! nobody else notices.
 
 use fermata_testkit::sse::{Event, Item, Stream, StreamEnd};
-use fermata_testkit::{Server, Target};
+use fermata_testkit::{Connection, Server, Signal, Target, send_signal, wait_until};
 use fermata_tests::{fixture, publish};
 
 /// Messages that are together far more than socket buffers and the channel's log can hold.
@@ -131,4 +131,57 @@ fn a_vanished_subscriber_holds_nothing_up() {
     drop(silent);
     publish(&server, "news", "the end");
     assert_eq!(attentive.next_event().data, "the end");
+}
+
+/// Publishes numbers to `connection` until one is refused; returns how many were accepted.
+fn publish_until_refused(connection: &mut Connection, start: usize) -> usize {
+    for number in start.. {
+        let data = format!("{number:0width$}", width = MESSAGE_BYTES);
+        let response = connection.post("/publish/news", data);
+        if response.status() != 200 {
+            assert_eq!(response.status(), 500);
+            return number - start;
+        }
+        assert!(number - start < 10_000, "the ring takes messages for ever");
+    }
+    0
+}
+
+#[test]
+fn a_frozen_worker_stops_publishers_instead_of_losing_messages() {
+    let builder = fixture("hub").setting("history_bytes_max", 1_048_576);
+    let server = builder.setting("publish_wait_ms_max", 100).start();
+    let pids = server.worker_pids();
+    let mut subscriber = Stream::open(server.connect_to(pids[&0]), "/events", None);
+    let mut publisher = server.connect_to(pids[&1]);
+    publish(&server, "news", "0");
+    assert_eq!(number_of(&subscriber.next_event()), 0);
+
+    assert!(send_signal(pids[&0], Signal::Stop));
+    let accepted = publish_until_refused(&mut publisher, 1);
+    assert!(accepted > 0);
+    server.log().wait_for(0, "BackpressureException");
+    assert!(send_signal(pids[&0], Signal::Continue));
+    for number in 1..=accepted {
+        assert_eq!(
+            number_of(&subscriber.next_event()),
+            number,
+            "what was accepted arrives"
+        );
+    }
+    let data = (accepted + 1).to_string();
+    assert_eq!(
+        publisher.post("/publish/news", &data).status(),
+        200,
+        "there is room again"
+    );
+    assert_eq!(subscriber.next_event().data, data);
+
+    // A dead worker is waited for no longer than until it is noticed.
+    assert!(send_signal(pids[&0], Signal::Stop));
+    publish_until_refused(&mut publisher, 1);
+    assert!(send_signal(pids[&0], Signal::Kill));
+    wait_until("publishing goes on", || {
+        (publisher.post("/publish/news", "1").status() == 200).then_some(())
+    });
 }

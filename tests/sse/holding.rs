@@ -107,6 +107,34 @@ fn bytes_after_a_hold_do_not_disturb_it() {
 }
 
 #[test]
+fn holds_that_cannot_be_are_500() {
+    let server = fixture("hub")
+        .workers(1)
+        .setting("channels_per_hold_max", 3)
+        .start();
+    let mut connection = server.connect();
+    let long_user = "u".repeat(5_000);
+    for query in [
+        "channels=a,b,c,d",
+        "channels=a,a",
+        "channels=",
+        "channels=a,",
+        "channels=a%0Ab",
+        "channels=a&user=",
+        "channels=a&user=%FF",
+        &format!("channels=a&user={long_user}"),
+    ] {
+        assert_eq!(
+            connection.get(&format!("/events?{query}")).status(),
+            500,
+            "{query}"
+        );
+    }
+    assert_eq!(connection.get("/members/a").text(), "[]");
+    Stream::open(server.connect(), "/events?channels=a,b,c", None);
+}
+
+#[test]
 fn clients_that_leave_are_forgotten() {
     let server = fixture("hub").start();
     let pids = server.worker_pids();
