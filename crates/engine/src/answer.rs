@@ -64,7 +64,10 @@ impl<D: Driver> Worker<D> {
         } = Key::from_u64(handle);
         match self.connections.at(index) {
             Some(connection)
-                if connection.serial == serial && connection.reading == Reading::Handling =>
+                if connection.serial == serial
+                    && connection.reading == Reading::Handling
+                    // A last response ends the reading, too: it must not be followed by another.
+                    && connection.writing == Writing::Open =>
             {
                 Ok(index)
             }
@@ -227,8 +230,6 @@ impl<D: Driver> Worker<D> {
         if current.is_none() && connection.keeps_alive {
             // Answered later than in its own turn: what has arrived meanwhile is waiting.
             self.go_on(index);
-            let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
-            self.set_deadline(index, due_ms);
         }
         self.mark_dirty(index);
     }

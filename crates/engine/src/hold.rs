@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
         connection.closes_on_gap = hold.closes_on_gap;
         connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let has_unread = connection.has_unread || connection.has_hung_up;
-        self.rest_until_keep_alive(index);
+        self.restart_deadline(index);
         self.mark_dirty(index);
         if has_unread {
             self.go_on(index);
@@ -373,7 +373,7 @@ impl<D: Driver> Worker<D> {
         match sent {
             Ok(Some(sent)) if sent == wanted => {
                 self.local.advance(chain, is_raw, sent, &mut self.rest);
-                self.rest_until_keep_alive(index);
+                self.restart_deadline(index);
                 if self.local.pending(chain) {
                     self.mark_dirty(index);
                 }
@@ -452,17 +452,7 @@ impl<D: Driver> Worker<D> {
             }
             self.mark_dirty(index);
         }
-        self.rest_until_keep_alive(index);
-    }
-
-    fn rest_until_keep_alive(&mut self, index: u32) {
-        let now_ms = self.driver.now_ms();
-        if let Some(connection) = self.connections.at_mut(index) {
-            match connection.keep_alive_ms {
-                0 => connection.deadline_ms = u64::MAX,
-                ms => self.set_deadline(index, now_ms + u64::from(ms)),
-            }
-        }
+        self.restart_deadline(index);
     }
 
     /// Ends an event stream in order: the client is told when to come back, and comes back with its

@@ -14,6 +14,10 @@ use crate::request::Place;
 use crate::router::Found;
 use crate::worker::{Current, READ_BYTES, Running, Worker};
 
+/// Requests that one client sends in a row are answered up to this number before others get their
+/// turn.
+const PIPELINE_MAX: u32 = 128;
+
 /// Most of a body's announced length that is reserved before any of it has arrived.
 const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -34,7 +38,7 @@ impl<D: Driver> Worker<D> {
             }
             Reading::Head | Reading::Body => {}
         }
-        if connection.is_paused {
+        if connection.is_paused || connection.writing != Writing::Open {
             connection.has_unread = true;
             return false;
         }
@@ -46,45 +50,46 @@ impl<D: Driver> Worker<D> {
             self.input[..filled].copy_from_slice(&inbox);
             self.pool.give(inbox);
         }
-        let space = &mut self.input[filled..];
-        let space = if space.len() > READ_BYTES {
-            &mut space[..READ_BYTES]
+        // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
+        let is_enough = filled >= self.settings.header_bytes_max;
+        if is_enough || connection.has_ended {
+            connection.has_unread = true;
         } else {
-            space
-        };
-        let wanted = space.len();
-        let fd = connection.fd;
-        match self.driver.recv(fd, space) {
-            Ok(Some(0)) => {
-                let is_bare = filled == 0;
-                self.on_end_of_stream(index, is_bare);
-                return false;
-            }
-            Ok(Some(read)) => {
-                // A short read has emptied the socket, and the next byte raises a new event. Only
-                // a full one, or one with the peer's end of stream behind it, has to go on.
-                connection.has_unread = read == wanted || connection.has_hung_up;
-                filled += read;
-            }
-            Ok(None) => {
-                connection.has_unread = false;
-                if filled == 0 {
-                    if self.running != Running::Serving && connection.reading == Reading::Head {
-                        self.close(index);
+            let fd = connection.fd;
+            let space = &mut self.input[filled..filled + READ_BYTES];
+            match self.driver.recv(fd, space) {
+                Ok(Some(0)) => {
+                    connection.has_ended = true;
+                    connection.has_unread = true;
+                }
+                Ok(Some(read)) => {
+                    // A short read has emptied the socket, and the next byte raises a new event.
+                    // Only a full one, or one with the peer's end of stream behind it, goes on.
+                    connection.has_unread = read == READ_BYTES || connection.has_hung_up;
+                    filled += read;
+                }
+                Ok(None) => {
+                    connection.has_unread = false;
+                    if filled == 0 {
+                        let is_idle = connection.reading == Reading::Head;
+                        if is_idle && self.running != Running::Serving {
+                            self.close(index);
+                        }
+                        return false;
                     }
+                }
+                Err(_) => {
+                    // Reset by the peer; there is nobody to tell.
+                    self.close(index);
                     return false;
                 }
-            }
-            Err(_) => {
-                // Reset by the peer; there is nobody to tell.
-                self.close(index);
-                return false;
             }
         }
         self.current = Some(Current {
             index,
             at: 0,
             filled,
+            requests: 0,
         });
         true
     }
@@ -102,11 +107,21 @@ impl<D: Driver> Worker<D> {
                 self.current = None;
                 return false;
             }
-            if connection.unsent() > self.settings.queue_bytes_max && !connection.is_paused {
+            if connection.is_paused {
+                // A file is on its way, and responses must not overtake it.
+                self.stash();
+                return false;
+            }
+            if connection.unsent() > self.settings.queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
                 connection.is_paused = true;
                 self.stash();
                 self.flush(current.index);
+                return false;
+            }
+            if current.requests == PIPELINE_MAX {
+                connection.has_unread = true;
+                self.stash();
                 return false;
             }
             let is_request = match connection.reading {
@@ -119,13 +134,16 @@ impl<D: Driver> Worker<D> {
             };
             match is_request {
                 Step::Request => {
+                    if let Some(current) = &mut self.current {
+                        current.requests += 1;
+                    }
                     if self.dispatch() {
                         return true;
                     }
                 }
                 Step::Again => {}
                 Step::Starved => {
-                    self.stash();
+                    self.starve(current.index);
                     return false;
                 }
             }
@@ -155,7 +173,9 @@ impl<D: Driver> Worker<D> {
 
     /// Reads and parses a head at the current position.
     fn step_head(&mut self, current: Current) -> Step {
-        let Current { index, at, filled } = current;
+        let Current {
+            index, at, filled, ..
+        } = current;
         if at == filled {
             return Step::Starved;
         }
@@ -167,7 +187,7 @@ impl<D: Driver> Worker<D> {
             Parse::Partial => Step::Starved,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
-                self.refuse(index, refusal.status(), &message);
+                self.refuse_head(index, refusal.status(), &message);
                 Step::Again
             }
             Parse::Complete { head_bytes } => self.on_head(current, head_bytes),
@@ -175,7 +195,9 @@ impl<D: Driver> Worker<D> {
     }
 
     fn on_head(&mut self, current: Current, head_bytes: usize) -> Step {
-        let Current { index, at, filled } = current;
+        let Current {
+            index, at, filled, ..
+        } = current;
         let head = &self.request.head;
         let is_draining = self.running != Running::Serving;
         let body_bytes_max = self.settings.body_bytes_max as u64;
@@ -236,8 +258,10 @@ impl<D: Driver> Worker<D> {
 
     /// Moves a head whose body comes in pieces out of the input buffer.
     fn begin_body(&mut self, current: Current, body_start: usize, body: Vec<u8>, rest: BodyRest) {
-        let Current { index, at, filled } = current;
-        let deadline_ms = self.driver.now_ms() + self.settings.body_timeout_ms;
+        let Current {
+            index, at, filled, ..
+        } = current;
+        let deadline_ms = self.driver.refresh_now() + self.settings.body_timeout_ms;
         let head = std::mem::take(&mut self.request.head);
         let is_waiting = head.expect_continue && body_start == filled;
         let Some(connection) = self.connections.at_mut(index) else {
@@ -261,7 +285,9 @@ impl<D: Driver> Worker<D> {
 
     /// Adds the current input to the body being collected.
     fn step_body(&mut self, current: Current) -> Step {
-        let Current { index, at, filled } = current;
+        let Current {
+            index, at, filled, ..
+        } = current;
         let body_bytes_max = self.settings.body_bytes_max as u64;
         let Some(partial) = self
             .connections
@@ -323,10 +349,13 @@ impl<D: Driver> Worker<D> {
         };
         connection.reading = Reading::Handling;
         connection.serial = self.serial;
-        connection.deadline_ms = u64::MAX;
+        if !connection.is_blocked {
+            connection.deadline_ms = u64::MAX;
+        }
         self.request.handle = (u64::from(self.serial) << 32) | u64::from(index);
         self.request.peer = connection.peer;
         self.request.place = place;
+        self.request.path_is_plain = true;
     }
 
     /// Finds who answers the current request and answers it unless that is PHP. True = PHP.
@@ -409,34 +438,50 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// More bytes are needed; none will come when the peer has ended its stream.
+    fn starve(&mut self, index: u32) {
+        match self.connections.at(index) {
+            Some(connection) if connection.has_ended => {
+                self.current = None;
+                self.on_end_of_stream(index);
+            }
+            _ => self.stash(),
+        }
+    }
+
     /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
     /// for what has to come.
     fn stash(&mut self) {
-        let Some(Current { index, at, filled }) = self.current.take() else {
+        let Some(Current {
+            index, at, filled, ..
+        }) = self.current.take()
+        else {
             return;
         };
-        let now_ms = self.driver.now_ms();
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        if at < filled {
+        // A held client has nothing to say any more.
+        if at < filled && connection.reading != Reading::Held {
             connection.inbox = self.pool.take();
             connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {
-            Reading::Head if connection.is_paused || connection.is_blocked => {}
+            Reading::Head if connection.is_paused => {}
             Reading::Head if at < filled => {
                 // The limit counts from a head's first byte, so a client that drips bytes gains
                 // nothing. A fresh connection has had its deadline since it was opened.
                 let had_deadline = connection.is_fresh || connection.has_begun;
                 connection.has_begun = true;
                 if !had_deadline {
+                    let now_ms = self.driver.refresh_now();
                     self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
                 }
             }
-            Reading::Head if !connection.is_fresh => {
-                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
+            // With output, idleness begins when it has gone out.
+            Reading::Head if connection.deadline_ms == u64::MAX && !connection.has_output() => {
+                self.restart_deadline(index);
             }
             _ => {}
         }
@@ -445,18 +490,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The peer has finished sending.
-    fn on_end_of_stream(&mut self, index: u32, is_bare: bool) {
+    /// The peer has finished sending, and nothing whole is left of what it has sent.
+    fn on_end_of_stream(&mut self, index: u32) {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        if connection.reading == Reading::Head && is_bare && connection.has_output() {
-            // It may still read (a half-closed connection): send what it asked for.
+        // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
+        // is still sent: the peer may read on (a half-closed connection).
+        if connection.has_output() {
+            connection.partial = None;
+            connection.reading = Reading::Handling;
             connection.writing = Writing::Close;
-            connection.has_unread = false;
             return;
         }
-        // A head or a body that ends early is not a request (RFC 9112, 8).
         self.close(index);
     }
 
@@ -488,6 +534,16 @@ impl<D: Driver> Worker<D> {
         self.refuse(index, 413, &message);
     }
 
+    /// Answers what is not a whole request head, and closes the connection.
+    pub(crate) fn refuse_head(&mut self, index: u32, status: u16, message: &str) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            // Whatever the request before it was: this one's response has a body.
+            connection.is_head = false;
+            connection.is_http10 = false;
+        }
+        self.refuse(index, status, message);
+    }
+
     /// Answers a request that is not accepted, and closes the connection.
     pub(crate) fn refuse(&mut self, index: u32, status: u16, message: &str) {
         let Some(connection) = self.connections.at_mut(index) else {
@@ -499,6 +555,10 @@ impl<D: Driver> Worker<D> {
             message.trim_end().trim_end_matches('.')
         );
         refuse_in(connection);
+        if connection.file.is_some() {
+            // The rest of the file has to follow what has been sent of it, and nothing else may.
+            return;
+        }
         self.limiter
             .write(&self.logger, LogLevel::Info, self.driver.unix_ms(), &line);
         self.answer_plain(index, status, None, message.as_bytes());

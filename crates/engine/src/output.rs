@@ -14,6 +14,9 @@ const LINGER_MS: u64 = 2_000;
 /// Piece of a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
+/// Pieces of a file that are sent in a row before other clients get their turn.
+const FILE_PIECES_MAX: u32 = 16;
+
 impl<D: Driver> Worker<D> {
     /// Sends what this turn has produced: one write per connection.
     pub(crate) fn flush_dirty(&mut self) {
@@ -32,13 +35,25 @@ impl<D: Driver> Worker<D> {
     /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
     /// it: closing, the next piece of a file, live events, requests that were held back.
     pub(crate) fn flush(&mut self, index: u32) {
+        let is_blocked = |connection: &Connection| connection.is_blocked;
+        if !self.connections.at(index).is_none_or(is_blocked) {
+            self.write_out(index);
+        }
+    }
+
+    /// The kernel takes bytes again, or says so.
+    pub(crate) fn on_writable(&mut self, index: u32) {
+        if self.connections.at(index).is_some_and(|it| it.is_blocked) {
+            self.write_out(index);
+        }
+    }
+
+    fn write_out(&mut self, index: u32) {
+        let mut pieces = 0;
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
                 return;
             };
-            if connection.is_blocked {
-                return;
-            }
             if connection.unsent() > 0 {
                 let fd = connection.fd;
                 let unsent = &connection.out[connection.out_sent as usize..];
@@ -47,6 +62,7 @@ impl<D: Driver> Worker<D> {
                     Ok(Some(sent)) if sent == length => {}
                     Ok(Some(sent)) => {
                         connection.out_sent += sent as u32;
+                        connection.is_blocked = false;
                         self.block(index);
                         return;
                     }
@@ -68,6 +84,13 @@ impl<D: Driver> Worker<D> {
                 }
                 break;
             }
+            if pieces == FILE_PIECES_MAX {
+                connection.is_blocked = false;
+                connection.deadline_ms = u64::MAX;
+                self.mark_dirty(index);
+                return;
+            }
+            pieces += 1;
             if !self.read_file_piece(index) {
                 return;
             }
@@ -81,12 +104,13 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
+        let was_blocked = std::mem::take(&mut connection.is_blocked);
         match connection.writing {
-            Writing::Close => {
+            Writing::Close if !connection.has_unread => {
                 self.close(index);
                 return;
             }
-            Writing::Linger => {
+            Writing::Close | Writing::Linger => {
                 if connection.reading != Reading::Lingering {
                     connection.reading = Reading::Lingering;
                     let fd = connection.fd;
@@ -98,26 +122,28 @@ impl<D: Driver> Worker<D> {
             }
             Writing::Open => {}
         }
-        match connection.reading {
-            Reading::Held => self.send_held(index),
-            _ if connection.is_paused => {
-                connection.is_paused = false;
-                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
-                self.go_on(index);
-            }
-            Reading::Head if connection.deadline_ms == u64::MAX => {
-                self.set_deadline(index, now_ms + self.settings.idle_timeout_ms);
-            }
-            _ => {}
+        let is_held = connection.reading == Reading::Held;
+        let was_paused = std::mem::take(&mut connection.is_paused);
+        if was_blocked || connection.deadline_ms == u64::MAX {
+            self.restart_deadline(index);
+        }
+        if is_held {
+            self.send_held(index);
+        } else if was_paused {
+            self.go_on(index);
         }
     }
 
     /// The kernel's buffer is full: a writable event will come, or the write time-out.
     pub(crate) fn block(&mut self, index: u32) {
-        let due_ms = self.driver.now_ms() + self.settings.write_timeout_ms;
+        if self.connections.at(index).is_none_or(|it| it.is_blocked) {
+            // It has taken nothing since: the time-out runs on.
+            return;
+        }
+        let due_ms = self.driver.refresh_now() + self.settings.write_timeout_ms;
+        self.set_deadline(index, due_ms);
         if let Some(connection) = self.connections.at_mut(index) {
             connection.is_blocked = true;
-            self.set_deadline(index, due_ms);
         }
     }
 

@@ -8,6 +8,10 @@ use crate::connection::Reading;
 use crate::slab::Key;
 use crate::worker::Worker;
 
+/// The farthest that an entry of the wheel lies ahead, below the wheel's own bound; what is due later
+/// is put in again then.
+const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
+
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
         let now_ms = self.driver.now_ms();
@@ -72,12 +76,13 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.connections.key(index) else {
             return;
         };
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && connection.is_watched
             && connection.deadline_ms != u64::MAX
         {
-            connection.armed_ms = connection.deadline_ms;
-            self.wheel.arm(key.to_u64(), connection.deadline_ms);
+            connection.armed_ms = connection.deadline_ms.min(latest_ms);
+            self.wheel.arm(key.to_u64(), connection.armed_ms);
         }
     }
 

@@ -342,8 +342,7 @@ impl<D: Driver> Worker<D> {
             connection.has_hung_up = true;
         }
         if event.writable && connection.is_blocked {
-            connection.is_blocked = false;
-            self.flush(key.index);
+            self.on_writable(key.index);
         }
         (event.readable || event.hangup) && self.load(key.index)
     }
@@ -362,7 +361,7 @@ impl<D: Driver> Worker<D> {
 
         self.events.clear();
         self.events_at = 0;
-        let is_busy = has_fanout || !self.again.is_empty();
+        let is_busy = has_fanout || !self.again.is_empty() || !self.dirty.is_empty();
         for index in std::mem::take(&mut self.again) {
             if let Some(connection) = self.connections.at_mut(index) {
                 connection.is_again = false;
