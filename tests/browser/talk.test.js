@@ -141,6 +141,24 @@ describe("talking", () => {
     await ada.page.getByLabel("Message", { exact: true }).fill("");
   });
 
+  it("keeps a message the server refuses, with the reason, until it is sent or discarded", async () => {
+    const refusal = { error: { code: "invalid", message: "Not like this.", field: "text" } };
+    await ada.page.route("**/messages", (route) => route.fulfill({ status: 422, json: refusal }), { times: 2 });
+    await writeTo(ada.page, "Everyone");
+    await say(ada.page, "refused at first");
+    await say(ada.page, "refused for good");
+    await say(ada.page, "accepted meanwhile");
+    await hears(bob.page, "accepted meanwhile");
+    const refused = ada.page.locator("#pending .failed");
+    assert.equal(await refused.count(), 2);
+    await refused.filter({ hasText: "Not sent. Not like this." }).first().waitFor();
+    await refused.filter({ hasText: "refused for good" }).getByRole("button", { name: "Discard" }).click();
+    await refused.filter({ hasText: "refused at first" }).getByRole("button", { name: "Try again" }).click();
+    await hears(bob.page, "refused at first");
+    await refused.first().waitFor({ state: "detached" });
+    assert.equal(await message(bob.page, "refused for good").count(), 0);
+  });
+
   it("stays at the newest message, but not while somebody reads above", async () => {
     const scroller = bob.page.locator("#scroller");
     const fromEnd = () => scroller.evaluate((node) => node.scrollHeight - node.scrollTop - node.clientHeight);

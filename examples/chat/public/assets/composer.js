@@ -38,7 +38,7 @@ export class Composer {
   setRecipient(recipient) {
     this.#recipient = recipient;
     const { toName, isAway, isSelf } = recipient;
-    const note = toName === null ? "" : isSelf ? "A note only you can read" : isAway ? "Away: it will wait until they return" : "Only the two of you can read this";
+    const note = toName === null ? "" : isSelf ? "A note to yourself" : isAway ? "Away: it will wait" : "Private";
     this.#form.classList.toggle("is-private", toName !== null);
     if (this.#note.textContent !== note) {
       this.#note.textContent = note;
