@@ -1,14 +1,23 @@
 //! Several requests before the first answer (RFC 9112 section 9.3.2): answers come in order, whatever the
 //! packets look like.
 
-use fermata_testkit::{Random, Server};
+use fermata_testkit::{Builder, Connection, Random};
 use fermata_tests::{fixture, json};
 
 /// Requests of one test round and what their answers must be.
 struct Round {
     wire: Vec<u8>,
-    answers: Vec<Vec<u8>>,
+    answers: Vec<Answer>,
 }
+
+/// What has to come back.
+struct Answer {
+    is_head: bool,
+    body: Vec<u8>,
+}
+
+/// The static file of [`round`].
+const FILE_BYTES: usize = 200_000;
 
 /// A round of `count` requests of all kinds in random order.
 fn round(count: usize, random: &mut Random) -> Round {
@@ -20,37 +29,46 @@ fn round(count: usize, random: &mut Random) -> Round {
         let body: Vec<u8> = (0..random.within(0..400))
             .map(|_| random.bits() as u8)
             .collect();
-        match random.within(0..4) {
-            0 => {
-                round
-                    .wire
-                    .extend(format!("GET /rooms/{number} HTTP/1.1\r\nHost: a\r\n\r\n").bytes());
-                round.answers.push(number.to_string().into_bytes());
-            }
-            1 => {
-                let head = format!(
-                    "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
-                    body.len()
-                );
-                round.wire.extend(head.bytes());
-                round.wire.extend(&body);
-                round.answers.push(body);
-            }
-            2 => {
-                let head = "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-                round.wire.extend(head.bytes());
-                round.wire.extend(chunked(&body, random));
-                round.answers.push(body);
-            }
-            _ => {
-                round
-                    .wire
-                    .extend(b"GET /bytes/4096 HTTP/1.1\r\nHost: a\r\n\r\n");
-                round.answers.push(b"0123456789abcdef".repeat(256));
-            }
-        }
+        let (head, content, answer) = match random.within(0..8) {
+            0 | 1 => (
+                format!("GET /rooms/{number}"),
+                vec![],
+                number.to_string().into_bytes(),
+            ),
+            2 => ("POST /body".into(), body.clone(), body),
+            3 => ("POST /body".into(), chunked(&body, random), body),
+            4 => ("HEAD /bytes/4096".into(), vec![], vec![]),
+            5 => (
+                "GET /bytes/4096".into(),
+                vec![],
+                b"0123456789abcdef".repeat(256),
+            ),
+            6 => (
+                "GET /bytes/50000".into(),
+                vec![],
+                b"0123456789abcdef".repeat(3_125),
+            ),
+            _ => ("GET /assets/file.bin".into(), vec![], file_content()),
+        };
+        let framing = match (content.len(), answer.len()) {
+            (0, _) => String::new(),
+            (len, answer_len) if len == answer_len => format!("Content-Length: {len}\r\n"),
+            _ => "Transfer-Encoding: chunked\r\n".into(),
+        };
+        round
+            .wire
+            .extend(format!("{head} HTTP/1.1\r\nHost: a\r\n{framing}\r\n").bytes());
+        round.wire.extend(content);
+        round.answers.push(Answer {
+            is_head: head.starts_with("HEAD"),
+            body: answer,
+        });
     }
     round
+}
+
+fn file_content() -> Vec<u8> {
+    (0..FILE_BYTES).map(|at| (at / 251) as u8).collect()
 }
 
 /// Chunks that may carry an extension: the server bounds the extensions of a whole body.
@@ -77,19 +95,26 @@ pub(crate) fn chunked(body: &[u8], random: &mut Random) -> Vec<u8> {
     wire
 }
 
-fn check_round(server: &Server, round: &Round, piece_bytes_max: usize, random: &mut Random) {
-    let mut connection = server.connect();
-    connection.send_split(&round.wire, piece_bytes_max, random);
+#[track_caller]
+fn check_answers(connection: &mut Connection, round: &Round) {
     for (number, answer) in round.answers.iter().enumerate() {
-        let response = connection.read_response();
+        let response = connection.try_read_response(answer.is_head);
+        let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
         assert_eq!(response.status(), 200, "request {number}");
         assert!(
-            response.body == *answer,
+            response.body == answer.body,
             "request {number} got another answer"
         );
     }
     // Nothing is left over: the connection is in step.
     assert_eq!(connection.get("/rooms/last").text(), "last");
+}
+
+/// The application of the tests here, with a static file.
+fn pipelined() -> Builder {
+    let builder = fixture("http");
+    builder.directory().write("assets/file.bin", file_content());
+    builder
 }
 
 #[test]
@@ -109,12 +134,33 @@ fn sixteen_requests_in_one_packet_are_answered_in_order() {
 
 #[test]
 fn mixed_requests_split_at_random_bytes_are_answered_in_order() {
-    let server = fixture("http").start();
+    let server = pipelined().start();
     let mut random = Random::from_environment();
     for piece_bytes_max in [1, 2, 7, 40, 700, 5_000, 100_000] {
         let count = if piece_bytes_max < 7 { 4 } else { 16 };
         let round = round(count, &mut random);
-        check_round(&server, &round, piece_bytes_max, &mut random);
+        let mut connection = server.connect();
+        connection.send_split(&round.wire, piece_bytes_max, &mut random);
+        check_answers(&mut connection, &round);
+    }
+}
+
+#[test]
+fn long_mixed_pipelines_are_answered_in_order_whatever_the_queue_holds() {
+    let mut random = Random::from_environment();
+    for queue_bytes_max in [4_096, 60_000, 1_048_576] {
+        let builder = pipelined()
+            .workers(1)
+            .setting("queue_bytes_max", queue_bytes_max);
+        let server = builder.setting("event_bytes_max", 4_096).start();
+        let round = round(400, &mut random);
+        let mut connection = server.connect();
+        let sender = connection.send_in_background(round.wire.clone());
+        check_answers(&mut connection, &round);
+        sender
+            .join()
+            .expect("the sender does not panic")
+            .expect("everything was taken");
     }
 }
 

@@ -96,6 +96,28 @@ fn requests_before_a_hold_are_answered_first() {
 }
 
 #[test]
+fn a_long_answer_before_a_hold_goes_out_first() {
+    let builder = fixture("hub").workers(1).setting("queue_bytes_max", 65_536);
+    let server = builder.start();
+    let mut connection = server.connect();
+    let body = "x".repeat(1_000_000);
+    let mut wire =
+        format!("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n{body}");
+    wire = wire.repeat(8) + "GET /events HTTP/1.1\r\nHost: a\r\n\r\n";
+    let sender = connection.send_in_background(wire.into_bytes());
+    for _ in 0..8 {
+        assert_eq!(connection.read_response().body.len(), 1_000_000);
+    }
+    sender
+        .join()
+        .expect("the sender does not panic")
+        .expect("everything was taken");
+    let mut stream = Stream::after_request(connection).expect("it is held");
+    publish(&server, "news", "live");
+    assert_eq!(stream.next_event().data, "live");
+}
+
+#[test]
 fn bytes_after_a_hold_do_not_disturb_it() {
     let server = fixture("hub").workers(1).start();
     let mut connection = server.connect();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fermata_testkit::sse::{Item, Stream, StreamEnd};
-use fermata_testkit::{Connection, Server, Signal, deadline, wait_until};
+use fermata_testkit::{Connection, Server, Signal, Target, deadline, wait_until};
 use fermata_tests::fixture;
 
 /// Waits until nobody accepts connections any more: the drain has begun everywhere.
@@ -52,6 +52,24 @@ fn a_request_that_is_still_arriving_is_finished() {
         response.head.connection_says("close"),
         "the client is told of the end"
     );
+    connection.expect_end();
+    assert_eq!(server.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn a_long_answer_is_sent_to_its_end() {
+    let mut server = fixture("http").start();
+    let target = Target {
+        address: server.address(),
+        source: None,
+        receive_bytes: Some(16_384),
+    };
+    let mut connection = target.connect().expect("the server listens");
+    connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(connection.has_news(deadline()), "the answer begins");
+    server.signal(Signal::Terminate);
+    wait_draining(&server);
+    assert_eq!(connection.read_response().body.len(), 16_777_216);
     connection.expect_end();
     assert_eq!(server.wait_exit().code(), Some(0));
 }
