@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:/usr/sbin
 export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 
-CARGO_TEST := cargo test --locked --quiet
+CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench clean help setup generate test-rust test-phpt test-docs \
