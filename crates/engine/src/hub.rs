@@ -326,7 +326,7 @@ impl<D: Driver> Worker<D> {
                 return Err(PublishFailure::Backpressure(message));
             }
             if matches!(error, PublishError::Behind { slot } if slot == u32::from(self.slot)) {
-                self.pump();
+                self.catch_up();
             } else {
                 self.wake_workers();
                 std::thread::sleep(BEHIND_WAIT);

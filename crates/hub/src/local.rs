@@ -172,12 +172,16 @@ impl Local {
 
     /// Reads up to `budget_records` records from the ring and encodes those somebody here subscribes to.
     /// Returns whether there may be more to read.
+    ///
+    /// It stops before that when half of a log's room is filled, so that whoever is offered the news after each pump
+    /// ([`Local::next_ready`] until `None`) and takes it is never overtaken by the log, however long the burst is.
     pub fn pump(
         &mut self,
         reader: &mut Reader,
         encode: &mut dyn Encode,
         budget_records: usize,
     ) -> bool {
+        let mut room = self.config.log_bytes_max / 2;
         for _ in 0..budget_records {
             let by_hash = &self.by_hash;
             let mut first = NONE;
@@ -189,7 +193,12 @@ impl Local {
                 None => false,
             });
             match read {
-                Read::Record => self.spread(first, encode),
+                Read::Record => {
+                    room = room.saturating_sub(self.spread(first, encode));
+                    if room == 0 {
+                        break;
+                    }
+                }
                 Read::Skipped => {}
                 Read::Empty => return false,
                 Read::Lost => self.lose_everything(),
@@ -373,17 +382,21 @@ impl Local {
         (size_of::<Subscription>(), size_of::<Stream>())
     }
 
-    fn spread(&mut self, first: u32, encode: &mut dyn Encode) {
+    /// Appends the record that was read to its channel's logs. Returns the bytes of the longest encoding.
+    fn spread(&mut self, first: u32, encode: &mut dyn Encode) -> usize {
+        let mut longest = 0;
         let mut id = first;
         while id != NONE {
             let stream = &mut self.streams[id as usize];
             if *stream.name == *self.record.channel() {
+                let end = stream.end();
                 let added = stream.append(
                     &self.record,
                     encode,
                     &mut self.pool,
                     self.config.log_bytes_max,
                 );
+                longest = longest.max((stream.end() - end) as usize);
                 if added && !stream.dirty {
                     stream.dirty = true;
                     self.dirty.push_back(id);
@@ -391,6 +404,7 @@ impl Local {
             }
             id = stream.next;
         }
+        longest
     }
 
     /// The reader lost records of unknown channels: every subscriber has a gap.
