@@ -25,7 +25,7 @@ const SEND_BYTES_MAX: usize = 128 * 1024;
 const PUMP_SLICE: usize = 1024;
 
 /// How often leaving users are looked at while there are any.
-const SWEEP_MS: u64 = 250;
+pub(crate) const SWEEP_MS: u64 = 250;
 
 /// Longest user name and longest info that presence keeps.
 const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
@@ -79,7 +79,9 @@ impl<D: Driver> Worker<D> {
                 .is_some_and(|connection| connection.is_head);
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.ring.newest();
-        while self.reader.read_up_to() < newest && self.pump() {}
+        while self.reader.read_up_to() < newest {
+            self.catch_up();
+        }
         if !ends_at_once {
             self.join(index, hold)?;
         }
@@ -97,7 +99,14 @@ impl<D: Driver> Worker<D> {
                 chunk::wrap(&mut connection.out, &opening);
             }
         }
-        self.scratch = opening;
+        let is_head = connection.is_head;
+        if opening.capacity() <= SEND_BYTES_MAX {
+            self.scratch = opening;
+        }
+        if is_head {
+            self.finish_answer(index);
+            return Ok(());
+        }
         if ends_at_once {
             self.end_hold(index);
             return Ok(());
@@ -314,23 +323,39 @@ impl<D: Driver> Worker<D> {
         Ok(members)
     }
 
-    /// Takes new records from the ring into the logs of local channels. True when there are more.
-    pub(crate) fn pump(&mut self) -> bool {
-        self.local
-            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE)
-    }
-
     /// Brings new records to subscribers, at most `subscribers_max` of them. True when there is more
     /// to do.
+    ///
+    /// The ring is read on only when everybody has been offered what was read before: a client that
+    /// keeps up is then never overtaken by its channel's log.
     pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
-        let has_more = self.pump();
-        for _ in 0..subscribers_max {
-            match self.local.next_ready() {
-                Some(index) => self.send_held(index),
-                None => return has_more,
+        let mut served = 0;
+        loop {
+            while let Some(index) = self.local.next_ready() {
+                self.send_held(index);
+                served += 1;
+                if served == subscribers_max {
+                    return true;
+                }
             }
+            if served > 0 || !self.reader.has_more() {
+                return self.reader.has_more();
+            }
+            self.pump();
         }
-        true
+    }
+
+    /// A whole round at once: the next records of the ring, to all their subscribers.
+    pub(crate) fn catch_up(&mut self) {
+        self.pump();
+        while let Some(index) = self.local.next_ready() {
+            self.send_held(index);
+        }
+    }
+
+    fn pump(&mut self) {
+        self.local
+            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
     }
 
     /// Sends a held client what its channels' logs have for it.
@@ -343,7 +368,7 @@ impl<D: Driver> Worker<D> {
         }
         if connection.unsent() > 0 {
             // The head or a replay goes first; `flush` comes back here.
-            self.mark_dirty(index);
+            self.flush(index);
             return;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
@@ -450,7 +475,8 @@ impl<D: Driver> Worker<D> {
             } else {
                 chunk::wrap_with(&mut connection.out, write);
             }
-            self.mark_dirty(index);
+            // At once, so that thousands that are due together share one buffer.
+            self.flush(index);
         }
         self.restart_deadline(index);
     }
