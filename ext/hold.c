@@ -212,7 +212,7 @@ ZEND_METHOD(Fermata_Hold, with)
 	FmMessage message;
 	for (uint32_t i = 0; i < events_len; i++) {
 		if (Z_TYPE(events[i]) != IS_OBJECT || Z_OBJCE(events[i]) != fermata_ce_event) {
-			zend_argument_type_error(i + 1, "must be of type Fermata\\Event, %s given", zend_zval_type_name(&events[i]));
+			zend_argument_type_error(i + 1, "must be of type Fermata\\Event, %s given", fermata_type_name(&events[i]));
 			RETURN_THROWS();
 		}
 		if (!fermata_event_message(Z_OBJ(events[i]), &message)) {

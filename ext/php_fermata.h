@@ -40,6 +40,13 @@ typedef struct fermata_strings {
 } fermata_strings;
 extern fermata_strings fermata_known;
 
+/* What an error message calls a value's type: the class of an object. */
+#if PHP_VERSION_ID >= 80300
+# define fermata_type_name zend_zval_value_name
+#else
+# define fermata_type_name zend_zval_type_name
+#endif
+
 /* The struct around an embedded zend_object called std. */
 #define FERMATA_FROM(type, object) ((type *)((char *)(object) - XtOffsetOf(type, std)))
 

@@ -106,7 +106,7 @@ static bool add_header_zval(fermata_response *response, zend_string *name, zval 
 {
 	if (UNEXPECTED(Z_TYPE_P(value) != IS_STRING)) {
 		zend_type_error("Fermata\\Response::__construct(): Argument #3 ($headers) must hold a string or a list of strings for "
-			"\"%s\", %s given", ZSTR_VAL(name), zend_zval_type_name(value));
+			"\"%s\", %s given", ZSTR_VAL(name), fermata_type_name(value));
 		return false;
 	}
 	return add_header(response, name, Z_STR_P(value));

@@ -35,7 +35,8 @@ typedef struct runner {
 	bool retired;            /* after a fatal error */
 	bool broken;             /* the core has panicked */
 	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
-	bool display_errors, log_errors;
+	uint8_t display_errors;  /* may be PHP_DISPLAY_ERRORS_STDERR */
+	bool log_errors;
 	zend_long timeout_seconds;
 	int output_level;
 	const php_output_handler *output_active;
@@ -215,7 +216,7 @@ void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string 
 	current.fatal_seen = true;
 	current.display_errors = PG(display_errors);
 	current.log_errors = PG(log_errors);
-	PG(display_errors) = false;
+	PG(display_errors) = 0;
 	if (!PG(error_log)) {
 		PG(log_errors) = false;
 	}
@@ -283,9 +284,8 @@ static void hold(const fermata_handler *handler, const fermata_hold *hold)
 static ZEND_COLD void fail_with_type(const fermata_handler *handler, const zval *result)
 {
 	char message[256];
-	const char *type = Z_TYPE_P(result) == IS_OBJECT ? ZSTR_VAL(Z_OBJCE_P(result)->name) : zend_zval_type_name(result);
 	int len = snprintf(message, sizeof(message),
-		"TypeError: the handler must return Fermata\\Response or Fermata\\Hold, %s returned", type);
+		"TypeError: the handler must return Fermata\\Response or Fermata\\Hold, %s returned", fermata_type_name(result));
 	fail_at_handler(handler, (FmStr){message, MIN((size_t)len, sizeof(message) - 1)});
 }
 
@@ -327,18 +327,15 @@ static void clean_timeout(void)
 	zend_unset_timeout();
 }
 
-static void clean_last_error(void)
+static ZEND_COLD void clean_last_error(void)
 {
-	zend_string_release(PG(last_error_message));
-	PG(last_error_message) = NULL;
-	if (PG(last_error_file)) {
-		zend_string_release(PG(last_error_file));
-		PG(last_error_file) = NULL;
+	/* What the globals are differs between PHP versions; the function knows. */
+	zend_function *clear = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("error_clear_last"));
+	if (clear) {
+		zval result;
+		zend_call_known_function(clear, NULL, NULL, &result, 0, NULL, NULL);
+		zval_ptr_dtor(&result);
 	}
-#if PHP_VERSION_ID >= 80500
-	zval_ptr_dtor(&PG(last_error_backtrace));
-	ZVAL_UNDEF(&PG(last_error_backtrace));
-#endif
 }
 
 /* Undoes what PHP itself would undo between two requests. Every test is one load in the common case. */
