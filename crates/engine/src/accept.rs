@@ -4,34 +4,70 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::connection::{Connection, Origin};
-use crate::worker::Worker;
+use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, Worker};
 
 /// Connections accepted in a row before other clients get their turn.
 const ACCEPT_BATCH: usize = 64;
 
+/// Pause after an error of `accept`: short enough for clients, long enough to cost nothing.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
 impl<D: Driver> Worker<D> {
-    pub(crate) fn accept(&mut self, origin: Origin) {
+    /// Takes new connections. True when there may be more.
+    pub(crate) fn accept(&mut self, origin: Origin) -> bool {
         let listener = if origin == Origin::Public {
             self.listener
         } else {
             self.control
         };
         let Some(listener) = listener else {
-            return;
+            return false;
         };
+        self.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
             match self.driver.accept(listener) {
                 Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
-                Ok(None) => return,
+                Ok(None) => return false,
+                // The client gave up before we came.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // The client gave up before we came (ECONNABORTED), or we are out of
-                    // descriptors or memory; the listener reports again while clients wait.
+                    // Out of descriptors or memory: the listeners would report for ever.
+                    self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
                     let unix_ms = self.driver.unix_ms();
                     self.limiter
                         .write(&self.logger, LogLevel::Warning, unix_ms, &message);
-                    return;
+                    return false;
                 }
+            }
+        }
+        true
+    }
+
+    fn pause_accepting(&mut self) {
+        self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
+        for fd in [self.listener, self.control].into_iter().flatten() {
+            let _ = self.driver.remove(fd);
+        }
+    }
+
+    /// Listens again when the pause is over.
+    pub(crate) fn resume_accepting(&mut self) {
+        if self.driver.now_ms() < self.accept_ms {
+            return;
+        }
+        self.accept_ms = u64::MAX;
+        let listeners = [
+            (self.listener, TOKEN_LISTENER),
+            (self.control, TOKEN_CONTROL),
+        ];
+        for (fd, token) in listeners {
+            if let Some(fd) = fd
+                && self.driver.add_listener(fd, token).is_err()
+            {
+                // Short of memory still.
+                self.pause_accepting();
+                return;
             }
         }
     }
@@ -119,6 +155,10 @@ impl<D: Driver> Worker<D> {
         let _ = self.driver.send_one(fd, &out);
         self.pool.give(out);
         self.driver.shutdown_write(fd);
+        if self.current.is_none() {
+            // A request left unread would make the kernel send a reset, which destroys the answer.
+            let _ = self.driver.recv(fd, &mut self.input[..READ_BYTES]);
+        }
         self.driver.close(fd);
         let message = format!(
             "connection from {peer} refused with {}: limit {} reached",

@@ -7,6 +7,9 @@ use crate::connection::{Origin, Reading, Writing};
 use crate::master::Link;
 use crate::worker::{Running, Worker};
 
+/// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
+const LAST_ACCEPTS_MAX: usize = 64;
+
 impl<D: Driver> Worker<D> {
     /// The master asks for a drain, or has died.
     pub(crate) fn on_master(&mut self) {
@@ -42,7 +45,7 @@ impl<D: Driver> Worker<D> {
 
     /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
-        let until_ms = self.driver.now_ms() + self.settings.drain_timeout_ms;
+        let until_ms = self.driver.refresh_now() + self.settings.drain_timeout_ms;
         match self.running {
             Running::Serving => {}
             Running::Draining { .. } if retired => {}
@@ -60,7 +63,12 @@ impl<D: Driver> Worker<D> {
             }
             if !retired {
                 // Who has connected before the end was announced is still served.
-                self.accept(Origin::Public);
+                for _ in 0..LAST_ACCEPTS_MAX {
+                    if !self.accept(Origin::Public) {
+                        break;
+                    }
+                }
+                self.accept_ms = u64::MAX;
             }
             for fd in [self.listener.take(), self.control.take()]
                 .into_iter()
@@ -85,7 +93,11 @@ impl<D: Driver> Worker<D> {
         };
         connection.keeps_alive = false;
         match connection.reading {
-            Reading::Held => self.end_hold(index),
+            Reading::Held => {
+                self.end_hold(index);
+                // At once, so that thousands share one buffer.
+                self.flush(index);
+            }
             Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;
             }

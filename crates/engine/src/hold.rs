@@ -372,7 +372,9 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
-        let (wanted, sent) = match self.local.contiguous(chain, SEND_BYTES_MAX) {
+        // At least what one pump adds, or the log would overtake a client that takes everything.
+        let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
+        let (wanted, sent) = match self.local.contiguous(chain, bytes_max) {
             Some(events) if !is_raw => {
                 if events.is_empty() {
                     return;
@@ -381,9 +383,7 @@ impl<D: Driver> Worker<D> {
             }
             _ => {
                 let mut slices = Vec::new();
-                let gathered = self
-                    .local
-                    .gather(chain, is_raw, &mut slices, SEND_BYTES_MAX);
+                let gathered = self.local.gather(chain, is_raw, &mut slices, bytes_max);
                 if gathered.gap {
                     self.on_gap(index);
                     return;

@@ -14,7 +14,8 @@ const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
-        let now_ms = self.driver.now_ms();
+        // Not the present: what clients have done since is not known yet, however long handlers took.
+        let now_ms = self.turn_ms;
         let mut fired = std::mem::take(&mut self.fired);
         self.wheel.poll(now_ms, &mut fired);
         for Fired { key, due_ms } in fired.drain(..) {

@@ -24,6 +24,7 @@ use fermata_proto::{date, http1};
 
 use crate::connection::{Connection, Origin};
 use crate::encode::SseEncoder;
+use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
 use crate::request::{Request, RequestView};
@@ -37,14 +38,17 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 /// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
 const FANOUT_SLICE: usize = 800;
 
+/// Time that handlers may take in one turn before their output is sent without waiting for its end.
+const FLUSH_AFTER_MS: u64 = 5;
+
 /// Buffers kept for reuse, what a new one has room for, and the largest that is worth keeping.
 const POOL_BUFFERS: usize = 256;
 const POOL_BUFFER_BYTES: usize = 4 * 1024;
 const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Tokens of what is not a connection. No connection has such an index.
-const TOKEN_LISTENER: u64 = u64::MAX;
-const TOKEN_CONTROL: u64 = u64::MAX - 1;
+pub(crate) const TOKEN_LISTENER: u64 = u64::MAX;
+pub(crate) const TOKEN_CONTROL: u64 = u64::MAX - 1;
 const TOKEN_WAKE: u64 = u64::MAX - 2;
 const TOKEN_LINK: u64 = u64::MAX - 3;
 const TOKEN_SIGNAL: u64 = u64::MAX - 4;
@@ -119,6 +123,12 @@ pub struct Worker<D: Driver> {
 
     pub(crate) events: Vec<IoEvent>,
     events_at: usize,
+    /// When the events of this turn were collected.
+    pub(crate) turn_ms: u64,
+    /// The same by the wall clock, or when output was last sent within the turn.
+    flushed_unix_ms: u64,
+    /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
+    pub(crate) accept_ms: u64,
     /// Connections accepted in this turn.
     pub(crate) fresh: Vec<u32>,
     /// Connections with output for the end of the turn.
@@ -215,6 +225,9 @@ impl<D: Driver> Worker<D> {
             pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
             events: Vec::new(),
             events_at: 0,
+            turn_ms: now_ms,
+            flushed_unix_ms: driver.unix_ms(),
+            accept_ms: u64::MAX,
             fresh: Vec::new(),
             dirty: Vec::new(),
             again: Vec::new(),
@@ -249,6 +262,7 @@ impl<D: Driver> Worker<D> {
     /// from until it is answered or closed.
     pub fn next_event(&mut self) -> Event {
         self.leave_unanswered();
+        self.flush_when_slow();
         loop {
             if self.step_input() {
                 return Event::Request;
@@ -309,16 +323,41 @@ impl<D: Driver> Worker<D> {
         self.connections.len()
     }
 
+    /// Sends what is ready in the middle of a turn when handlers take long: the first client of a
+    /// batch does not wait for the handlers of all others.
+    fn flush_when_slow(&mut self) {
+        if self.request.body_bytes.capacity() > READ_BYTES {
+            self.request.body_bytes = Vec::new();
+        }
+        // The coarse clock costs a few nanoseconds.
+        let unix_ms = self.driver.unix_ms();
+        if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
+            self.flushed_unix_ms = unix_ms;
+            self.flush_dirty();
+            // What is left over goes on in `turn`, which finds it by itself.
+            self.fan_out(FANOUT_SLICE);
+        }
+    }
+
     /// Takes the next event of the batch. True when it left input to be parsed.
     fn next_input(&mut self) -> bool {
         while let Some(event) = self.events.get(self.events_at).copied() {
             self.events_at += 1;
             match event.token {
-                TOKEN_LISTENER => self.accept(Origin::Public),
-                TOKEN_CONTROL => self.accept(Origin::Control),
+                TOKEN_LISTENER => {
+                    self.accept(Origin::Public);
+                }
+                TOKEN_CONTROL => {
+                    self.accept(Origin::Control);
+                }
                 TOKEN_WAKE => {
                     if let Some(waker) = self.wakers.get(usize::from(self.slot)) {
                         waker.drain();
+                    }
+                    // The master wakes everybody when a worker has died: its users may be leaving.
+                    if self.ring.leaving_count() > 0 {
+                        let due_ms = self.turn_ms + SWEEP_MS;
+                        self.sweep_ms = self.sweep_ms.min(due_ms);
                     }
                 }
                 TOKEN_LINK => self.on_master(),
@@ -349,10 +388,13 @@ impl<D: Driver> Worker<D> {
 
     /// The end of a batch: output, fan-out, timers, waiting for the next one.
     fn turn(&mut self) -> Turn {
+        // Handlers may have taken long.
+        self.driver.refresh_now();
         self.flush_dirty();
         let has_fanout = self.fan_out(FANOUT_SLICE);
         self.fire_timers();
         self.sweep_presence();
+        self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
         if self.is_stopped() {
@@ -362,7 +404,8 @@ impl<D: Driver> Worker<D> {
         self.events.clear();
         self.events_at = 0;
         let is_busy = has_fanout || !self.again.is_empty() || !self.dirty.is_empty();
-        for index in std::mem::take(&mut self.again) {
+        let mut again = std::mem::take(&mut self.again);
+        for index in again.drain(..) {
             if let Some(connection) = self.connections.at_mut(index) {
                 connection.is_again = false;
                 let key = self
@@ -377,6 +420,7 @@ impl<D: Driver> Worker<D> {
                 });
             }
         }
+        self.again = again;
         let timeout = if is_busy { Some(0) } else { self.sleep_ms() };
         if timeout != Some(0) {
             // Announce the sleep, then look once more: a record published in between has either
@@ -391,6 +435,8 @@ impl<D: Driver> Worker<D> {
         } else {
             self.wait(timeout);
         }
+        self.turn_ms = self.driver.now_ms();
+        self.flushed_unix_ms = self.driver.unix_ms();
         self.refresh_date();
         Turn::Goes
     }
@@ -415,7 +461,8 @@ impl<D: Driver> Worker<D> {
             .wheel
             .next_due_ms()
             .unwrap_or(u64::MAX)
-            .min(self.sweep_ms);
+            .min(self.sweep_ms)
+            .min(self.accept_ms);
         if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
             due_ms = due_ms.min(until_ms);
         }
@@ -423,7 +470,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn refresh_date(&mut self) {
-        let unix_s = self.driver.unix_ms() / 1000;
+        let unix_s = self.flushed_unix_ms / 1000;
         if unix_s != self.date_unix_s {
             self.date_unix_s = unix_s;
             self.date = date::imf_fixdate(unix_s);
