@@ -58,7 +58,7 @@ test-phpt: all ## Tests of the extension, one behaviour per file
 	scripts/phpt.sh
 
 test-chat: ## PHPUnit tests of the chat
-	$(PHP) "$$(command -v phpunit)" --bootstrap examples/chat/tests/autoload.php examples/chat/tests
+	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh
@@ -79,4 +79,6 @@ leak: all ## The extension's tests under valgrind
 
 fuzz: ## Fuzz every parser for SECONDS=60 each; needs a nightly Rust
 	@scripts/setup.sh fuzz
-	scripts/fuzz.sh $(or $(SECONDS),60)
+	for target in fuzz/fuzz_targets/*.rs; do \
+		fuzz/run "$$(basename "$$target" .rs)" $(or $(SECONDS),60) || exit 1; \
+	done

@@ -108,9 +108,10 @@ need_bench() {
     need default-jdk-headless has javac
     need valgrind has valgrind
 }
+has_nightly() { cargo +nightly --version >/dev/null 2>&1; }
 need_fuzz() {
     need_build
-    need cargo-fuzz has cargo-fuzz
+    need nightly-rust has_nightly
 }
 
 # Rust is often installed by rustup, and Debian's own may be too old: find the way that fits.
@@ -202,7 +203,7 @@ packages=()
 later=()
 for package in "${missing[@]}"; do
     case $package in
-        rust | rustfmt | clippy | cargo-fuzz) later+=("$package") ;;
+        rust | rustfmt | clippy | nightly-rust) later+=("$package") ;;
         *) packages+=("$package") ;;
     esac
 done
@@ -210,7 +211,10 @@ done
 for package in "${later[@]}"; do
     case $package in
         rust) install_rust ;;
-        cargo-fuzz) cargo install --locked cargo-fuzz ;;
+        nightly-rust)
+            has rustup || fail "fuzzing needs a nightly Rust: install rustup as https://rustup.rs says, then run this again."
+            rustup toolchain install nightly --profile minimal --no-self-update
+            ;;
         *) install_component "$package" ;;
     esac
 done
