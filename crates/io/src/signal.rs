@@ -117,7 +117,8 @@ fn set_action(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
     // Restart: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns all the same.
-    new.sa_flags = libc::SA_RESTART;
+    // No stop: a worker that was only paused or continued has not ended, so nobody need look.
+    new.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
     // SAFETY: `new` is initialised, its mask is emptied by a valid call, and the handlers above
     // use only atomics, `getpid` and `write`, which are async-signal-safe.
     let result = unsafe {
