@@ -26,7 +26,9 @@ from .peers import CannotRun, Peer, Running
 from .receiver import MESSAGE_PATH, Receiver
 
 BATCH_CONNECTIONS = 100
-STOP_POLLS_MAX = 2000
+STOP_POLLS_MAX = 4000
+IDLE_POLLS = 3
+POLL_SECONDS = 0.0003
 TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 0.1
 TOP_FUNCTIONS = 40
@@ -147,6 +149,10 @@ def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:
 
 
 def _send(running: Running, case: Case, requests: int) -> None:
+    # A master listens before its workers exist; after an answer they do.
+    with _connect(running.port) as client:
+        client.sendall(_request("/", running.port))
+        client.recv(65536)
     if not case.message:
         case.send(running, requests)
         return
@@ -214,13 +220,13 @@ def _new_connections(path: str, status: bytes, body: bytes) -> Callable[[Running
         workers = _workers(running)
         clients: list[socket.socket] = []
         for _ in range(requests // AB_CONCURRENCY):
-            _signal_all(workers, signal.SIGSTOP)
+            _stop(workers)
             for client in clients:
                 client.close()
             clients = [_connect(running.port) for _ in range(AB_CONCURRENCY)]
             for client in clients:
                 client.sendall(request)
-            _signal_all(workers, signal.SIGCONT)
+            _continue(workers)
             for client in clients:
                 _read_answers(client, 1, status, body)
         for client in clients:
@@ -240,10 +246,10 @@ def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], 
             clients = [stack.enter_context(_connect(running.port)) for _ in range(BATCH_CONNECTIONS)]
             workers = _workers(running)
             for _ in range(requests // BATCH_CONNECTIONS):
-                _signal_all(workers, signal.SIGSTOP)
+                _stop(workers)
                 for client in clients:
                     client.sendall(_request(path, running.port))
-                _signal_all(workers, signal.SIGCONT)
+                _continue(workers)
                 for client in clients:
                     _read_answers(client, 1, status, body)
 
@@ -290,18 +296,31 @@ def _workers(running: Running) -> list[int]:
     return process.leaves(running.process.pid)
 
 
-def _signal_all(pids: list[int], number: signal.Signals) -> None:
+def _stop(pids: list[int]) -> None:
+    """Stop processes that have nothing left to do.
+
+    They are idle first, because strace stops them at every system call as well, and such a stop looks the same.
+    """
     for pid in pids:
-        os.kill(pid, number)
-    if number != signal.SIGSTOP:
-        return
+        idle_polls = 0
+        for _ in range(STOP_POLLS_MAX):
+            idle_polls = idle_polls + 1 if process.state(pid) == "S" else 0
+            if idle_polls == IDLE_POLLS:
+                break
+            time.sleep(POLL_SECONDS)
+        os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         for _ in range(STOP_POLLS_MAX):
             if process.state(pid) in "Tt":
                 break
-            time.sleep(0.0005)
+            time.sleep(POLL_SECONDS)
         else:
             raise CannotRun(f"process {pid} does not stop")
+
+
+def _continue(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
 
 
 _JSON = ("/", b"200", JSON_BODY)
