@@ -206,7 +206,9 @@ proptest! {
                 }
                 Op::Pump { budget } => {
                     let more = local.pump(&mut reader, &mut Brackets, budget);
-                    for (seq, channel, data) in unpumped.drain(..budget.min(unpumped.len())) {
+                    let read = unpumped.iter().take_while(|record| record.0 <= reader.read_up_to()).count();
+                    prop_assert!(read <= budget && (read > 0 || budget == 0 || unpumped.is_empty()));
+                    for (seq, channel, data) in unpumped.drain(..read) {
                         for client in clients.iter_mut().filter(|client| client.channels.contains(&channel)) {
                             let frame = frame(client.format, seq, &data, client.raw);
                             if !frame.is_empty() {
@@ -292,6 +294,43 @@ fn one_round_visits_every_subscriber_with_news_once() {
         local.advance(chain, false, bytes, &mut Vec::new());
         assert!(!local.pending(chain));
     }
+}
+
+#[test]
+fn a_burst_longer_than_the_log_reaches_who_takes_what_is_offered() {
+    let config = Config {
+        ring_bytes: 1 << 16,
+        ..small()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 300,
+        hasher: ring.hasher(),
+    });
+    let chain = local.subscribe(0, SubId::NONE, b"c", 0);
+    let (mut got, mut rest) = (0, Vec::new());
+    for _ in 0..20 {
+        ring.publish(&worker(0), &message(b"c", &[1; 40]), 0)
+            .unwrap();
+    }
+    loop {
+        let more = local.pump(&mut reader, &mut Brackets, 100);
+        while let Some(owner) = local.next_ready() {
+            assert_eq!(owner, 0);
+            let bytes = local
+                .contiguous(chain, usize::MAX)
+                .expect("no gap for who keeps up")
+                .len();
+            local.advance(chain, false, bytes, &mut rest);
+            got += bytes;
+        }
+        if !more {
+            break;
+        }
+    }
+    assert!(got > 2 * 300, "the burst was to be longer than the log");
+    assert!(rest.is_empty() && !local.pending(chain));
 }
 
 #[test]
