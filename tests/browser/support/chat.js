@@ -48,6 +48,7 @@ export class Chat {
     const { log } = this.server;
     await this.server.remove();
     assert.equal(code, 0, `the server should end cleanly:\n${log}`);
+    assert.doesNotMatch(log, /\.php:\d+|PHP (Fatal|Warning|Notice|Deprecated)|panick/, "no handler should fail");
     assert.deepEqual(this.#problems, [], "pages should not report errors");
   }
 
