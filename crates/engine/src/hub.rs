@@ -116,6 +116,11 @@ pub struct Member {
 
 /// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
 pub fn check_channel(name: &[u8]) -> Result<(), String> {
+    // Nearly every name is short printable ASCII, which this decides without decoding it.
+    let is_plain = name.iter().all(|byte| (0x20..0x7f).contains(byte));
+    if is_plain && !name.is_empty() && name.len() <= fermata_hub::CHANNEL_BYTES_MAX {
+        return Ok(());
+    }
     let cause = match std::str::from_utf8(name) {
         _ if name.is_empty() => "it is empty",
         _ if name.len() > fermata_hub::CHANNEL_BYTES_MAX => "it has more than 255 bytes",
@@ -139,11 +144,7 @@ pub fn check_message(message: &Message<'_>) -> Result<(), String> {
     {
         return Err("event name: it contains a line break or NUL; use one line".to_owned());
     }
-    if std::str::from_utf8(message.data).is_err()
-        || message
-            .name
-            .is_some_and(|name| std::str::from_utf8(name).is_err())
-    {
+    if !is_utf8(message.data) || !message.name.is_none_or(is_utf8) {
         return Err(
             "event: it is not valid UTF-8, which events are by definition; \
                     encode binary data, for example as base64"
@@ -151,6 +152,10 @@ pub fn check_message(message: &Message<'_>) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+fn is_utf8(text: &[u8]) -> bool {
+    text.is_ascii() || std::str::from_utf8(text).is_ok()
 }
 
 /// Opens or makes the shared memory of channels. Called before the workers are forked.
