@@ -84,6 +84,8 @@ impl<D: Driver> Worker<D> {
                 }
                 break;
             }
+            // Taken by the kernel: what stays in `out` would be sent again.
+            connection.out.clear();
             if pieces == FILE_PIECES_MAX {
                 connection.is_blocked = false;
                 connection.deadline_ms = u64::MAX;
