@@ -14,7 +14,9 @@ ZEND_COLD void fermata_throw(uint32_t code, const FmError *error)
 		default: ce = zend_ce_error; break;
 	}
 	if (error->len) {
-		zend_throw_exception_ex(ce, 0, "%.*s", (int)error->len, error->message);
+		char message[sizeof(error->message) + 1];
+		fermata_copy(message, sizeof(message), "", (FmStr){error->message, error->len});
+		zend_throw_exception(ce, message, 0);
 	} else {
 		zend_throw_exception_ex(ce, 0, "Fermata's core failed with code %u", code);
 	}

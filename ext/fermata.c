@@ -3,6 +3,7 @@
 # include "config.h"
 #endif
 #include "php_fermata.h"
+#include <pthread.h>
 #include "php_ini.h"
 #include "ext/standard/info.h"
 #include "ext/spl/spl_exceptions.h"
@@ -12,6 +13,7 @@
 #include "fermata_arginfo.h"
 
 #define INI_NAME_BYTES_MAX 128
+#define INFO_BYTES_MAX 512
 
 fermata_state fermata;
 fermata_strings fermata_known;
@@ -87,8 +89,8 @@ static void register_settings(int type, int module_number)
 	FmStr name, value, doc;
 	for (size_t i = 0; fm_setting_at(i, &name, &value, &doc); i++) {
 		char ini_name[INI_NAME_BYTES_MAX], ini_value[INI_NAME_BYTES_MAX];
-		int name_len = snprintf(ini_name, sizeof(ini_name), "fermata.%.*s", (int)name.len, name.ptr);
-		int value_len = snprintf(ini_value, sizeof(ini_value), "%.*s", (int)value.len, value.ptr);
+		size_t name_len = fermata_copy(ini_name, sizeof(ini_name), "fermata.", name);
+		size_t value_len = fermata_copy(ini_value, sizeof(ini_value), "", value);
 		zend_ini_entry_def entry[] = {
 			{.name = ini_name, .name_length = name_len, .value = ini_value, .value_length = value_len, .modifiable = PHP_INI_SYSTEM},
 			{0},
@@ -97,12 +99,18 @@ static void register_settings(int type, int module_number)
 	}
 }
 
+static void forked(void)
+{
+	fermata.forked = true;
+}
+
 PHP_MINIT_FUNCTION(fermata)
 {
 	register_settings(type, module_number);
 	register_strings();
 	register_classes();
 	zend_observer_error_register(fermata_error_seen);
+	pthread_atfork(NULL, NULL, forked);
 	return SUCCESS;
 }
 
@@ -112,19 +120,77 @@ PHP_MSHUTDOWN_FUNCTION(fermata)
 	return SUCCESS;
 }
 
+/* The value a server would run with unless its constructor says otherwise, and where that comes from. */
+static const char *effective(FmStr name, const char **source)
+{
+	char text[INI_NAME_BYTES_MAX];
+	size_t len = fermata_copy(text, sizeof(text), "FERMATA_", name);
+	zend_str_toupper(text, len);
+	const char *environment = getenv(text);
+	if (environment) {
+		*source = "environment";
+		return environment;
+	}
+	len = fermata_copy(text, sizeof(text), "fermata.", name);
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), text, len);
+	if (!entry || !entry->value) {
+		return NULL;
+	}
+	return ZSTR_VAL(entry->value);
+}
+
+static void print_row(FmStr name, const char *value, const char *source)
+{
+	char column[INI_NAME_BYTES_MAX];
+	fermata_copy(column, sizeof(column), "", name);
+	if (source) {
+		php_info_print_table_row(3, column, value, source);
+	} else {
+		php_info_print_table_row(2, column, value);
+	}
+}
+
+/* The core's rows name the kernel's features first, then the settings, which are told here with their source. */
+static void print_features(void)
+{
+	FmStr name, value, setting, fallback, doc;
+	char text[INFO_BYTES_MAX];
+	bool any = fm_setting_at(0, &setting, &fallback, &doc);
+	for (size_t i = 0; fm_info_at(i, &name, &value); i++) {
+		if (any && name.len == setting.len && memcmp(name.ptr, setting.ptr, name.len) == 0) {
+			return;
+		}
+		fermata_copy(text, sizeof(text), "", value);
+		print_row(name, text, NULL);
+	}
+}
+
+static void print_settings(void)
+{
+	FmStr name, fallback, doc;
+	for (size_t i = 0; fm_setting_at(i, &name, &fallback, &doc); i++) {
+		const char *source = NULL, *value = effective(name, &source);
+		if (!source) {
+			bool is_default = !value || (strlen(value) == fallback.len && memcmp(value, fallback.ptr, fallback.len) == 0);
+			source = is_default ? "default" : "ini";
+		}
+		print_row(name, value && *value ? value : "(none)", source);
+	}
+	if (getenv("PORT") && !getenv("FERMATA_LISTEN")) {
+		print_row(FERMATA_LITERAL("listen (port)"), getenv("PORT"), "environment");
+	}
+}
+
 PHP_MINFO_FUNCTION(fermata)
 {
-	FmStr name, value;
-	char column[2][512];
 	php_info_print_table_start();
 	php_info_print_table_row(2, "Fermata", PHP_FERMATA_VERSION);
-	for (size_t i = 0; fm_info_at(i, &name, &value); i++) {
-		snprintf(column[0], sizeof(column[0]), "%.*s", (int)name.len, name.ptr);
-		snprintf(column[1], sizeof(column[1]), "%.*s", (int)value.len, value.ptr);
-		php_info_print_table_row(2, column[0], column[1]);
-	}
+	print_features();
 	php_info_print_table_end();
-	DISPLAY_INI_ENTRIES();
+	php_info_print_table_start();
+	php_info_print_table_header(3, "Setting (INI: fermata.*)", "Effective value", "From");
+	print_settings();
+	php_info_print_table_end();
 }
 
 static const zend_module_dep dependencies[] = {

@@ -82,7 +82,8 @@ namespace Fermata {
          * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
          * it ends as if by exit(), so its shutdown functions and destructors run, the lines after run() do not.
          *
-         * @throws Exception\ConfigurationException when the address cannot be bound; the message says why
+         * @throws Exception\ConfigurationException when a setting from the environment is wrong, settings exclude each other,
+         *         or the address cannot be bound; the message says why
          * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
          */
         public function run(): void {}

@@ -21,6 +21,7 @@ extern zend_module_entry fermata_module_entry;
 typedef struct fermata_state {
 	FmWorker *worker; /* NULL outside a worker, and again after its run() has ended */
 	bool handling;    /* a handler is on the stack */
+	bool forked;      /* this process was forked since the worker began: by a handler */
 } fermata_state;
 extern fermata_state fermata;
 
@@ -58,6 +59,19 @@ static zend_always_inline FmStr fermata_str(const zend_string *string)
 static zend_always_inline FmStr fermata_str_or_absent(const zend_string *string)
 {
 	return string ? fermata_str(string) : (FmStr){NULL, 0};
+}
+
+/* "prefix" and the string, cut to size - 1 bytes, NUL-terminated; returns the length. PHP's own printf functions call strlen()
+ * even for "%.*s", so they must never see a string of the core. */
+static zend_always_inline size_t fermata_copy(char *to, size_t size, const char *prefix, FmStr string)
+{
+	size_t prefix_len = MIN(strlen(prefix), size - 1), len = MIN(string.len, size - 1 - prefix_len);
+	memcpy(to, prefix, prefix_len);
+	if (len) {
+		memcpy(to + prefix_len, string.ptr, len);
+	}
+	to[prefix_len + len] = '\0';
+	return prefix_len + len;
 }
 
 #define FERMATA_LITERAL(text) ((FmStr){(text), sizeof(text) - 1})

@@ -443,7 +443,9 @@ static ZEND_COLD void throw_unknown_route_name(const fermata_request *request, c
 		fermata_misuse("the route has no parameter {%s}; its pattern has none at all", ZSTR_VAL(name));
 		return;
 	}
-	fermata_misuse("the route has no parameter {%s}; the first it has is {%.*s}", ZSTR_VAL(name), (int)known.len, known.ptr);
+	zend_string *first = zend_string_init(known.ptr, known.len, false);
+	fermata_misuse("the route has no parameter {%s}; the first it has is {%s}", ZSTR_VAL(name), ZSTR_VAL(first));
+	zend_string_release(first);
 }
 
 ZEND_METHOD(Fermata_Request, route)

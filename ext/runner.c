@@ -29,9 +29,8 @@ typedef struct runner {
 	FmWorker *worker;
 	const fermata_server *server;
 	fermata_request *request; /* reused while nobody else holds it */
-	pid_t pid;
 	bool stopped;
-	bool forked_child_exits; /* a handler forked, and the child has called exit() */
+	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
 	bool retired;            /* after a fatal error */
 	bool broken;             /* the core has panicked */
 	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
@@ -68,7 +67,7 @@ static void enter_process(void)
 	current.output_level = php_output_get_level();
 	current.output_active = OG(active);
 	current.timeout_seconds = EG(timeout_seconds);
-	current.pid = getpid();
+	fermata.forked = false;
 	if (EG(timeout_seconds)) {
 		zend_unset_timeout();
 	}
@@ -179,11 +178,6 @@ static ZEND_COLD void fail_with_exception(const fermata_handler *handler)
 		if (current.fatal_seen) {
 			zend_clear_exception();
 			zend_bailout();
-		}
-		/* A process that the handler forked may exit as it likes. It must not go on as a second worker. */
-		if (getpid() != current.pid) {
-			current.forked_child_exits = current.stopped = true;
-			return;
 		}
 		zend_clear_exception();
 		EG(exit_status) = 0;
@@ -370,6 +364,21 @@ static void take_fresh_request(void)
 	current.request = fermata_request_new();
 }
 
+/* The process of a handler that forked shares the worker's sockets and must not serve them: it ends here. */
+static ZEND_COLD void leave(void)
+{
+	current.leaves = current.stopped = true;
+	if (EG(exception) && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))) {
+		return;
+	}
+	if (EG(exception)) {
+		log_exception(FERMATA_LOG_ERROR);
+	}
+	fm_worker_log(current.worker, FERMATA_LOG_ERROR,
+		FERMATA_LITERAL("a process that a handler has forked returned from it and was ended; it should call exit()"));
+	zend_throw_unwind_exit();
+}
+
 static void handle(const fermata_handler *handler)
 {
 	zval argument, result;
@@ -391,11 +400,13 @@ static void handle(const fermata_handler *handler)
 	fermata.handling = true;
 	zend_call_function(&info, &call);
 
+	if (UNEXPECTED(fermata.forked)) {
+		zval_ptr_dtor(&result);
+		leave();
+		return;
+	}
 	if (UNEXPECTED(EG(exception))) {
 		fail_with_exception(handler);
-		if (UNEXPECTED(current.forked_child_exits)) {
-			return;
-		}
 	} else {
 		answer(handler, &result);
 	}
@@ -459,8 +470,12 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 
 	fermata.worker = NULL;
 	fermata.handling = false;
-	if (current.forked_child_exits) {
-		return; /* the exit() is still pending, and the core's state belongs to the parent process */
+	if (current.leaves) {
+		/* The core's state belongs to the parent process, and what a Fiber or a static variable holds of the request may live on. */
+		current.request->worker = NULL;
+		memset(&current.request->event, 0, sizeof(current.request->event));
+		OBJ_RELEASE(&current.request->std);
+		return;
 	}
 	int exit_status = current.broken ? EXIT_STATUS_FATAL : fm_worker_exit_code(current.worker);
 	if (!current.broken) {

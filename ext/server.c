@@ -218,7 +218,7 @@ static bool set_ini(fermata_server *server)
 	FmStr name, fallback, doc;
 	for (size_t i = 0; fm_setting_at(i, &name, &fallback, &doc); i++) {
 		char ini_name[INI_NAME_BYTES_MAX];
-		int len = snprintf(ini_name, sizeof(ini_name), "fermata.%.*s", (int)name.len, name.ptr);
+		size_t len = fermata_copy(ini_name, sizeof(ini_name), "fermata.", name);
 		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ini_name, len);
 		if (!entry || !entry->value || zend_string_equals_cstr(entry->value, fallback.ptr, fallback.len)) {
 			continue;

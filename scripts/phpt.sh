@@ -11,7 +11,6 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 extension=${FERMATA_EXTENSION:-$root/build/fermata.so}
 php=$(command -v "${PHP:-php}")
-work=$root/build/phpt
 
 valgrind=
 tests=()
@@ -21,6 +20,7 @@ for argument in "$@"; do
         *) tests+=("$(basename "$argument" .phpt).phpt") ;;
     esac
 done
+work=$root/build/phpt${valgrind:+-valgrind}
 if [ ! -f "$extension" ]; then
     echo "phpt: $extension not found; run make first or set FERMATA_EXTENSION" >&2
     exit 1

@@ -1,5 +1,5 @@
 --TEST--
-A process that a handler forks may exit; it does not become a second worker
+A process that a handler forks may exit; one that comes back does not become a second worker
 --EXTENSIONS--
 fermata
 pcntl
@@ -15,11 +15,17 @@ $server->get('/fork', function () {
     pcntl_waitpid($pid, $status);
     return Response::text('child ' . pcntl_wexitstatus($status));
 });
+$server->get('/back', function () {
+    $pid = pcntl_fork();
+    if ($pid > 0) { pcntl_waitpid($pid, $status); }
+    return Response::text('back ' . ($pid > 0 ? 'parent' : 'child'));
+});
 PHP);
 $pid = $server->get('/')->body;
-echo $server->get('/fork'), "\n";
+echo $server->get('/fork'), "\n", $server->get('/back'), "\n";
 var_dump($server->get('/')->body === $pid);
 ?>
 --EXPECT--
 200 child 5
+200 back parent
 bool(true)
