@@ -217,8 +217,11 @@ impl<D: Driver> Worker<D> {
         if connection.keeps_alive {
             connection.reading = Reading::Head;
         } else {
-            let is_read_whole = current.is_some_and(|current| current.at == current.filled)
-                && !connection.has_unread;
+            let is_parsed = match current {
+                Some(current) => current.at == current.filled,
+                None => connection.inbox.is_empty(),
+            };
+            let is_read_whole = is_parsed && !connection.has_unread;
             if connection.writing == Writing::Open {
                 connection.writing = if is_read_whole {
                     Writing::Close

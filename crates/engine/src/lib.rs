@@ -23,6 +23,8 @@ mod request;
 pub mod router;
 mod server;
 mod slab;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod worker;
 

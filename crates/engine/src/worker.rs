@@ -261,18 +261,28 @@ impl<D: Driver> Worker<D> {
     /// A request handed out before and not answered yet stays open: its connection is not read
     /// from until it is answered or closed.
     pub fn next_event(&mut self) -> Event {
-        self.leave_unanswered();
-        self.flush_when_slow();
+        self.begin_poll();
+        loop {
+            if let Some(event) = self.poll_event() {
+                return event;
+            }
+        }
+    }
+
+    /// What `next_event` does in one turn: the next request of its batch of events, or the turn's end
+    /// with waiting for the next batch (`None`).
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
             if self.step_input() {
-                return Event::Request;
+                return Some(Event::Request);
             }
             if self.next_input() {
                 continue;
             }
-            if self.turn() == Turn::Stopped {
-                return Event::Stop;
-            }
+            return match self.turn() {
+                Turn::Stopped => Some(Event::Stop),
+                Turn::Goes => None,
+            };
         }
     }
 
@@ -323,9 +333,10 @@ impl<D: Driver> Worker<D> {
         self.connections.len()
     }
 
-    /// Sends what is ready in the middle of a turn when handlers take long: the first client of a
-    /// batch does not wait for the handlers of all others.
-    fn flush_when_slow(&mut self) {
+    /// Lets go of the last request. When handlers take long, sends what is ready in the middle of a
+    /// turn: the first client of a batch does not wait for the handlers of all others.
+    pub(crate) fn begin_poll(&mut self) {
+        self.leave_unanswered();
         if self.request.body_bytes.capacity() > READ_BYTES {
             self.request.body_bytes = Vec::new();
         }

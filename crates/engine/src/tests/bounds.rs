@@ -1,0 +1,233 @@
+//! Bounds: queues, buffers, connections, addresses, descriptors.
+
+use std::net::Ipv4Addr;
+
+use fermata_io::Peer;
+use fermata_io::sys::fake::End;
+
+use super::client::answers;
+use super::{Rig, get, post, settings};
+use crate::connection::Connection;
+use crate::worker::READ_BYTES;
+
+/// All connections there are.
+fn connections(rig: &Rig) -> Vec<&Connection> {
+    let slab = &rig.worker.connections;
+    let indexes = slab.indexes().into_iter();
+    indexes.filter_map(|index| slab.at(index)).collect()
+}
+
+#[test]
+fn a_queue_grows_over_its_bound_by_one_response_at_most() {
+    let mut settings = settings();
+    settings.queue_bytes_max = 4096;
+    let mut rig = Rig::with(1, settings);
+    let peer = rig.connect();
+    peer.set_window(0);
+    for _ in 0..3000 {
+        peer.write(&get("/big/3000"));
+        rig.turn();
+        let longest = connections(&rig).iter().map(|it| it.unsent()).max();
+        assert!(longest.unwrap_or(0) <= 4096 + 3200);
+    }
+    rig.run();
+    assert!(rig.requests < 10, "{} requests were taken", rig.requests);
+    assert!(peer.unread_bytes() > 0, "the rest waits in the kernel");
+    let inbox = connections(&rig)[0].inbox.len();
+    assert!(inbox <= 16384 + READ_BYTES, "{inbox} bytes in the inbox");
+    peer.set_window(1 << 20);
+    let mut got = Vec::new();
+    for _ in 0..3000 {
+        rig.run();
+        got.extend(peer.read());
+    }
+    assert_eq!(answers(&got, &[]).len(), 3000);
+}
+
+#[test]
+fn idle_and_held_connections_have_no_buffers() {
+    let mut rig = Rig::new(1);
+    let _fresh = rig.peer(b"");
+    let _idle = rig.peer(&get("/hello"));
+    let after_body = rig.peer(&post("/echo", &"x".repeat(200_000)));
+    after_body.set_window(1 << 20);
+    let _held = rig.peer(&get("/hold/a"));
+    let talks = rig.peer(&get("/hold/b"));
+    // A client that speaks although it is held.
+    talks.write(&[b'x'; 50_000]);
+    let mut pipelined = get("/hold/c");
+    pipelined.extend(get("/hello"));
+    let _pipelined = rig.peer(&pipelined);
+    rig.run();
+    rig.publish("a", "news");
+    rig.run();
+    let all = connections(&rig);
+    assert_eq!(all.len(), 6);
+    for connection in all {
+        assert_eq!(connection.out.capacity(), 0);
+        assert_eq!(connection.inbox.capacity(), 0);
+        assert!(connection.partial.is_none() && connection.file.is_none());
+    }
+}
+
+#[test]
+fn a_thousand_keep_alives_and_farewells_share_buffers() {
+    let mut rig = Rig::new(1);
+    let peers: Vec<_> = (0..1000).map(|_| rig.connect()).collect();
+    for peer in &peers {
+        peer.write(&get("/hold/a?keep=5000"));
+    }
+    rig.run();
+    for peer in &peers {
+        let _ = peer.read();
+    }
+    let kept = rig.worker.pool.kept();
+    rig.advance(5_100);
+    assert!(
+        peers
+            .iter()
+            .all(|peer| peer.read().ends_with(b": \n\n\r\n"))
+    );
+    assert!(rig.worker.pool.kept() <= kept.max(2));
+    rig.worker.begin_drain(false);
+    assert!(rig.worker.pool.kept() <= kept.max(2));
+    rig.run();
+    assert!(peers.iter().all(|peer| peer.read().ends_with(b"0\r\n\r\n")));
+}
+
+#[test]
+fn a_large_body_is_given_back() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&post("/echo", &"x".repeat(1_000_000)));
+    assert!(!peer.read().is_empty());
+    rig.run();
+    assert!(rig.worker.request.body_bytes.capacity() <= READ_BYTES);
+}
+
+#[test]
+fn connections_over_the_limit_are_answered_503() {
+    let mut settings = settings();
+    settings.connections_max = 3;
+    let mut rig = Rig::with(1, settings);
+    let peers: Vec<_> = (0..3).map(|_| rig.peer(&get("/hello"))).collect();
+    let refused = rig.peer(&get("/hello"));
+    assert_eq!(answers(&refused.read(), &[])[0].status, 503);
+    assert_eq!(
+        refused.end(),
+        End::Finished,
+        "not reset: the answer arrives"
+    );
+    peers[0].close();
+    rig.run();
+    let peer = rig.peer(&get("/hello"));
+    assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+}
+
+#[test]
+fn connections_per_address_are_counted_on_every_way_out() {
+    let mut settings = settings();
+    settings.connections_per_address_max = 2;
+    let mut rig = Rig::with(1, settings);
+    let address = |last| Peer::V4(Ipv4Addr::new(198, 51, 100, last), 4000);
+    for round in 0..20 {
+        let first = rig.fake.connect_from(rig.listener, address(1));
+        let second = rig.fake.connect_from(rig.listener, address(1));
+        let third = rig.fake.connect_from(rig.listener, address(1));
+        let other = rig.fake.connect_from(rig.listener, address(2));
+        for peer in [&first, &second, &third, &other] {
+            peer.write(&get("/hello"));
+        }
+        rig.run();
+        let status = |peer: &fermata_io::sys::fake::FakePeer| answers(&peer.read(), &[])[0].status;
+        assert_eq!(status(&first), 200, "round {round}");
+        assert_eq!(status(&second), 200);
+        assert_eq!(status(&third), 429);
+        assert_eq!(status(&other), 200);
+        match round % 4 {
+            0 => first.close(),
+            1 => first.reset(),
+            2 => first.write(b"GARBAGE\n"),
+            _ => first.write(b"GET /hello HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"),
+        }
+        second.close();
+        other.close();
+        rig.run();
+        first.close();
+        rig.run();
+        assert!(rig.worker.addresses.is_empty(), "round {round}");
+    }
+}
+
+#[test]
+fn running_out_of_descriptors_does_not_spin() {
+    let mut rig = Rig::new(1);
+    rig.fake.set_streams_max(2);
+    let peers: Vec<_> = (0..5).map(|_| rig.connect()).collect();
+    rig.run();
+    let before = rig.fake.calls();
+    rig.advance(2_000);
+    let after = rig.fake.calls();
+    assert!(
+        after.accepts - before.accepts <= 25,
+        "it tries ten times a second"
+    );
+    // As soon as there are descriptors again, who has waited is served.
+    peers[0].close();
+    peers[1].close();
+    rig.fake.set_streams_max(100);
+    for peer in &peers[2..] {
+        peer.write(&get("/hello"));
+    }
+    rig.advance(300);
+    for peer in &peers[2..] {
+        assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+    }
+    // And a drain in the middle of such a pause stops as always.
+    rig.fake.set_streams_max(3);
+    let _waiting = rig.connect();
+    rig.run();
+    rig.worker.begin_drain(false);
+    rig.advance(3_000);
+    assert!(rig.is_stopped);
+}
+
+#[test]
+fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
+    let mut rig = Rig::new(1);
+    // One turn with everything: the old owner is listed as dirty, again and ready, and is closed.
+    let old = rig.peer(&get("/hold/a?user=old"));
+    let _ = old.read();
+    rig.publish("a", "for the old one");
+    old.write(b"ignored");
+    old.reset();
+    rig.worker.mark_dirty(0);
+    rig.worker.go_on(0);
+    rig.worker.close(0);
+    let new = rig.connect();
+    new.write(b"GET /hel");
+    rig.run();
+    assert_eq!(rig.worker.connections.indexes(), [0]);
+    assert_eq!(new.read(), b"");
+    new.write(b"lo HTTP/1.1\r\nHost: t\r\n\r\n");
+    rig.run();
+    assert_eq!(answers(&new.read(), &[])[0].body, b"hello");
+    let held = rig.peer(&get("/hold/a"));
+    rig.run();
+    assert_eq!(super::client::data(&held.read()), [""; 0]);
+}
+
+#[test]
+fn a_quiet_worker_sleeps() {
+    let mut rig = Rig::new(1);
+    let _idle: Vec<_> = (0..50).map(|_| rig.peer(&get("/hello"))).collect();
+    let _held: Vec<_> = (0..50).map(|_| rig.peer(&get("/hold/a?keep=0"))).collect();
+    rig.run();
+    rig.fake.set_auto_advance(true);
+    let before = rig.fake.calls();
+    let start_ms = rig.fake.clock_ms();
+    while rig.fake.clock_ms() < start_ms + 60_000 {
+        rig.turn();
+    }
+    let waits = rig.fake.calls().waits - before.waits;
+    assert!(waits < 50, "{waits} wake-ups in a minute of silence");
+}

@@ -1,0 +1,322 @@
+//! Every time-out, under virtual time: what is silent, slow or stuck ends when its setting says so,
+//! and nothing ends before.
+
+use fermata_io::sys::fake::{End, FakePeer};
+
+use super::client::answers;
+use super::{Rig, get, post, settings};
+
+/// How much later than due something may happen here: the clock moves in steps of 100 ms.
+const SLACK_MS: u64 = 200;
+
+/// Asserts that the connection is open until `ms` have passed, and has ended soon after.
+fn ends_after(rig: &mut Rig, peer: &FakePeer, ms: u64) {
+    rig.advance(ms - SLACK_MS);
+    assert_eq!(peer.end(), End::Open, "it ended too early");
+    rig.advance(2 * SLACK_MS);
+    assert_ne!(peer.end(), End::Open, "it did not end");
+}
+
+/// After a last response the connection lingers; then nothing is left.
+fn is_gone(rig: &mut Rig) {
+    rig.advance(3_000);
+    assert_eq!(rig.worker.connections_len(), 0);
+    assert_eq!(rig.fake.open_streams(), 0);
+}
+
+#[test]
+fn a_silent_connection_ends_after_header_timeout() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(b"");
+    ends_after(&mut rig, &peer, settings().header_timeout_ms);
+    assert_eq!(peer.read(), b"");
+    is_gone(&mut rig);
+}
+
+#[test]
+fn a_dripped_head_ends_after_header_timeout_however_it_drips() {
+    // The first request of a connection, and a later one.
+    for first in [&b""[..], &get("/hello")] {
+        let mut rig = Rig::new(1);
+        let peer = rig.peer(first);
+        if !first.is_empty() {
+            rig.advance(20_000);
+        }
+        let _ = peer.read();
+        peer.write(b"GET /");
+        let mut waited_ms = 0;
+        while peer.end() == End::Open {
+            peer.write(b"a");
+            rig.advance(500);
+            waited_ms += 500;
+            assert!(waited_ms <= 10_500, "still open");
+        }
+        assert!(waited_ms >= 10_000, "only {waited_ms} ms");
+        assert_eq!(answers(&peer.read(), &[])[0].status, 408);
+        is_gone(&mut rig);
+    }
+}
+
+#[test]
+fn an_idle_connection_ends_after_idle_timeout() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hello"));
+    rig.advance(60_000);
+    peer.write(&get("/hello"));
+    rig.run();
+    assert_eq!(answers(&peer.read(), &[]).len(), 2);
+    ends_after(&mut rig, &peer, settings().idle_timeout_ms);
+    is_gone(&mut rig);
+}
+
+#[test]
+fn a_body_ends_after_body_timeout_however_it_drips() {
+    for head in [
+        "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n200\r\n",
+    ] {
+        let mut rig = Rig::new(1);
+        let peer = rig.peer(head.as_bytes());
+        let mut waited_ms = 0;
+        while peer.end() == End::Open {
+            peer.write(b"a");
+            rig.advance(500);
+            waited_ms += 500;
+            assert!(waited_ms <= 30_500, "still open");
+        }
+        assert!(waited_ms >= 30_000, "only {waited_ms} ms");
+        assert_eq!(answers(&peer.read(), &[])[0].status, 408);
+        is_gone(&mut rig);
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
+    for sends in [false, true] {
+        let mut rig = Rig::new(1);
+        let peer = rig.connect();
+        peer.set_window(1000);
+        peer.write(&get("/big/100000"));
+        rig.run();
+        let mut waited_ms = 0;
+        while rig.worker.connections_len() > 0 {
+            if sends {
+                peer.write(&get("/hello"));
+                peer.write(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\na");
+            }
+            rig.advance(1000);
+            waited_ms += 1000;
+            assert!(waited_ms <= 31_000, "still open");
+        }
+        assert!(waited_ms >= 29_000, "only {waited_ms} ms");
+    }
+}
+
+#[test]
+fn a_client_that_takes_a_little_stays_and_becomes_idle_anew() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    peer.set_window(1000);
+    peer.write(&get("/big/4000"));
+    rig.run();
+    let mut got = Vec::new();
+    while got.len() < 4000 {
+        rig.advance(25_000);
+        let bytes = peer.read();
+        assert!(!bytes.is_empty());
+        got.extend(bytes);
+        rig.run();
+    }
+    got.extend(peer.read());
+    rig.run();
+    assert!(answers(&got, &[])[0].is_whole);
+    ends_after(&mut rig, &peer, settings().idle_timeout_ms);
+    is_gone(&mut rig);
+}
+
+#[test]
+fn a_body_is_still_bounded_after_its_client_was_slow_to_read() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    peer.set_window(1000);
+    let mut bytes = get("/big/3000");
+    bytes.extend_from_slice(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\na");
+    peer.write(&bytes);
+    rig.run();
+    rig.advance(20_000);
+    peer.set_window(100_000);
+    rig.run();
+    rig.advance(29_000);
+    assert_eq!(peer.end(), End::Open);
+    rig.advance(2_000);
+    let answers = answers(&peer.read(), &[]);
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[1].status, 408);
+    is_gone(&mut rig);
+}
+
+#[test]
+fn a_refused_client_that_goes_on_sending_is_dropped_after_lingering() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 99999999\r\n\r\n");
+    assert_eq!(answers(&peer.read(), &[])[0].status, 413);
+    for _ in 0..10 {
+        peer.write(&[b'x'; 10_000]);
+        rig.advance(150);
+        assert_eq!(peer.unread_bytes(), 0, "what comes is discarded");
+    }
+    assert_eq!(rig.worker.connections_len(), 1);
+    rig.advance(1_000);
+    assert_eq!(rig.worker.connections_len(), 0);
+}
+
+#[test]
+fn a_file_that_is_taken_slowly_but_steadily_is_not_cut() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    peer.set_window(5_000);
+    peer.write(&get("/files/large.bin"));
+    let mut got = Vec::new();
+    while got.len() < super::FILE_BYTES {
+        rig.advance(5_000);
+        let bytes = peer.read();
+        assert!(!bytes.is_empty(), "cut after {} bytes", got.len());
+        got.extend(bytes);
+        rig.run();
+    }
+    rig.run();
+    got.extend(peer.read());
+    assert!(answers(&got, &[])[0].is_whole);
+    ends_after(&mut rig, &peer, settings().idle_timeout_ms);
+}
+
+#[test]
+fn a_request_that_waits_for_its_handler_has_no_deadline() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/late"));
+    rig.advance(200_000);
+    assert_eq!(peer.end(), End::Open);
+    let handle = rig.late.pop_front().expect("it was asked for");
+    rig.respond(handle, b"at last");
+    rig.run();
+    assert_eq!(answers(&peer.read(), &[])[0].body, b"at last");
+    ends_after(&mut rig, &peer, settings().idle_timeout_ms);
+    is_gone(&mut rig);
+}
+
+#[test]
+fn time_that_handlers_take_is_not_counted_against_clients() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    let other = rig.peer(&get("/hello"));
+    let _ = other.read();
+    peer.set_window(1000);
+    peer.write(&get("/late"));
+    rig.run();
+    let handle = rig.late.pop_front().expect("it was asked for");
+    // The handler of this request takes longer than every time-out; the clock is not looked at.
+    rig.fake.advance(100_000);
+    rig.respond(handle, &[b'x'; 50_000]);
+    other.write(&get("/hello"));
+    rig.run();
+    assert_eq!(peer.end(), End::Open, "the write time-out has just begun");
+    assert_eq!(
+        answers(&other.read(), &[]).len(),
+        1,
+        "its request was there in time"
+    );
+    let mut got = Vec::new();
+    for _ in 0..60 {
+        got.extend(peer.read());
+        rig.run();
+    }
+    assert!(answers(&got, &[])[0].is_whole);
+}
+
+#[test]
+fn slow_handlers_do_not_hold_back_answers_that_are_ready() {
+    let mut rig = Rig::new(1);
+    let first = rig.connect();
+    let second = rig.connect();
+    first.write(&get("/hello"));
+    second.write(&get("/late"));
+    // One turn by hand: the first handler answers, the second one takes ten milliseconds.
+    loop {
+        rig.worker.begin_poll();
+        match rig.worker.poll_event() {
+            Some(_) if rig.worker.request().handler() == super::LATE => break,
+            Some(_) => {
+                rig.answer();
+                rig.fake.advance(10);
+            }
+            None => {}
+        }
+    }
+    assert!(
+        first.arrived_bytes() > 0,
+        "it waits for a stranger's handler"
+    );
+}
+
+#[test]
+fn a_silent_stream_gets_comments() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hold/a?keep=10000"));
+    let _ = peer.read();
+    rig.advance(9_800);
+    assert_eq!(peer.read(), b"");
+    rig.advance(400);
+    assert_eq!(peer.read(), b"4\r\n: \n\n\r\n");
+    rig.advance(5_000);
+    rig.publish("a", "news");
+    rig.run();
+    assert!(!peer.read().is_empty());
+    rig.advance(9_800);
+    assert_eq!(peer.read(), b"", "news count as a sign of life");
+    rig.advance(400);
+    assert_eq!(peer.read(), b"4\r\n: \n\n\r\n");
+}
+
+#[test]
+fn a_stream_without_comments_and_one_with_rare_ones_stay_open() {
+    let mut rig = Rig::new(1);
+    let month_ms = 40 * 24 * 3_600 * 1_000_u64;
+    let never = rig.peer(&get("/hold/a?keep=0"));
+    let rarely = rig.peer(&get(&format!("/hold/a?keep={month_ms}")));
+    let _ = (never.read(), rarely.read());
+    for _ in 0..41 {
+        rig.fake.advance(24 * 3_600 * 1_000);
+        rig.run();
+    }
+    assert_eq!(never.read(), b"");
+    assert_eq!(rarely.read(), b"4\r\n: \n\n\r\n");
+    assert_eq!(rig.worker.connections_len(), 2);
+}
+
+#[test]
+fn a_stream_that_is_stuck_ends_after_write_timeout() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hold/a?keep=0"));
+    let _ = peer.read();
+    peer.set_window(100);
+    rig.publish("a", &"x".repeat(1000));
+    rig.run();
+    rig.advance(20_000);
+    rig.publish("a", "more");
+    rig.run();
+    assert_eq!(rig.worker.connections_len(), 1);
+    rig.advance(10_200);
+    assert_eq!(rig.worker.connections_len(), 0);
+}
+
+#[test]
+fn an_answered_client_may_be_slow_to_send_its_next_request() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&post("/echo", "one"));
+    rig.advance(70_000);
+    peer.write(b"GET /hello HTTP/1.1\r\n");
+    rig.advance(9_000);
+    peer.write(b"Host: test\r\n\r\n");
+    rig.run();
+    assert_eq!(answers(&peer.read(), &[]).len(), 2);
+}

@@ -1,0 +1,111 @@
+//! Broadcasts do not stop the worker, and the worker does not stop broadcasts.
+
+use fermata_io::sys::fake::FakePeer;
+
+use super::client::data;
+use super::{Rig, get, post};
+
+fn subscribers(rig: &mut Rig, count: usize) -> Vec<FakePeer> {
+    let peers: Vec<FakePeer> = (0..count).map(|_| rig.connect()).collect();
+    for peer in &peers {
+        peer.write(&get("/hold/all?keep=0"));
+    }
+    rig.run();
+    for peer in &peers {
+        let _ = peer.read();
+    }
+    peers
+}
+
+#[test]
+fn a_request_is_answered_in_the_middle_of_a_broadcast() {
+    let mut settings = super::settings();
+    settings.connections_max = 20_000;
+    let mut rig = Rig::with(1, settings);
+    let peers = subscribers(&mut rig, 10_000);
+    let visitor = rig.peer(&get("/hello"));
+    let _ = visitor.read();
+    rig.publish("all", "to everybody");
+    rig.turn();
+    visitor.write(&get("/hello"));
+    let mut turns = 0;
+    while visitor.arrived_bytes() == 0 {
+        rig.turn();
+        turns += 1;
+    }
+    let reached = peers.iter().filter(|peer| peer.arrived_bytes() > 0).count();
+    assert!(
+        turns <= 3 && reached < 5_000,
+        "{turns} turns, {reached} reached"
+    );
+    // A subscriber that comes and one that goes in the middle disturb nobody.
+    peers[0].close();
+    let _late = rig.connect();
+    rig.run();
+    for peer in &peers[1..] {
+        assert_eq!(
+            peer.sends(),
+            2,
+            "one write for the opening, one for the news"
+        );
+        assert!(peer.read().ends_with(b"data: to everybody\n\n\r\n"));
+    }
+}
+
+#[test]
+fn a_burst_is_one_write_per_subscriber() {
+    let mut rig = Rig::new(1);
+    let peers = subscribers(&mut rig, 50);
+    let publisher = rig.connect();
+    let burst: Vec<u8> = (0..20)
+        .flat_map(|n| post("/publish/all", &n.to_string()))
+        .collect();
+    publisher.write(&burst);
+    rig.run();
+    for peer in &peers {
+        assert_eq!(peer.sends(), 2);
+    }
+}
+
+#[test]
+fn a_client_behind_by_more_than_one_send_is_served_to_the_end_without_new_events() {
+    let mut settings = super::settings();
+    settings.channel_log_bytes_max = 1 << 20;
+    settings.event_bytes_max = 4096;
+    let mut rig = Rig::with(1, settings);
+    let peer = rig.connect();
+    peer.write(&get("/hold/all?keep=0"));
+    rig.run();
+    let mut got = peer.read();
+    peer.set_window(0);
+    for n in 0..150 {
+        rig.publish("all", &format!("{n:04000}"));
+        rig.run();
+    }
+    peer.set_window(10 << 20);
+    rig.run();
+    got.extend(peer.read());
+    assert_eq!(data(&got).len(), 150);
+}
+
+#[test]
+fn one_handler_may_publish_more_than_the_ring_holds() {
+    let mut rig = Rig::new(1);
+    let peers = subscribers(&mut rig, 3);
+    for peer in &peers {
+        peer.set_window(64 << 20);
+    }
+    for n in 0..1000 {
+        rig.publish("all", &format!("{n:04000}"));
+    }
+    rig.run();
+    for peer in &peers {
+        let bytes = peer.read();
+        let news = bytes.windows(6).filter(|it| it == b"data: ").count();
+        assert_eq!(news, 1000);
+        assert_eq!(
+            bytes.windows(10).filter(|it| it == b"event: gap").count(),
+            0
+        );
+    }
+}

@@ -1,0 +1,509 @@
+//! Held clients: order, replay, gaps, presence, the end.
+
+use fermata_io::sys::fake::{End, FakePeer, Faults};
+use proptest::prelude::*;
+
+use super::client::{answers, data, events, last_id};
+use super::{Rig, get, settings};
+
+fn hold_since(path: &str, id: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: t\r\nLast-Event-ID: {id}\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn messages_of_several_channels_arrive_in_the_order_of_publishing() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hold/a,b,c"));
+    let mut expected = Vec::new();
+    for n in 0..60 {
+        rig.publish(["a", "b", "c", "d"][n % 4], &n.to_string());
+        if n % 4 != 3 {
+            expected.push(n.to_string());
+        }
+        if n % 7 == 0 {
+            rig.run();
+        }
+    }
+    rig.run();
+    assert_eq!(data(&peer.read()), expected);
+}
+
+#[test]
+fn a_burst_larger_than_the_log_is_no_gap_for_who_keeps_up() {
+    let mut settings = settings();
+    settings.channel_log_bytes_max = 8192;
+    let mut rig = Rig::with(1, settings);
+    let peers: Vec<FakePeer> = (0..5).map(|_| rig.connect()).collect();
+    for peer in &peers {
+        peer.set_window(1 << 20);
+        peer.write(&get("/hold/a,b"));
+    }
+    rig.run();
+    for n in 0..200 {
+        rig.publish(if n % 3 == 0 { "a" } else { "b" }, &format!("{n:0500}"));
+    }
+    rig.run();
+    for peer in &peers {
+        assert_eq!(data(&peer.read()).len(), 200);
+    }
+}
+
+#[test]
+fn a_slow_client_is_told_of_its_gap_or_closed() {
+    let mut settings = settings();
+    settings.channel_log_bytes_max = 4096;
+    for closes in [false, true] {
+        let mut rig = Rig::with(1, settings.clone());
+        let peer = rig.peer(&get(if closes { "/hold/a?close" } else { "/hold/a" }));
+        let quick = rig.peer(&get("/hold/a"));
+        let mut got = peer.read();
+        peer.set_window(300);
+        for n in 0..100 {
+            rig.publish("a", &format!("{n:0200}"));
+            rig.run();
+        }
+        assert_eq!(data(&quick.read()).len(), 100, "others do not notice");
+        peer.set_window(1 << 20);
+        for _ in 0..10 {
+            got.extend(peer.read());
+            rig.run();
+        }
+        got.extend(peer.read());
+        let received = events(&got);
+        let gaps = received
+            .iter()
+            .filter(|event| event.name.as_deref() == Some("gap"))
+            .count();
+        if closes {
+            assert_eq!(gaps, 0);
+            assert_ne!(peer.end(), End::Open);
+            assert_eq!(rig.worker.connections_len(), 1);
+        } else {
+            assert_eq!(gaps, 1);
+            let numbers: Vec<u64> = data(&got)
+                .iter()
+                .map(|n| n.parse().expect("digits"))
+                .collect();
+            assert!(numbers.is_sorted_by(|a, b| a < b), "in order, none twice");
+            assert_eq!(numbers.last(), Some(&99));
+            assert!(numbers.len() < 100);
+        }
+    }
+}
+
+#[test]
+fn who_comes_back_gets_what_it_missed_and_only_that() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hold/a,b"));
+    rig.publish("a", "one");
+    rig.publish("b", "two");
+    rig.run();
+    let got = peer.read();
+    assert_eq!(data(&got), ["one", "two"]);
+    peer.close();
+    rig.run();
+    rig.publish("a", "three");
+    rig.publish("other", "not for us");
+    rig.publish("b", "four");
+    let peer = rig.peer(&hold_since("/hold/a,b", &last_id(&got)));
+    rig.publish("a", "five");
+    rig.run();
+    assert_eq!(data(&peer.read()), ["three", "four", "five"]);
+}
+
+#[test]
+fn an_id_of_another_life_is_a_gap() {
+    for id in ["zz-5", "nonsense", "7-zzzzzzzz"] {
+        let mut rig = Rig::new(1);
+        rig.publish("a", "old");
+        let peer = rig.peer(&hold_since("/hold/a", id));
+        rig.publish("a", "new");
+        rig.run();
+        let received = events(&peer.read());
+        assert_eq!(received[0].name.as_deref(), Some("gap"), "{id}");
+        assert_eq!(
+            received.last().and_then(|it| it.data.as_deref()),
+            Some("new")
+        );
+    }
+}
+
+#[test]
+fn history_that_is_gone_is_a_gap() {
+    let mut settings = settings();
+    settings.history_count_max = 5;
+    let mut rig = Rig::with(1, settings);
+    let first = rig.publish("a", "0");
+    for n in 1..20 {
+        rig.publish("a", &n.to_string());
+    }
+    let peer = rig.peer(&hold_since("/hold/a", &first));
+    let got = peer.read();
+    assert_eq!(events(&got)[0].name.as_deref(), Some("gap"));
+    assert_eq!(data(&got), ["15", "16", "17", "18", "19"]);
+}
+
+#[test]
+fn a_drain_ends_streams_in_order_and_stops() {
+    let mut rig = Rig::new(1);
+    let old = rig.connect();
+    old.write(b"GET /hold/a HTTP/1.0\r\n\r\n");
+    let peer = rig.peer(&get("/hold/a?keep=0"));
+    rig.publish("a", "last words");
+    rig.run();
+    rig.worker.begin_drain(false);
+    rig.run();
+    let got = peer.read();
+    assert_eq!(data(&got), ["last words"]);
+    let stream = &answers(&got, &[])[0];
+    assert!(stream.is_whole && stream.body.ends_with(b"retry: 1000\n\n"));
+    let old_got = old.read();
+    assert!(old_got.ends_with(b"retry: 1000\n\n"));
+    assert_eq!(data(&old_got), ["last words"]);
+    assert_eq!((peer.end(), old.end()), (End::Finished, End::Finished));
+    assert!(!rig.is_stopped, "the peers have not closed yet");
+    peer.close();
+    old.close();
+    rig.run();
+    assert!(rig.is_stopped);
+}
+
+#[test]
+fn a_drain_answers_what_has_begun_and_drops_what_has_not() {
+    let mut rig = Rig::new(1);
+    let idle = rig.peer(&get("/hello"));
+    let fresh = rig.peer(b"");
+    let begun = rig.peer(b"GET /hello HTTP/1.1\r\n");
+    let body = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\na");
+    let late = rig.peer(&get("/late"));
+    let _ = idle.read();
+    // Both have sent a request that nobody has looked at.
+    let unread = rig.peer(&get("/hello"));
+    let _ = unread.read();
+    unread.write(&get("/hello"));
+    let waiting = rig.connect();
+    waiting.write(&get("/hello"));
+    rig.worker.begin_drain(false);
+    rig.run();
+    assert_eq!((idle.end(), fresh.end()), (End::Finished, End::Finished));
+    for peer in [&waiting, &unread] {
+        let answer = &answers(&peer.read(), &[])[0];
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.headers["connection"], "close");
+    }
+    begun.write(b"Host: t\r\n\r\n");
+    body.write(b"bc");
+    rig.run();
+    let handle = rig.late.pop_front().expect("it was asked for");
+    rig.respond(handle, b"late");
+    rig.run();
+    for peer in [&begun, &body, &late] {
+        let answer = &answers(&peer.read(), &[])[0];
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.headers["connection"], "close");
+    }
+    // Where more may have been sent, the end is waited for.
+    rig.advance(3_000);
+    assert!(rig.is_stopped);
+}
+
+#[test]
+fn a_drain_ends_when_its_time_is_over() {
+    let mut rig = Rig::new(1);
+    let stuck = rig.connect();
+    stuck.set_window(100);
+    stuck.write(&get("/big/100000"));
+    let _late = rig.peer(&get("/late"));
+    rig.run();
+    rig.worker.begin_drain(false);
+    rig.advance(settings().drain_timeout_ms - 200);
+    assert!(!rig.is_stopped);
+    rig.advance(400);
+    assert!(rig.is_stopped);
+    assert_eq!(rig.fake.open_streams(), 0);
+}
+
+#[test]
+fn a_retired_worker_runs_no_more_handlers() {
+    let mut rig = Rig::new(1);
+    let body = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\na");
+    let held = rig.peer(&get("/hold/a"));
+    let file = rig.connect();
+    file.set_window(10_000);
+    let mut bytes = get("/files/large.bin");
+    bytes.extend(get("/hello"));
+    file.write(&bytes);
+    rig.run();
+    rig.worker.retire();
+    rig.run();
+    let requests = rig.requests;
+    assert_eq!(answers(&body.read(), &[])[0].status, 503);
+    assert!(held.read().ends_with(b"0\r\n\r\n"));
+    let mut got = Vec::new();
+    for _ in 0..100 {
+        got.extend(file.read());
+        rig.run();
+    }
+    // The file is finished, and nothing is mixed into it.
+    let answer = &answers(&got, &[])[0];
+    assert!(answer.is_whole && answer.body == super::file_content());
+    assert_eq!(rig.requests, requests);
+    body.close();
+    held.close();
+    file.close();
+    rig.run();
+    assert!(rig.is_stopped);
+    assert_eq!(rig.worker.exit_code(), crate::EXIT_RETIRED);
+}
+
+#[test]
+fn presence_is_left_on_every_way_out() {
+    for way in 0..6 {
+        let mut rig = Rig::new(1);
+        let watcher = rig.peer(&get("/hold/a"));
+        let peer = rig.peer(&get("/hold/a?user=ann,keep=1000"));
+        let members = rig.worker.members(b"a").expect("a channel");
+        assert_eq!(members.len(), 1);
+        assert_eq!(members[0].connections, 1);
+        match way {
+            0 => peer.close(),
+            1 => peer.reset(),
+            2 => peer.shutdown_write(),
+            3 => {
+                // Stuck: the write time-out ends it.
+                peer.set_window(0);
+                rig.advance(32_000);
+            }
+            4 => {
+                let fd = peer.fd();
+                let index = rig.worker.connections.indexes().into_iter().find(|&index| {
+                    rig.worker
+                        .connections
+                        .at(index)
+                        .is_some_and(|it| it.fd == fd)
+                });
+                rig.worker.close(index.expect("it is open"));
+            }
+            _ => {
+                // A page that reloads: no leave, no second join.
+                peer.close();
+                rig.advance(500);
+                let again = rig.peer(&get("/hold/a?user=ann"));
+                rig.advance(5_000);
+                let names: Vec<_> = events(&watcher.read())
+                    .into_iter()
+                    .filter_map(|event| event.name)
+                    .collect();
+                assert_eq!(names, ["join"]);
+                again.close();
+                rig.advance(5_000);
+                assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+                continue;
+            }
+        }
+        rig.advance(3_000);
+        let names: Vec<_> = events(&watcher.read())
+            .into_iter()
+            .filter_map(|event| event.name)
+            .collect();
+        assert_eq!(names, ["join", "leave"], "way {way}");
+        assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+    }
+}
+
+#[test]
+fn head_on_a_stream_holds_nobody() {
+    let mut rig = Rig::new(1);
+    let mut bytes = b"HEAD /hold/a?user=ann HTTP/1.1\r\nHost: t\r\n\r\n".to_vec();
+    bytes.extend(get("/hello"));
+    let peer = rig.peer(&bytes);
+    let answers = answers(&peer.read(), &[true, false]);
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[0].headers["content-type"], "text/event-stream");
+    assert_eq!(answers[1].body, b"hello");
+    assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+    assert_eq!(rig.worker.local.subscriptions(), 0);
+}
+
+#[test]
+fn an_old_client_gets_events_without_chunks() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    peer.set_window(50);
+    peer.write(b"GET /hold/a,b HTTP/1.0\r\n\r\n");
+    let mut got = Vec::new();
+    for n in 0..20 {
+        rig.publish(["a", "b"][n % 2], &n.to_string());
+    }
+    for n in 20..60 {
+        rig.publish(["a", "b"][n % 2], &n.to_string());
+        rig.run();
+        got.extend(peer.read());
+    }
+    for _ in 0..100 {
+        rig.run();
+        got.extend(peer.read());
+    }
+    assert!(!String::from_utf8_lossy(&got).contains("chunked"));
+    let numbers: Vec<usize> = data(&got)
+        .iter()
+        .map(|n| n.parse().expect("digits"))
+        .collect();
+    assert_eq!(numbers.last(), Some(&59));
+    assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
+}
+
+/// What happens to clients of two channels.
+#[derive(Clone, Debug)]
+enum Step {
+    Publish(bool, usize),
+    Take(usize),
+    Window(usize, usize),
+    Reconnect(usize),
+    Turn,
+    Advance(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (any::<bool>(), 1..900_usize).prop_map(|(a, len)| Step::Publish(a, len)),
+        4 => (0..4_usize).prop_map(Step::Take),
+        1 => (0..4_usize, 100..20_000_usize).prop_map(|(who, bytes)| Step::Window(who, bytes)),
+        1 => (0..4_usize).prop_map(Step::Reconnect),
+        6 => Just(Step::Turn),
+        1 => (1..8_000_u64).prop_map(Step::Advance),
+    ];
+    prop::collection::vec(step, 1..150)
+}
+
+/// One page: what it has received over all its connections.
+struct Page {
+    path: &'static str,
+    peer: FakePeer,
+    got: Vec<u8>,
+    /// Numbers of the messages, in the order in which they came; `None` = a gap was told.
+    numbers: Vec<Option<usize>>,
+    last_id: Option<String>,
+}
+
+impl Page {
+    fn take_in(&mut self) {
+        // Time that passes while a request is on its way may end it with 408.
+        let answers = answers(&self.got, &[]);
+        if answers.last().is_none_or(|it| it.status != 200) {
+            self.got.clear();
+            return;
+        }
+        for event in events(&self.got) {
+            if let Some(id) = event.id {
+                self.last_id = Some(id);
+            }
+            match (event.name.as_deref(), event.data) {
+                (Some("gap"), _) => self.numbers.push(None),
+                (None, Some(data)) => {
+                    let number = data.split('-').next().unwrap_or_default();
+                    self.numbers.push(Some(number.parse().expect("digits")));
+                }
+                _ => {}
+            }
+        }
+        self.got.clear();
+    }
+}
+
+proptest! {
+    #![proptest_config(super::cases(100))]
+
+    /// Slow, quick, old and reconnecting clients under faults: every page gets every message of its
+    /// channels once and in order, or is told of a gap just where something is missing.
+    #[test]
+    fn nothing_is_lost_twice_or_out_of_order(steps in steps(), seed in any::<u64>(), log in prop_oneof![Just(4096_usize), Just(262_144)]) {
+        let mut settings = settings();
+        settings.channel_log_bytes_max = log;
+        settings.keep_alive_ms = 3_000;
+        let mut rig = Rig::with(seed, settings);
+        rig.fake.set_faults(Faults::HARMLESS);
+        let paths = ["/hold/a", "/hold/a,b", "/hold/b,a?close", "/hold/b"];
+        let mut pages: Vec<Page> = paths
+            .iter()
+            .map(|path| {
+                let peer = rig.connect();
+                peer.write(&get(path));
+                Page { path, peer, got: Vec::new(), numbers: Vec::new(), last_id: None }
+            })
+            .collect();
+        let mut published: Vec<(usize, bool)> = Vec::new();
+        for _ in 0..200 {
+            rig.turn();
+        }
+        for step in steps {
+            match step {
+                Step::Publish(is_a, len) => {
+                    let number = published.len();
+                    rig.publish(if is_a { "a" } else { "b" }, &format!("{number}-{}", "x".repeat(len)));
+                    published.push((number, is_a));
+                }
+                Step::Take(who) => {
+                    let bytes = pages[who].peer.read();
+                    pages[who].got.extend(bytes);
+                }
+                Step::Window(who, bytes) => pages[who].peer.set_window(bytes),
+                Step::Reconnect(who) => reconnect(&mut rig, &mut pages[who]),
+                Step::Turn => rig.turn(),
+                Step::Advance(ms) => rig.fake.advance(ms),
+            }
+        }
+        // In the end everybody reads, and comes back if it was closed.
+        for _ in 0..400 {
+            rig.turn();
+            for page in &mut pages {
+                page.peer.set_window(1 << 20);
+                let bytes = page.peer.read();
+                page.got.extend(bytes);
+                if page.peer.end() != End::Open {
+                    reconnect(&mut rig, page);
+                }
+            }
+        }
+        for page in &mut pages {
+            page.take_in();
+            let wanted: Vec<usize> = published
+                .iter()
+                .filter(|(_, is_a)| page.path.contains(if *is_a { "a" } else { "/b" }) || page.path.contains("b,a") || page.path.contains("a,b"))
+                .map(|(number, _)| *number)
+                .collect();
+            let mut expected = wanted.iter().copied().peekable();
+            for number in &page.numbers {
+                match number {
+                    // What was lost is what stands before the next number.
+                    None => {
+                        let next = page.numbers.iter().skip_while(|it| *it != number).flatten().next();
+                        let _ = next;
+                    }
+                    Some(number) => {
+                        let has_gap = page.numbers.contains(&None);
+                        while has_gap && expected.peek().is_some_and(|next| next < number) {
+                            expected.next();
+                        }
+                        prop_assert_eq!(expected.next(), Some(*number), "{}", page.path);
+                    }
+                }
+            }
+            prop_assert_eq!(expected.next(), None, "{}", page.path);
+        }
+    }
+}
+
+/// A browser that lost its connection.
+fn reconnect(rig: &mut Rig, page: &mut Page) {
+    let bytes = page.peer.read();
+    page.got.extend(bytes);
+    page.take_in();
+    page.peer.close();
+    page.peer = rig.connect();
+    let request = match &page.last_id {
+        Some(id) => hold_since(page.path, id),
+        None => get(page.path),
+    };
+    page.peer.write(&request);
+}

@@ -1,0 +1,298 @@
+//! The worker over a fake network: virtual time, scripted peers, faults by seed.
+//!
+//! `Rig` is an embedder with a few handlers. Nothing here sleeps or opens a port, and a run depends on
+//! its seed alone.
+
+mod bounds;
+mod client;
+mod deadlines;
+mod fanout;
+mod holds;
+mod requests;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use fermata_config::{LogFormat, LogLevel, Settings};
+use fermata_hub::{Config, Layout, Ring};
+use fermata_io::Fd;
+use fermata_io::sys::fake::{Fake, FakePeer};
+
+use proptest::prelude::ProptestConfig;
+
+use crate::router::Router;
+use crate::{Event, Hold, HoldError, Logger, Message, Parts, Worker};
+
+const HELLO: u32 = 1;
+const ECHO: u32 = 2;
+const BIG: u32 = 3;
+const HOLD: u32 = 4;
+const PUBLISH: u32 = 5;
+const LATE: u32 = 6;
+
+/// Bytes of `/files/large.bin`: more than a piece, a window and a pool buffer.
+pub const FILE_BYTES: usize = 300_000;
+
+/// An embedder that plays the handlers.
+pub struct Rig {
+    pub fake: Fake,
+    pub listener: Fd,
+    pub worker: Worker<Fake>,
+    /// Handles of `/late` requests, in the order they came.
+    pub late: VecDeque<u64>,
+    /// Requests that handlers have seen.
+    pub requests: usize,
+    pub is_stopped: bool,
+}
+
+/// Settings with small shared memory, as every test leaks its own.
+pub fn settings() -> Settings {
+    Settings {
+        event_bytes_max: 4096,
+        log_level: LogLevel::Error,
+        ..Settings::default()
+    }
+}
+
+impl Rig {
+    pub fn new(seed: u64) -> Rig {
+        Rig::with(seed, settings())
+    }
+
+    pub fn with(seed: u64, settings: Settings) -> Rig {
+        let fake = Fake::new(seed);
+        let listener = fake.listen();
+        let mut router = Router::new();
+        for (method, pattern, handler) in [
+            ("GET", "/hello", HELLO),
+            ("POST", "/echo", ECHO),
+            ("GET", "/big/{bytes}", BIG),
+            ("GET", "/hold/{channels}", HOLD),
+            ("POST", "/publish/{channel}", PUBLISH),
+            ("GET", "/late", LATE),
+        ] {
+            router
+                .add(Some(method), pattern, handler)
+                .expect("a route of this table");
+        }
+        router
+            .add_static("/files", &directory())
+            .expect("a prefix of its own");
+        let parts = Parts {
+            index: 0,
+            slot: 0,
+            listener: Some(listener),
+            control: None,
+            wakers: Arc::new(Vec::new()),
+            link: None,
+            ring: ring(&settings),
+            router: Arc::new(router),
+            logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
+            settings: Arc::new(settings),
+        };
+        let worker = Worker::new(fake.clone(), parts).expect("the fake refuses nothing");
+        Rig {
+            fake,
+            listener,
+            worker,
+            late: VecDeque::new(),
+            requests: 0,
+            is_stopped: false,
+        }
+    }
+
+    pub fn connect(&self) -> FakePeer {
+        self.fake.connect(self.listener)
+    }
+
+    /// A peer that has been accepted and has sent `bytes`.
+    pub fn peer(&mut self, bytes: &[u8]) -> FakePeer {
+        let peer = self.connect();
+        peer.write(bytes);
+        self.run();
+        peer
+    }
+
+    /// Runs until nothing is left to do at this moment.
+    pub fn run(&mut self) {
+        // A broadcast goes on for several turns without an event.
+        let enough = if self.worker.local.subscriptions() > 0 {
+            50
+        } else {
+            3
+        };
+        let mut idle = 0;
+        while idle < enough && !self.is_stopped {
+            let before = self.fake.calls().idle_waits;
+            let requests = self.requests;
+            self.turn();
+            let is_idle = self.fake.calls().idle_waits > before
+                && self.requests == requests
+                && self.worker.events.is_empty()
+                && self.worker.dirty.is_empty();
+            idle = if is_idle { idle + 1 } else { 0 };
+        }
+    }
+
+    /// One turn: all requests of a batch of events, and everything that follows from them.
+    pub fn turn(&mut self) {
+        loop {
+            self.worker.begin_poll();
+            match self.worker.poll_event() {
+                Some(Event::Request) => self.answer(),
+                Some(Event::Stop) => {
+                    self.is_stopped = true;
+                    return;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Moves the clock in small steps, so that everything happens when it is due.
+    pub fn advance(&mut self, ms: u64) {
+        let mut left = ms;
+        while left > 0 {
+            let step = left.min(100);
+            self.fake.advance(step);
+            left -= step;
+            self.run();
+        }
+    }
+
+    pub fn publish(&mut self, channel: &str, data: &str) -> String {
+        let message = Message {
+            name: None,
+            data: data.as_bytes(),
+        };
+        let id = self
+            .worker
+            .publish(channel.as_bytes(), message)
+            .expect("the ring has room");
+        id.as_str().to_owned()
+    }
+
+    fn answer(&mut self) {
+        self.requests += 1;
+        let view = self.worker.request();
+        let handle = view.handle();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match view.handler() {
+            HELLO => self.respond(handle, b"hello"),
+            ECHO => {
+                let body = view.body().to_vec();
+                self.respond(handle, &body);
+            }
+            BIG => {
+                let bytes = text(view.route(b"bytes").unwrap_or_default());
+                let body = vec![b'x'; bytes.parse().expect("a number")];
+                self.respond(handle, &body);
+            }
+            PUBLISH => {
+                let channel = text(view.route(b"channel").unwrap_or_default());
+                let data = text(view.body());
+                let id = self.publish(&channel, &data);
+                self.respond(handle, id.as_bytes());
+            }
+            LATE => self.late.push_back(handle),
+            HOLD => {
+                let channels = text(view.route(b"channels").unwrap_or_default());
+                let query = text(view.query().unwrap_or_default());
+                let since = view.header(b"last-event-id", 0).map(<[u8]>::to_vec);
+                self.hold(handle, &channels, &query, since.as_deref())
+                    .expect("a hold that can be had");
+            }
+            other => panic!("handler {other} does not exist"),
+        }
+    }
+
+    fn respond(&mut self, handle: u64, body: &[u8]) {
+        let none = std::iter::empty();
+        self.worker
+            .respond(handle, 200, Some(b"text/plain"), none, body)
+            .expect("it was handed out just now");
+    }
+
+    /// `channels` are separated by commas, and so are the words of `query`: `close`, `keep=MS`,
+    /// `user=NAME`.
+    fn hold(
+        &mut self,
+        handle: u64,
+        channels: &str,
+        query: &str,
+        since: Option<&[u8]>,
+    ) -> Result<(), HoldError> {
+        let channels: Vec<&[u8]> = channels.split(',').map(str::as_bytes).collect();
+        let word = |name: &str| query.split(',').find_map(|word| word.strip_prefix(name));
+        let hold = Hold {
+            channels: &channels,
+            user: word("user=").map(str::as_bytes),
+            info: None,
+            announces: true,
+            since,
+            keep_alive_ms: word("keep=").map(|ms| ms.parse().expect("a number")),
+            closes_on_gap: word("close").is_some(),
+            with: &[],
+            headers: &[],
+        };
+        self.worker.hold(handle, &hold)
+    }
+}
+
+/// Runs of a property. A failure prints the smallest input, whose seeds make it repeatable.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// A request without a body.
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
+}
+
+/// A request with a body of known length.
+pub fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+fn ring(settings: &Settings) -> Ring {
+    let config = Config {
+        ring_bytes: settings.history_bytes_max.min(1 << 20),
+        index_buckets: 64,
+        record_bytes_max: settings.event_bytes_max,
+        workers_max: 2,
+        history_count_max: settings.history_count_max,
+        history_age_ms_max: settings.history_age_ms_max,
+        members_max: 64,
+        leave_delay_ms: settings.leave_delay_ms,
+    };
+    let words = Layout::new(&config).expect("sizes that fit").words();
+    let words: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+    Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size")
+}
+
+/// A static root with one large file, made once per process.
+fn directory() -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY
+        .get_or_init(|| {
+            let path =
+                std::env::temp_dir().join(format!("fermata-engine-tests-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a writable temporary directory");
+            std::fs::write(path.join("large.bin"), file_content()).expect("the same");
+            std::fs::write(path.join("huge.bin"), file_content().repeat(8)).expect("the same");
+            path
+        })
+        .clone()
+}
+
+pub fn file_content() -> Vec<u8> {
+    (0..FILE_BYTES).map(|at| (at / 7) as u8).collect()
+}
