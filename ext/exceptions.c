@@ -1,6 +1,9 @@
-/* Exceptions: what the core's codes become in PHP. */
+/* Exceptions: what the core's codes become in PHP, and what the log tells of those that come out of handlers. */
 #include "php_fermata.h"
 #include "zend_exceptions.h"
+#include "zend_smart_str.h"
+
+#define PREVIOUS_MAX 8 /* how many previous exceptions a log line names */
 
 ZEND_COLD void fermata_throw(uint32_t code, const FmError *error)
 {
@@ -37,4 +40,58 @@ ZEND_COLD bool fermata_constructed_twice(void)
 {
 	fermata_misuse("the object is already constructed; create a new one");
 	return false;
+}
+
+/* For the log */
+
+static zval *exception_property(zend_object *exception, zend_known_string_id name, zval *storage)
+{
+	zend_class_entry *base = instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
+	return zend_read_property_ex(base, exception, ZSTR_KNOWN(name), true, storage);
+}
+
+/* Subclasses may put any value into $message and $file. */
+FmStr fermata_exception_string(zend_object *exception, zend_known_string_id name)
+{
+	zval storage, *value = exception_property(exception, name, &storage);
+	ZVAL_DEREF(value);
+	return Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
+}
+
+uint32_t fermata_exception_line(zend_object *exception)
+{
+	zval storage, *value = exception_property(exception, ZEND_STR_LINE, &storage);
+	ZVAL_DEREF(value);
+	return Z_TYPE_P(value) == IS_LONG ? (uint32_t)Z_LVAL_P(value) : 0;
+}
+
+static void append_str(smart_str *text, FmStr string)
+{
+	smart_str_appendl(text, string.ptr, string.len);
+}
+
+/* "Class: message, caused by Class: message in file:line"; the first one's place only if asked for. The caller frees. */
+smart_str fermata_exception_text(zend_object *exception, bool with_place)
+{
+	smart_str text = {0};
+	for (uint32_t i = 0; exception && i < PREVIOUS_MAX; i++) {
+		if (i) {
+			smart_str_appends(&text, ", caused by ");
+		}
+		/* The name of an anonymous class goes on behind a NUL byte with its place, which follows anyway. */
+		smart_str_appends(&text, ZSTR_VAL(exception->ce->name));
+		smart_str_appends(&text, ": ");
+		append_str(&text, fermata_exception_string(exception, ZEND_STR_MESSAGE));
+		if (i || with_place) {
+			smart_str_appends(&text, " in ");
+			append_str(&text, fermata_exception_string(exception, ZEND_STR_FILE));
+			smart_str_appendc(&text, ':');
+			smart_str_append_unsigned(&text, fermata_exception_line(exception));
+		}
+		zval storage, *previous = exception_property(exception, ZEND_STR_PREVIOUS, &storage);
+		ZVAL_DEREF(previous);
+		exception = Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
+	}
+	smart_str_0(&text);
+	return text;
 }

@@ -3,6 +3,7 @@
 #define PHP_FERMATA_H
 
 #include "php.h"
+#include "zend_smart_str_public.h"
 #include "fermata_core.h"
 
 #ifdef ZTS
@@ -80,6 +81,9 @@ static zend_always_inline size_t fermata_copy(char *to, size_t size, const char 
 ZEND_COLD void fermata_throw(uint32_t code, const FmError *error);
 ZEND_COLD void fermata_misuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
 ZEND_COLD bool fermata_constructed_twice(void);
+FmStr fermata_exception_string(zend_object *exception, zend_known_string_id name);
+uint32_t fermata_exception_line(zend_object *exception);
+smart_str fermata_exception_text(zend_object *exception, bool with_place);
 
 /* json.c */
 zend_string *fermata_json_encode(zval *data);

@@ -19,7 +19,7 @@
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
 #define FERMATA_LOG_ERROR 0
 #define FERMATA_LOG_INFO 2
-#define PREVIOUS_MAX 8          /* how many previous exceptions a log line names */
+#define EXCEPTIONS_MAX 8        /* how many that bring each other up are logged for one request */
 #define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
 #define STATUS_ERROR 500
 #define STATUS_BAD_REQUEST 400
@@ -80,58 +80,6 @@ static FmStr known_or_empty(const zend_string *string)
 	return string ? fermata_str(string) : FERMATA_LITERAL("");
 }
 
-static zval *exception_property(zend_object *exception, zend_known_string_id name, zval *storage)
-{
-	zend_class_entry *base = instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
-	return zend_read_property_ex(base, exception, ZSTR_KNOWN(name), true, storage);
-}
-
-/* Subclasses may put any value into $message and $file. */
-static FmStr exception_string(zend_object *exception, zend_known_string_id name)
-{
-	zval storage, *value = exception_property(exception, name, &storage);
-	ZVAL_DEREF(value);
-	return Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
-}
-
-static uint32_t exception_line(zend_object *exception)
-{
-	zval storage, *value = exception_property(exception, ZEND_STR_LINE, &storage);
-	ZVAL_DEREF(value);
-	return Z_TYPE_P(value) == IS_LONG ? (uint32_t)Z_LVAL_P(value) : 0;
-}
-
-static void append_str(smart_str *text, FmStr string)
-{
-	smart_str_appendl(text, string.ptr, string.len);
-}
-
-/* "Class: message, caused by Class: message in file:line"; the caller frees. */
-static smart_str exception_text(zend_object *exception)
-{
-	smart_str text = {0};
-	for (uint32_t i = 0; exception && i < PREVIOUS_MAX; i++) {
-		if (i) {
-			smart_str_appends(&text, ", caused by ");
-		}
-		/* The name of an anonymous class goes on behind a NUL byte with its place, which follows anyway. */
-		smart_str_appends(&text, ZSTR_VAL(exception->ce->name));
-		smart_str_appends(&text, ": ");
-		append_str(&text, exception_string(exception, ZEND_STR_MESSAGE));
-		if (i) {
-			smart_str_appends(&text, " in ");
-			append_str(&text, exception_string(exception, ZEND_STR_FILE));
-			smart_str_appendc(&text, ':');
-			smart_str_append_unsigned(&text, exception_line(exception));
-		}
-		zval storage, *previous = exception_property(exception, ZEND_STR_PREVIOUS, &storage);
-		ZVAL_DEREF(previous);
-		exception = Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
-	}
-	smart_str_0(&text);
-	return text;
-}
-
 static void fail_at_handler(const fermata_handler *handler, FmStr message)
 {
 	const zend_function *function = handler->call.function_handler;
@@ -147,14 +95,10 @@ static void fail_at_handler(const fermata_handler *handler, FmStr message)
 /* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
 static ZEND_COLD void log_exception(uint32_t level)
 {
-	for (uint32_t i = 0; EG(exception) && i < PREVIOUS_MAX; i++) {
+	for (uint32_t i = 0; EG(exception); i++) {
 		zend_object *exception = EG(exception);
-		if (!zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
-			smart_str text = exception_text(exception);
-			smart_str_appends(&text, " in ");
-			append_str(&text, exception_string(exception, ZEND_STR_FILE));
-			smart_str_appendc(&text, ':');
-			smart_str_append_unsigned(&text, exception_line(exception));
+		if (i < EXCEPTIONS_MAX && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+			smart_str text = fermata_exception_text(exception, true);
 			fm_worker_log(current.worker, level, fermata_str(text.s));
 			smart_str_free(&text);
 		}
@@ -184,14 +128,14 @@ static ZEND_COLD void fail_with_exception(const fermata_handler *handler)
 		fail_at_handler(handler, FERMATA_LITERAL("exit() called in handler; return a Response to end a request"));
 		return;
 	}
-	FmStr file = exception_string(exception, ZEND_STR_FILE);
-	uint32_t line = exception_line(exception);
+	FmStr file = fermata_exception_string(exception, ZEND_STR_FILE);
+	uint32_t line = fermata_exception_line(exception);
 	if (exception->ce == fermata_ce_bad_request) {
-		refuse(request, STATUS_BAD_REQUEST, exception_string(exception, ZEND_STR_MESSAGE));
+		refuse(request, STATUS_BAD_REQUEST, fermata_exception_string(exception, ZEND_STR_MESSAGE));
 		log_exception(FERMATA_LOG_INFO);
 		return;
 	}
-	smart_str text = exception_text(exception);
+	smart_str text = fermata_exception_text(exception, false);
 	fm_fail(current.worker, request, STATUS_ERROR, fermata_str(text.s), file, line);
 	smart_str_free(&text);
 	/* Releasing an exception frees the arguments in its trace, whose destructors may throw in turn. */
