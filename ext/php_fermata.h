@@ -103,6 +103,19 @@ fermata_headers *fermata_headers_copy(const fermata_headers *headers);
 void fermata_headers_free(fermata_headers *headers);
 void fermata_headers_fill(const fermata_headers *headers, FmHeader *out);
 
+/* cookie.c */
+typedef struct fermata_cookie {
+	zend_string *name, *value;
+	zend_string *path, *domain, *same_site; /* NULL = the default */
+	zend_long max_age;
+	bool has_max_age, secure, http_only;
+} fermata_cookie;
+void fermata_cookies_parse(zend_array *cookies, FmStr line);
+zend_string *fermata_cookie_line(const fermata_cookie *cookie);
+
+/* limits.c */
+bool fermata_property_setting(const zend_class_entry *ce, uint32_t number, FmStr *setting);
+
 /* server.c */
 typedef struct fermata_handler {
 	zval closure; /* owns what call refers to */
@@ -134,6 +147,10 @@ void fermata_request_init(void);
 fermata_request *fermata_request_new(void);
 void fermata_request_forget(fermata_request *request);
 void fermata_request_keep(fermata_request *request);
+bool fermata_request_header_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
+bool fermata_request_header(const fermata_request *request, FmStr lower_case_name, size_t nth, FmStr *value);
+bool fermata_request_route_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
+FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 
 /* response.c */
 typedef struct fermata_response {

@@ -1,6 +1,5 @@
 /* Fermata\Response: an immutable answer. */
 #include "php_fermata.h"
-#include "ext/standard/url.h"
 #include "zend_enum.h"
 #include "zend_smart_str.h"
 
@@ -291,19 +290,6 @@ ZEND_METHOD(Fermata_Response, withAddedHeader)
 	add_header(return_copy(return_value, ZEND_THIS), name, value);
 }
 
-/* An attribute's value must not end the attribute or the line. */
-static bool attribute_check(const char *what, const zend_string *value)
-{
-	for (size_t i = 0; i < ZSTR_LEN(value); i++) {
-		unsigned char byte = (unsigned char)ZSTR_VAL(value)[i];
-		if (byte < 0x20 || byte > 0x7e || byte == ';' || byte == ',') {
-			fermata_misuse("the %s of a cookie must be printable ASCII without \";\" and \",\"", what);
-			return false;
-		}
-	}
-	return true;
-}
-
 ZEND_METHOD(Fermata_Response, withCookie)
 {
 	zend_string *name, *value, *path = NULL, *domain = NULL;
@@ -322,51 +308,23 @@ ZEND_METHOD(Fermata_Response, withCookie)
 		Z_PARAM_OBJECT_OF_CLASS(same_site, fermata_ce_same_site)
 	ZEND_PARSE_PARAMETERS_END();
 
-	/* RFC 6265 4.1.1: the name is a token, like a header's name. */
-	if (!fm_header_valid(fermata_str(name), FERMATA_LITERAL(""))) {
-		fermata_misuse("a cookie name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
+	fermata_cookie cookie = {
+		.name = name,
+		.value = value,
+		.path = path,
+		.domain = domain,
+		.same_site = same_site ? Z_STR_P(zend_enum_fetch_case_value(Z_OBJ_P(same_site))) : NULL,
+		.max_age = max_age,
+		.has_max_age = !max_age_null,
+		.secure = secure,
+		.http_only = http_only,
+	};
+	zend_string *line = fermata_cookie_line(&cookie);
+	if (!line) {
 		RETURN_THROWS();
 	}
-	if ((path && !attribute_check("path", path)) || (domain && !attribute_check("domain", domain))) {
-		RETURN_THROWS();
-	}
-	zend_string *site = same_site ? Z_STR_P(zend_enum_fetch_case_value(Z_OBJ_P(same_site))) : NULL;
-	if (site && zend_string_equals_literal(site, "None") && !secure) {
-		fermata_misuse("browsers drop a SameSite::None cookie that is not secure; pass secure: true");
-		RETURN_THROWS();
-	}
-
-	smart_str line = {0};
-	zend_string *encoded = php_raw_url_encode(ZSTR_VAL(value), ZSTR_LEN(value));
-	smart_str_append(&line, name);
-	smart_str_appendc(&line, '=');
-	smart_str_append(&line, encoded);
-	zend_string_release(encoded);
-	if (!max_age_null) {
-		smart_str_appends(&line, "; Max-Age=");
-		smart_str_append_long(&line, max_age < 0 ? 0 : max_age);
-	}
-	smart_str_appends(&line, "; Path=");
-	if (path) {
-		smart_str_append(&line, path);
-	} else {
-		smart_str_appendc(&line, '/');
-	}
-	if (domain) {
-		smart_str_appends(&line, "; Domain=");
-		smart_str_append(&line, domain);
-	}
-	smart_str_appends(&line, secure ? "; Secure" : "");
-	smart_str_appends(&line, http_only ? "; HttpOnly" : "");
-	smart_str_appends(&line, "; SameSite=");
-	if (site) {
-		smart_str_append(&line, site);
-	} else {
-		smart_str_appends(&line, "Lax");
-	}
-	smart_str_0(&line);
-	fermata_headers_add(&return_copy(return_value, ZEND_THIS)->headers, fermata_known.set_cookie, line.s);
-	smart_str_free(&line);
+	fermata_headers_add(&return_copy(return_value, ZEND_THIS)->headers, fermata_known.set_cookie, line);
+	zend_string_release(line);
 }
 
 /* Reading */

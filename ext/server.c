@@ -1,4 +1,4 @@
-/* Fermata\Server and the value objects that configure it. */
+/* Fermata\Server: settings, routes, run(). */
 #include "php_fermata.h"
 #include "SAPI.h"
 #include "main/php_output.h"
@@ -14,114 +14,6 @@ static zend_object_handlers server_handlers;
 
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
-
-/* Limits, History, Log: a property holds what the constructor was given. */
-
-typedef struct property_setting {
-	const char *setting;
-	size_t setting_len;
-} property_setting;
-
-#define SETTING(name) {name, sizeof(name) - 1}
-/* In the order in which the stub declares the properties. */
-static const property_setting limits_settings[] = {
-	SETTING("connections_max"), SETTING("connections_per_address_max"), SETTING("header_bytes_max"),
-	SETTING("body_bytes_max"), SETTING("queue_bytes_max"), SETTING("event_bytes_max"), SETTING("header_timeout_ms"),
-	SETTING("body_timeout_ms"), SETTING("idle_timeout_ms"), SETTING("write_timeout_ms"), SETTING("drain_timeout_ms"),
-};
-static const property_setting history_settings[] = {
-	SETTING("history_count_max"), SETTING("history_age_ms_max"), SETTING("history_bytes_max"), SETTING("history_path"),
-};
-static const property_setting log_settings[] = {SETTING("log_format"), SETTING("log_level")};
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool constructed_check(zend_object *object)
-{
-	return Z_ISUNDEF_P(OBJ_PROP_NUM(object, 0)) || fermata_constructed_twice();
-}
-
-static void property_long(zend_object *object, uint32_t number, bool is_null, zend_long value)
-{
-	if (is_null) {
-		ZVAL_NULL(OBJ_PROP_NUM(object, number));
-	} else {
-		ZVAL_LONG(OBJ_PROP_NUM(object, number), value);
-	}
-}
-
-ZEND_METHOD(Fermata_Limits, __construct)
-{
-	zend_long value[COUNT(limits_settings)] = {0};
-	bool is_null[COUNT(limits_settings)];
-	memset(is_null, true, sizeof(is_null));
-	ZEND_PARSE_PARAMETERS_START(0, 11)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
-		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
-		Z_PARAM_LONG_OR_NULL(value[2], is_null[2])
-		Z_PARAM_LONG_OR_NULL(value[3], is_null[3])
-		Z_PARAM_LONG_OR_NULL(value[4], is_null[4])
-		Z_PARAM_LONG_OR_NULL(value[5], is_null[5])
-		Z_PARAM_LONG_OR_NULL(value[6], is_null[6])
-		Z_PARAM_LONG_OR_NULL(value[7], is_null[7])
-		Z_PARAM_LONG_OR_NULL(value[8], is_null[8])
-		Z_PARAM_LONG_OR_NULL(value[9], is_null[9])
-		Z_PARAM_LONG_OR_NULL(value[10], is_null[10])
-	ZEND_PARSE_PARAMETERS_END();
-	if (!constructed_check(Z_OBJ_P(ZEND_THIS))) {
-		RETURN_THROWS();
-	}
-	for (uint32_t i = 0; i < COUNT(limits_settings); i++) {
-		property_long(Z_OBJ_P(ZEND_THIS), i, is_null[i], value[i]);
-	}
-}
-
-ZEND_METHOD(Fermata_History, __construct)
-{
-	zend_long value[3] = {0};
-	bool is_null[3] = {true, true, true};
-	zend_string *path = NULL;
-	ZEND_PARSE_PARAMETERS_START(0, 4)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
-		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
-		Z_PARAM_LONG_OR_NULL(value[2], is_null[2])
-		Z_PARAM_PATH_STR_OR_NULL(path)
-	ZEND_PARSE_PARAMETERS_END();
-	zend_object *object = Z_OBJ_P(ZEND_THIS);
-	if (!constructed_check(object)) {
-		RETURN_THROWS();
-	}
-	for (uint32_t i = 0; i < 3; i++) {
-		property_long(object, i, is_null[i], value[i]);
-	}
-	if (path) {
-		ZVAL_STR_COPY(OBJ_PROP_NUM(object, 3), path);
-	} else {
-		ZVAL_NULL(OBJ_PROP_NUM(object, 3));
-	}
-}
-
-ZEND_METHOD(Fermata_Log, __construct)
-{
-	zval *value[2] = {NULL, NULL};
-	ZEND_PARSE_PARAMETERS_START(0, 2)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(value[0], fermata_ce_log_format)
-		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(value[1], fermata_ce_log_level)
-	ZEND_PARSE_PARAMETERS_END();
-	zend_object *object = Z_OBJ_P(ZEND_THIS);
-	if (!constructed_check(object)) {
-		RETURN_THROWS();
-	}
-	for (uint32_t i = 0; i < 2; i++) {
-		if (value[i]) {
-			ZVAL_COPY(OBJ_PROP_NUM(object, i), value[i]);
-		} else {
-			ZVAL_NULL(OBJ_PROP_NUM(object, i));
-		}
-	}
-}
 
 /* Life of the server object */
 
@@ -201,10 +93,10 @@ static bool set_zval(fermata_server *server, FmStr setting, zval *value)
 	return done;
 }
 
-static bool set_properties(fermata_server *server, zval *object, const property_setting *settings, size_t settings_len)
+static bool set_properties(fermata_server *server, zval *object)
 {
-	for (uint32_t i = 0; object && i < settings_len; i++) {
-		FmStr name = {settings[i].setting, settings[i].setting_len};
+	FmStr name;
+	for (uint32_t i = 0; object && fermata_property_setting(Z_OBJCE_P(object), i, &name); i++) {
 		if (!set_zval(server, name, OBJ_PROP_NUM(Z_OBJ_P(object), i))) {
 			return false;
 		}
@@ -261,9 +153,9 @@ ZEND_METHOD(Fermata_Server, __construct)
 		|| (listen && !set(server, FERMATA_LITERAL("listen"), fermata_str(listen), FM_SOURCE_CODE))
 		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
 		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
-		|| !set_properties(server, limits, limits_settings, COUNT(limits_settings))
-		|| !set_properties(server, history, history_settings, COUNT(history_settings))
-		|| !set_properties(server, log, log_settings, COUNT(log_settings))) {
+		|| !set_properties(server, limits)
+		|| !set_properties(server, history)
+		|| !set_properties(server, log)) {
 		RETURN_THROWS();
 	}
 }

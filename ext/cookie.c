@@ -1,0 +1,109 @@
+/* Cookies, both ways (RFC 6265): the Cookie header into an array, a Set-Cookie line out of its parts. */
+#include "php_fermata.h"
+#include "ext/standard/url.h"
+#include "zend_smart_str.h"
+
+/* In */
+
+static void add_cookie(zend_array *cookies, const char *start, const char *end)
+{
+	const char *equals;
+	zval value;
+	while (start < end && (*start == ' ' || *start == '\t')) {
+		start++;
+	}
+	while (end > start && (end[-1] == ' ' || end[-1] == '\t')) {
+		end--;
+	}
+	equals = memchr(start, '=', end - start);
+	if (!equals || equals == start) {
+		return;
+	}
+	ZVAL_STRINGL(&value, equals + 1, end - equals - 1);
+	Z_STRLEN(value) = php_raw_url_decode(Z_STRVAL(value), Z_STRLEN(value));
+	if (!zend_symtable_str_exists(cookies, start, equals - start)) {
+		zend_symtable_str_update(cookies, start, equals - start, &value);
+	} else {
+		zval_ptr_dtor_str(&value);
+	}
+}
+
+/* Adds the pairs of one header line. */
+void fermata_cookies_parse(zend_array *cookies, FmStr line)
+{
+	const char *start = line.ptr, *end = line.ptr + line.len;
+	while (start < end) {
+		const char *semicolon = memchr(start, ';', end - start);
+		add_cookie(cookies, start, semicolon ? semicolon : end);
+		start = semicolon ? semicolon + 1 : end;
+	}
+}
+
+/* Out */
+
+/* An attribute's value must not end the attribute or the line. */
+static bool attribute_check(const char *what, const zend_string *value)
+{
+	for (size_t i = 0; i < ZSTR_LEN(value); i++) {
+		unsigned char byte = (unsigned char)ZSTR_VAL(value)[i];
+		if (byte < 0x20 || byte > 0x7e || byte == ';' || byte == ',') {
+			fermata_misuse("the %s of a cookie must be printable ASCII without \";\" and \",\"", what);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool cookie_check(const fermata_cookie *cookie)
+{
+	/* RFC 6265 4.1.1: the name is a token, like a header's name. */
+	if (!fm_header_valid(fermata_str(cookie->name), FERMATA_LITERAL(""))) {
+		fermata_misuse("a cookie name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
+		return false;
+	}
+	if ((cookie->path && !attribute_check("path", cookie->path))
+		|| (cookie->domain && !attribute_check("domain", cookie->domain))) {
+		return false;
+	}
+	if (cookie->same_site && zend_string_equals_literal(cookie->same_site, "None") && !cookie->secure) {
+		fermata_misuse("browsers drop a SameSite::None cookie that is not secure; pass secure: true");
+		return false;
+	}
+	return true;
+}
+
+static void append_or(smart_str *line, const char *attribute, zend_string *value, const char *otherwise)
+{
+	smart_str_appends(line, attribute);
+	if (value) {
+		smart_str_append(line, value);
+	} else {
+		smart_str_appends(line, otherwise);
+	}
+}
+
+/* NULL after a MisuseError. */
+zend_string *fermata_cookie_line(const fermata_cookie *cookie)
+{
+	if (!cookie_check(cookie)) {
+		return NULL;
+	}
+	smart_str line = {0};
+	zend_string *encoded = php_raw_url_encode(ZSTR_VAL(cookie->value), ZSTR_LEN(cookie->value));
+	smart_str_append(&line, cookie->name);
+	smart_str_appendc(&line, '=');
+	smart_str_append(&line, encoded);
+	zend_string_release(encoded);
+	if (cookie->has_max_age) {
+		smart_str_appends(&line, "; Max-Age=");
+		smart_str_append_long(&line, MAX(cookie->max_age, 0));
+	}
+	append_or(&line, "; Path=", cookie->path, "/");
+	if (cookie->domain) {
+		append_or(&line, "; Domain=", cookie->domain, "");
+	}
+	smart_str_appends(&line, cookie->secure ? "; Secure" : "");
+	smart_str_appends(&line, cookie->http_only ? "; HttpOnly" : "");
+	append_or(&line, "; SameSite=", cookie->same_site, "Lax");
+	return smart_str_extract(&line);
+}
