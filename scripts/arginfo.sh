@@ -24,6 +24,7 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cp "$gen_stub" "$scratch/gen_stub.php"
+# shellcheck disable=SC2016 # the dollar signs are PHP's
 version=$(sed -n 's/.*\$version = "\([0-9.]*\)";.*/\1/p' "$gen_stub" | head -n 1)
 mkdir -p "$scratch/PHP-Parser-$version/lib"
 ln -s "$parser" "$scratch/PHP-Parser-$version/lib/PhpParser"

@@ -30,6 +30,7 @@ fi
 rm -rf "$work"
 mkdir -p "$work/valgrind"
 cp -r "$root/ext/tests" "$work/tests"
+# shellcheck disable=SC2016 # the dollar signs are PHP's
 api=$("$php" -n -r 'ob_start(); phpinfo(INFO_GENERAL); preg_match("/PHP API => (\d+)/", ob_get_clean(), $m); echo $m[1];')
 run_tests=${RUN_TESTS:-}
 for candidate in "/usr/lib/php/$api/build/run-tests.php" "$(php-config --prefix 2>/dev/null)/lib/php/build/run-tests.php"; do
