@@ -115,7 +115,9 @@ impl<D: Driver> Worker<D> {
             let (fd, peer) = (connection.fd, connection.peer);
             if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
                 let message = format!("watching a connection from {peer} failed: {error}");
-                self.log(LogLevel::Error, &message);
+                let unix_ms = self.driver.unix_ms();
+                self.limiter
+                    .write(&self.logger, LogLevel::Error, unix_ms, &message);
                 self.close(index);
                 continue;
             }

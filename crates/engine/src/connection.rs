@@ -11,6 +11,9 @@ use fermata_proto::{chunked, http1};
 #[cfg(test)]
 const IDLE_BYTES_MAX: usize = 160;
 
+/// Sent bytes at the front of `out` that are not worth removing.
+const COMPACT_BYTES_MIN: usize = 16 * 1024;
+
 /// Where a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -170,6 +173,21 @@ impl Connection {
     /// Bytes that wait for the kernel.
     pub fn unsent(&self) -> usize {
         self.out.len() - self.out_sent as usize
+    }
+
+    /// Notes that the kernel has taken `bytes` more of `out`.
+    ///
+    /// A client that is never quite up to date would otherwise make `out` grow for ever. What has been
+    /// sent is removed when it is more than what has not, so each byte is moved once at most.
+    pub fn drop_sent(&mut self, bytes: usize) {
+        let sent = self.out_sent as usize + bytes;
+        if sent > COMPACT_BYTES_MIN && sent > self.out.len() - sent || u32::try_from(sent).is_err()
+        {
+            self.out.drain(..sent);
+            self.out_sent = 0;
+        } else {
+            self.out_sent = sent as u32;
+        }
     }
 
     pub fn has_output(&self) -> bool {

@@ -347,7 +347,13 @@ impl<D: Driver> Worker<D> {
 
     /// A whole round at once: the next records of the ring, to all their subscribers.
     pub(crate) fn catch_up(&mut self) {
+        // The round that was going on comes first: the logs have no room for two.
+        self.finish_round();
         self.pump();
+        self.finish_round();
+    }
+
+    fn finish_round(&mut self) {
         while let Some(index) = self.local.next_ready() {
             self.send_held(index);
         }

@@ -318,7 +318,15 @@ impl Master {
             }
             Ok(Fork::Child) => {
                 drop(ours);
-                self.become_worker(index, slot, theirs).map(Some)
+                match self.become_worker(index, slot, theirs) {
+                    Ok(worker) => Ok(Some(worker)),
+                    Err(error) => {
+                        // Not for the caller, whose code is the master's: it is tried again.
+                        let message = format!("worker {index} cannot start: {error}");
+                        self.log(LogLevel::Error, &message);
+                        process::exit_now(1)
+                    }
+                }
             }
             Ok(Fork::Parent(pid)) => {
                 let token = pid as u64;

@@ -61,7 +61,7 @@ impl<D: Driver> Worker<D> {
                 match self.driver.send_one(fd, unsent) {
                     Ok(Some(sent)) if sent == length => {}
                     Ok(Some(sent)) => {
-                        connection.out_sent += sent as u32;
+                        connection.drop_sent(sent);
                         connection.is_blocked = false;
                         self.block(index);
                         return;

@@ -45,6 +45,35 @@ fn a_queue_grows_over_its_bound_by_one_response_at_most() {
 }
 
 #[test]
+fn a_client_that_is_always_a_little_behind_does_not_grow_its_queue() {
+    let mut rig = Rig::new(1);
+    let peer = rig.connect();
+    peer.set_window(4_000);
+    peer.write(&get("/big/20000"));
+    rig.run();
+    let mut got = Vec::new();
+    for _ in 0..500 {
+        peer.write(&get("/big/4000"));
+        rig.turn();
+        got.extend(peer.read());
+        rig.turn();
+        let all = connections(&rig);
+        let queued = all[0].out.len();
+        assert!(
+            all[0].unsent() > 0,
+            "the test is about a queue that is never empty"
+        );
+        assert!(queued < 200_000, "{queued} bytes queued");
+    }
+    peer.set_window(1 << 20);
+    rig.run();
+    got.extend(peer.read());
+    let answers = answers(&got, &[]);
+    assert_eq!(answers.len(), 501);
+    assert!(answers.iter().all(|it| it.is_whole));
+}
+
+#[test]
 fn idle_and_held_connections_have_no_buffers() {
     let mut rig = Rig::new(1);
     let _fresh = rig.peer(b"");

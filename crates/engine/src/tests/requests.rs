@@ -206,7 +206,7 @@ fn exchange(asks: &[Ask], manner: &Manner) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(super::cases(150))]
+    #![proptest_config(super::cases(200))]
 
     /// Any split of the input, any fault schedule, any window and any queue bound give the same
     /// responses in the order of the requests.
