@@ -1,4 +1,4 @@
-//! HTTP/1.1 and Server-Sent Events as state machines: bytes in, spans and bytes out.
+//! HTTP/1.1, Server-Sent Events and WebSocket as state machines: bytes in, spans, events and bytes out.
 //!
 //! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: a message that two
 //! parsers could read differently is refused, never guessed at, and every bound has a name. Each parser is
@@ -18,6 +18,7 @@ mod refusal;
 pub mod response;
 mod span;
 pub mod sse;
+pub mod ws;
 
 pub use refusal::Refusal;
 pub use span::Span;
