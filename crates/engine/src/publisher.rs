@@ -80,18 +80,19 @@ pub fn publish(
     let status = head
         .get(9..12)
         .and_then(|status| status.parse::<u16>().ok());
-    let json: serde_json::Value = serde_json::from_str(json).map_err(|_| broken())?;
-    let field = |name: &str| {
-        json.get(name)
-            .and_then(|value| value.as_str())
-            .map(str::to_owned)
+    // What is refused before it reaches the control socket's own code is answered in plain text.
+    let field = |name: &str| match serde_json::from_str::<serde_json::Value>(json) {
+        Ok(json) => json.get(name)?.as_str().map(str::to_owned),
+        Err(_) if name == "error" => Some(json.trim_end().to_owned()),
+        Err(_) => None,
     };
     match status {
         Some(200) => field("id").ok_or_else(broken),
         Some(400..=499) => Err(PublisherError::Misuse(field("error").ok_or_else(broken)?)),
-        _ => Err(PublisherError::Backpressure(
+        Some(_) => Err(PublisherError::Backpressure(
             field("error").ok_or_else(broken)?,
         )),
+        None => Err(broken()),
     }
 }
 
@@ -105,10 +106,13 @@ fn exchange(path: &Path, timeout_ms: u64, body: &str) -> std::io::Result<String>
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes())?;
+    // A refusal may come, and the socket close, before everything was written: the answer tells more
+    // than the broken pipe.
+    let written = stream.write_all(request.as_bytes());
     let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    let read = stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer);
     if answer.is_empty() {
+        written.and(read)?;
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
     Ok(answer)
