@@ -443,7 +443,7 @@ struct FmStr fm_version(void);
 
 /**
  * The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
- * values from the environment or else their defaults. False past the end. Valid for ever.
+ * their defaults. False past the end. Valid for ever.
  *
  * # Safety
  * `name` and `value` are NULL or valid for writing.
