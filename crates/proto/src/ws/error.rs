@@ -40,9 +40,6 @@ pub enum Violation {
     /// A new message before the end of the fragmented one (RFC 6455, 5.4).
     #[error("a message starts inside another one; finish that one first")]
     ContinuationMissing,
-    /// A frame after the Close frame (RFC 6455, 5.5.1).
-    #[error("a frame follows the close frame; send nothing after it")]
-    FrameAfterClose,
     /// A Close frame with a payload of one byte (RFC 6455, 5.5.1).
     #[error("a close frame holds half a close code; send two bytes or none")]
     CloseTruncated,

@@ -9,6 +9,7 @@ pub mod close;
 mod error;
 pub mod frame;
 pub mod mask;
+pub mod message;
 pub mod utf8;
 
 pub use error::Violation;
