@@ -23,7 +23,7 @@ if test "$PHP_FERMATA" != "no"; then
   AC_MSG_RESULT([yes])
 
   if test -z "$FERMATA_ROOT"; then
-    FERMATA_ROOT=`cd "$ext_srcdir/.." && pwd`
+    FERMATA_ROOT=`cd "$abs_srcdir/.." && pwd`
   fi
 
   if test -z "$FERMATA_CORE"; then
