@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench clean help setup generate test-rust test-phpt test-docs \
-	test-server test-chat test-browser test-bench test-generated leak fuzz
+	test-server test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -74,7 +74,7 @@ test-generated: ## Check that the generated files are up to date
 	scripts/arginfo.sh --check
 	$(CARGO_TEST) -p fermata-config reference
 
-leak: all ## The extension's tests under valgrind
+test-leak: all ## The extension's tests under valgrind
 	scripts/phpt.sh --valgrind
 
 fuzz: ## Fuzz every parser for SECONDS=60 each; needs a nightly Rust
