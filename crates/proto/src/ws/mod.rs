@@ -7,7 +7,9 @@
 pub mod accept;
 pub mod close;
 mod error;
+pub mod extension;
 pub mod frame;
+pub mod handshake;
 pub mod mask;
 pub mod message;
 pub mod utf8;
