@@ -4,6 +4,7 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::connection::{Connection, Origin};
+use crate::stats::Counter;
 use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, Worker};
 
 /// Connections accepted in a row before other clients get their turn.
@@ -32,6 +33,7 @@ impl<D: Driver> Worker<D> {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     // Out of descriptors or memory: the listeners would report for ever.
+                    self.counts.add(Counter::RefusedAccept, 1);
                     self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
                     let unix_ms = self.driver.unix_ms();
@@ -78,6 +80,10 @@ impl<D: Driver> Worker<D> {
         {
             self.turn_away(fd, peer, refusal);
             return;
+        }
+        match origin {
+            Origin::Public => self.counts.add(Counter::Accepted, 1),
+            Origin::Control => self.reporter.control += 1,
         }
         let mut connection = Connection::new(fd, peer, origin);
         connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
@@ -130,6 +136,7 @@ impl<D: Driver> Worker<D> {
         if self.connections.len() >= self.settings.connections_max {
             return Some(Refused {
                 status: 503,
+                counter: Counter::RefusedConnections,
                 setting: "connections_max",
             });
         }
@@ -143,6 +150,7 @@ impl<D: Driver> Worker<D> {
         {
             return Some(Refused {
                 status: 429,
+                counter: Counter::RefusedPerAddress,
                 setting: "connections_per_address_max",
             });
         }
@@ -151,10 +159,14 @@ impl<D: Driver> Worker<D> {
 
     /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
     fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
+        self.counts.add(refused.counter, 1);
+        self.counts.response(refused.status);
         let mut out = self.pool.take();
         let body = format!("The server's limit {} is reached.\n", refused.setting);
         crate::answer::write_plain(&mut out, refused.status, &self.date, body.as_bytes());
-        let _ = self.driver.send_one(fd, &out);
+        if let Ok(Some(sent)) = self.driver.send_one(fd, &out) {
+            self.counts.add(Counter::BytesSent, sent as u64);
+        }
         self.pool.give(out);
         self.driver.shutdown_write(fd);
         if self.current.is_none() {
@@ -178,5 +190,6 @@ impl<D: Driver> Worker<D> {
 /// Which limit a connection has met.
 struct Refused {
     status: u16,
+    counter: Counter,
     setting: &'static str,
 }

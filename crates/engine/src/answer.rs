@@ -7,9 +7,10 @@ use fermata_io::Driver;
 use fermata_proto::http1::Span;
 use fermata_proto::response::{self, Connection as KeepAlive, Framing};
 
-use crate::connection::{FileBody, Reading, Writing};
+use crate::connection::{FileBody, Origin, Reading, Writing};
 use crate::files::{self, FileError};
 use crate::slab::Key;
+use crate::stats::Counter;
 use crate::worker::{Running, Worker};
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
@@ -41,6 +42,7 @@ impl<D: Driver> Worker<D> {
     /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
     pub fn fail(&mut self, handle: u64, status: u16, log_message: &str) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
+        self.counts.add(Counter::HandlerFailures, 1);
         self.log(LogLevel::Error, log_message);
         let body = match status {
             500 => "The server has failed to answer; its log tells why.\n",
@@ -185,6 +187,9 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
+        if connection.origin == Origin::Public {
+            self.counts.response(status);
+        }
         if is_draining {
             connection.keeps_alive = false;
         }

@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     pub is_again: bool,
     /// The kernel took less than we had; a writable event will come.
     pub is_blocked: bool,
+    /// A request or an answer is on its way longer than one turn; counted in `Reporter::active`.
+    pub is_active: bool,
     /// The last read filled the buffer or an event was passed over: the socket may hold more.
     pub has_unread: bool,
     /// The peer has sent its end of stream, which may still be behind unread bytes.
@@ -151,6 +153,7 @@ impl Connection {
             is_dirty: false,
             is_again: false,
             is_blocked: false,
+            is_active: false,
             has_unread: false,
             has_hung_up: false,
             has_ended: false,

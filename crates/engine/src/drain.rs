@@ -5,6 +5,7 @@ use fermata_io::Driver;
 
 use crate::connection::{Origin, Reading, Writing};
 use crate::master::Link;
+use crate::stats::Counter;
 use crate::worker::{Running, Worker};
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
@@ -133,6 +134,8 @@ impl<D: Driver> Worker<D> {
             self.connections.len()
         );
         self.log(LogLevel::Warning, &message);
+        let unfinished = self.connections.len() as u64;
+        self.counts.add(Counter::DroppedDrain, unfinished);
         for index in self.connections.indexes() {
             self.close(index);
         }

@@ -15,6 +15,7 @@ use fermata_proto::{chunk, sse};
 use crate::connection::{Presence, Reading, Writing};
 use crate::encode::{self, FORMAT_SSE};
 use crate::hub::{Member, Message, PublishFailure, check_channel, check_message};
+use crate::stats::Counter;
 use crate::worker::{Running, Worker};
 
 /// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
@@ -117,6 +118,9 @@ impl<D: Driver> Worker<D> {
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
         connection.chain = chain;
+        self.reporter.end_active(connection);
+        self.reporter.held += 1;
+        self.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
         connection.closes_on_gap = hold.closes_on_gap;
         connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
@@ -198,7 +202,10 @@ impl<D: Driver> Worker<D> {
         let up_to = self.reader.read_up_to();
         match hold.since.map(|since| self.ring.parse_id(since)) {
             None => {}
-            Some(IdRef::Foreign | IdRef::Invalid) => encode::gap("unknown id", out),
+            Some(IdRef::Foreign | IdRef::Invalid) => {
+                self.counts.add(Counter::GapsUnknown, 1);
+                encode::gap("unknown id", out);
+            }
             Some(IdRef::Seq(after)) => {
                 let range = ReplayRange {
                     after,
@@ -208,9 +215,15 @@ impl<D: Driver> Worker<D> {
                     unix_ms: self.driver.unix_ms(),
                 };
                 let start = out.len();
-                let mut each = |record: &Record| encode::event(&ids, record, out);
+                let mut replayed = 0;
+                let mut each = |record: &Record| {
+                    replayed += 1;
+                    encode::event(&ids, record, out);
+                };
                 let replay = self.ring.replay(hold.channels, &range, &mut each);
+                self.counts.add(Counter::Replayed, replayed);
                 if replay == Replay::Gap {
+                    self.counts.add(Counter::GapsExpired, 1);
                     let events = out.split_off(start);
                     encode::gap("expired", out);
                     out.extend_from_slice(&events);
@@ -401,6 +414,9 @@ impl<D: Driver> Worker<D> {
                 (gathered.bytes, self.driver.send(fd, &slices))
             }
         };
+        if let Ok(Some(sent)) = sent {
+            self.counts.add(Counter::BytesSent, sent as u64);
+        }
         match sent {
             Ok(Some(sent)) if sent == wanted => {
                 self.local.advance(chain, is_raw, sent, &mut self.rest);
@@ -449,9 +465,11 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if connection.closes_on_gap {
+            self.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
             return;
         }
+        self.counts.add(Counter::GapsSlow, 1);
         self.local.skip_gap(connection.chain);
         let mut gap = Vec::new();
         encode::gap("too slow", &mut gap);
@@ -472,6 +490,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if connection.unsent() == 0 {
+            self.counts.add(Counter::KeepAlives, 1);
             if connection.out.capacity() == 0 {
                 connection.out = self.pool.take();
             }
@@ -497,6 +516,7 @@ impl<D: Driver> Worker<D> {
         // Events that the client has not received stay behind: it resumes after the last it has.
         self.local.unsubscribe(connection.chain);
         connection.chain = SubId::NONE;
+        self.reporter.held -= u64::from(connection.reading == Reading::Held);
         connection.reading = Reading::Handling;
         if connection.out.capacity() == 0 {
             connection.out = self.pool.take();

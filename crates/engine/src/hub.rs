@@ -12,6 +12,7 @@ use fermata_io::shm::Shared;
 use fermata_io::{Driver, process, random};
 
 use crate::log::Logger;
+use crate::stats::{self, Counter};
 use crate::worker::Worker;
 
 /// Slots for worker processes in the shared memory. A constant, so that a history file fits whatever
@@ -158,6 +159,16 @@ fn is_utf8(text: &[u8]) -> bool {
     text.is_ascii() || std::str::from_utf8(text).is_ok()
 }
 
+/// Makes the shared memory of figures. Called before the workers are forked.
+pub(crate) fn open_stats() -> Result<stats::Shared, HubError> {
+    let shared = Shared::anonymous(stats::Shared::WORDS).map_err(|source| HubError::Io {
+        path: None,
+        source,
+        fix: "it is for counters; the machine is out of memory or descriptors",
+    })?;
+    Ok(stats::Shared::new(shared.words()))
+}
+
 /// Opens or makes the shared memory of channels. Called before the workers are forked.
 pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
     let config = Config {
@@ -283,6 +294,17 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
     ) -> Result<EventId, PublishFailure> {
+        let outcome = self.append(channel, message);
+        let counter = match &outcome {
+            Ok(_) => Counter::Published,
+            Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
+            Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+        };
+        self.counts.add(counter, 1);
+        outcome
+    }
+
+    fn append(&mut self, channel: &[u8], message: Message<'_>) -> Result<EventId, PublishFailure> {
         check_channel(channel).map_err(PublishFailure::Misuse)?;
         check_message(&message).map_err(PublishFailure::Misuse)?;
         let Message { name, data } = message;
@@ -326,6 +348,9 @@ impl<D: Driver> Worker<D> {
             }
             let wait_ms = self.settings.publish_wait_ms_max;
             let now_ms = self.driver.refresh_now();
+            if give_up_ms.is_none() {
+                self.counts.add(Counter::PublishWaits, 1);
+            }
             if now_ms >= *give_up_ms.get_or_insert(now_ms + wait_ms) {
                 let message = format!("{error}; waited for publish_wait_ms_max ({wait_ms} ms)");
                 return Err(PublishFailure::Backpressure(message));

@@ -12,6 +12,7 @@ use fermata_proto::{chunked, percent, response};
 use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing};
 use crate::request::Place;
 use crate::router::Found;
+use crate::stats::Counter;
 use crate::worker::{Current, READ_BYTES, Running, Worker};
 
 /// Requests that one client sends in a row are answered up to this number before others get their
@@ -66,6 +67,9 @@ impl<D: Driver> Worker<D> {
                     // A short read has emptied the socket, and the next byte raises a new event.
                     // Only a full one, or one with the peer's end of stream behind it, goes on.
                     connection.has_unread = read == READ_BYTES || connection.has_hung_up;
+                    if connection.origin == Origin::Public {
+                        self.counts.add(Counter::BytesReceived, read as u64);
+                    }
                     filled += read;
                 }
                 Ok(None) => {
@@ -275,6 +279,7 @@ impl<D: Driver> Worker<D> {
             rest,
         }));
         connection.reading = Reading::Body;
+        self.reporter.begin_active(connection);
         if is_waiting {
             connection.out.extend_from_slice(response::CONTINUE);
             self.mark_dirty(index);
@@ -366,9 +371,11 @@ impl<D: Driver> Worker<D> {
             None => return false,
         };
         if origin == Origin::Control {
+            self.counts.add(Counter::ControlRequests, 1);
             self.answer_control(index);
             return false;
         }
+        self.counts.add(Counter::Requests, 1);
         if matches!(self.running, Running::Retired { .. }) {
             self.refuse(
                 index,
@@ -466,6 +473,9 @@ impl<D: Driver> Worker<D> {
             connection.inbox = self.pool.take();
             connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
+        if at < filled || connection.reading == Reading::Handling {
+            self.reporter.begin_active(connection);
+        }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {
             Reading::Head if connection.is_paused => {}
@@ -518,7 +528,10 @@ impl<D: Driver> Worker<D> {
                 self.close(index);
                 return;
             }
-            Ok(Some(read)) => read == READ_BYTES || hung_up,
+            Ok(Some(read)) => {
+                self.counts.add(Counter::BytesReceived, read as u64);
+                read == READ_BYTES || hung_up
+            }
             Ok(None) => false,
         };
         if has_more {
@@ -555,6 +568,7 @@ impl<D: Driver> Worker<D> {
             message.trim_end().trim_end_matches('.')
         );
         refuse_in(connection);
+        self.counts.refusal(status);
         if connection.file.is_some() {
             // The rest of the file has to follow what has been sent of it, and nothing else may.
             return;

@@ -23,6 +23,7 @@ mod request;
 pub mod router;
 mod server;
 mod slab;
+pub mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;

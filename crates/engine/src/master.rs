@@ -21,6 +21,7 @@ use fermata_io::{Driver, Fd, net};
 use crate::hub::{self, HubError};
 use crate::log::Logger;
 use crate::router::Router;
+use crate::stats;
 use crate::worker::{Parts, Worker};
 
 /// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
@@ -161,6 +162,7 @@ pub(crate) struct Master {
     wakers: Arc<Vec<Waker>>,
     /// `Some` in the master; a worker takes it with it.
     ring: Option<Ring>,
+    stats: stats::Shared,
     signals: signal::Pipe,
     driver: Epoll,
     stopping_until_ms: Option<u64>,
@@ -176,6 +178,7 @@ impl Master {
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         let (listeners, address) = bind(&settings, workers)?;
         let ring = hub::open(&settings, &logger)?;
+        let stats = hub::open_stats()?;
         // A worker that drains keeps its slot while its replacement starts: twice as many slots.
         let wakers = (0..(workers * 2).min(hub::SLOTS))
             .map(|_| Waker::new())
@@ -221,6 +224,7 @@ impl Master {
             control,
             wakers: Arc::new(wakers),
             ring: Some(ring),
+            stats,
             signals,
             driver,
             stopping_until_ms: None,
@@ -230,6 +234,8 @@ impl Master {
     /// Runs until every worker has ended; in a worker it returns at once.
     pub fn supervise(mut self) -> Result<Started, StartError> {
         self.announce();
+        let (pid, seats) = (process::pid() as u32, self.seats.len() as u16);
+        self.stats.server_started(pid, seats, self.driver.unix_ms());
         let mut events = Vec::new();
         loop {
             let now_ms = self.driver.refresh_now();
@@ -329,6 +335,7 @@ impl Master {
                 }
             }
             Ok(Fork::Parent(pid)) => {
+                self.stats.worker_forked();
                 let token = pid as u64;
                 self.driver
                     .add_wake(ours.as_raw_fd(), token)
@@ -388,6 +395,7 @@ impl Master {
             wakers: Arc::clone(&self.wakers),
             link: Some(Link { stream, signals }),
             ring,
+            stats: self.stats,
             router: Arc::clone(&self.router),
             logger: self.logger.named(&format!("worker {index}")),
             settings: Arc::clone(&self.settings),
@@ -497,6 +505,7 @@ impl Master {
         }
         let index = child.index;
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
+        self.stats.worker_ended(child.slot, index, !is_expected);
         let level = if is_expected {
             LogLevel::Info
         } else {

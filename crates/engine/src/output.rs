@@ -5,7 +5,8 @@ use std::io::Read;
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 
-use crate::connection::{Connection, Reading, Writing};
+use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::stats::Counter;
 use crate::worker::Worker;
 
 /// How long a finished connection waits for its peer's end of stream.
@@ -59,10 +60,17 @@ impl<D: Driver> Worker<D> {
                 let unsent = &connection.out[connection.out_sent as usize..];
                 let length = unsent.len();
                 match self.driver.send_one(fd, unsent) {
-                    Ok(Some(sent)) if sent == length => {}
+                    Ok(Some(sent)) if sent == length => {
+                        if connection.origin == Origin::Public {
+                            self.counts.add(Counter::BytesSent, sent as u64);
+                        }
+                    }
                     Ok(Some(sent)) => {
                         connection.drop_sent(sent);
-                        connection.is_blocked = false;
+                        if connection.origin == Origin::Public {
+                            self.counts.add(Counter::BytesSent, sent as u64);
+                        }
+                        self.reporter.end_blocked(connection);
                         self.block(index);
                         return;
                     }
@@ -87,7 +95,8 @@ impl<D: Driver> Worker<D> {
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
             if pieces == FILE_PIECES_MAX {
-                connection.is_blocked = false;
+                self.reporter.end_blocked(connection);
+                self.reporter.begin_active(connection);
                 connection.deadline_ms = u64::MAX;
                 self.mark_dirty(index);
                 return;
@@ -102,11 +111,16 @@ impl<D: Driver> Worker<D> {
 
     /// Everything has been taken by the kernel.
     fn on_flushed(&mut self, index: u32) {
-        let now_ms = self.driver.now_ms();
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        let was_blocked = std::mem::take(&mut connection.is_blocked);
+        let was_blocked = self.reporter.end_blocked(connection);
+        if connection.is_active
+            && connection.reading == Reading::Head
+            && connection.inbox.is_empty()
+        {
+            self.reporter.end_active(connection);
+        }
         match connection.writing {
             Writing::Close if !connection.has_unread => {
                 self.close(index);
@@ -117,6 +131,7 @@ impl<D: Driver> Worker<D> {
                     connection.reading = Reading::Lingering;
                     let fd = connection.fd;
                     self.driver.shutdown_write(fd);
+                    let now_ms = self.driver.refresh_now();
                     self.set_deadline(index, now_ms + LINGER_MS);
                     self.go_on(index);
                 }
@@ -146,6 +161,9 @@ impl<D: Driver> Worker<D> {
         self.set_deadline(index, due_ms);
         if let Some(connection) = self.connections.at_mut(index) {
             connection.is_blocked = true;
+            self.reporter.blocked += 1;
+            self.reporter.begin_active(connection);
+            self.counts.add(Counter::Blocked, 1);
         }
     }
 
@@ -191,9 +209,10 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: u32) {
-        let Some(connection) = self.connections.remove(index) else {
+        let Some(mut connection) = self.connections.remove(index) else {
             return;
         };
+        self.reporter.closed(&mut connection);
         self.driver.close(connection.fd);
         self.local.unsubscribe(connection.chain);
         if let Some(presence) = connection.presence {

@@ -130,6 +130,12 @@ impl<T> Slab<T> {
         })
     }
 
+    /// All values, in no useful order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let entries = self.chunks.iter().flatten();
+        entries.filter_map(|entry| entry.value.as_ref())
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }

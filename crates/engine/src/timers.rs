@@ -6,11 +6,15 @@ use fermata_io::wheel::Fired;
 
 use crate::connection::Reading;
 use crate::slab::Key;
+use crate::stats::Counter;
 use crate::worker::Worker;
 
 /// The farthest that an entry of the wheel lies ahead, below the wheel's own bound; what is due later
 /// is put in again then.
 const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
+
+/// So many timers at once take a time that is worth a look at the clock.
+const BURST: usize = 64;
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
@@ -18,6 +22,7 @@ impl<D: Driver> Worker<D> {
         let now_ms = self.turn_ms;
         let mut fired = std::mem::take(&mut self.fired);
         self.wheel.poll(now_ms, &mut fired);
+        let is_burst = fired.len() >= BURST;
         for Fired { key, due_ms } in fired.drain(..) {
             let key = Key::from_u64(key);
             let Some(connection) = self.connections.get_mut(key) else {
@@ -34,6 +39,9 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.fired = fired;
+        if is_burst {
+            self.driver.refresh_now();
+        }
     }
 
     /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
@@ -103,6 +111,7 @@ impl<D: Driver> Worker<D> {
                 self.driver.unix_ms(),
                 &message,
             );
+            self.counts.add(Counter::DroppedWriteTimeout, 1);
             self.close(index);
             return;
         }

@@ -30,6 +30,7 @@ use crate::master::Link;
 use crate::request::{Request, RequestView};
 use crate::router::Router;
 use crate::slab::{Key, Slab};
+use crate::stats::{Counts, Reporter, Shared};
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -89,6 +90,8 @@ pub struct Parts {
     pub link: Option<Link>,
     /// The ring of records, shared by all workers.
     pub ring: Ring,
+    /// Where its figures are read, shared by all workers.
+    pub stats: Shared,
     /// What requests are matched against.
     pub router: Arc<Router>,
     /// Where log lines go.
@@ -149,6 +152,9 @@ pub struct Worker<D: Driver> {
     pub(crate) rest: Vec<u8>,
     pub(crate) sweep_ms: u64,
 
+    pub(crate) counts: Counts,
+    pub(crate) reporter: Reporter,
+
     pub(crate) date: [u8; 29],
     date_unix_s: u64,
     pub(crate) scratch: Vec<u8>,
@@ -177,6 +183,7 @@ impl<D: Driver> Worker<D> {
             wakers,
             link,
             mut ring,
+            stats,
             router,
             logger,
             settings,
@@ -199,6 +206,7 @@ impl<D: Driver> Worker<D> {
         let reader = ring
             .worker_started(&owner, driver.unix_ms())
             .map_err(std::io::Error::other)?;
+        stats.worker_started(slot, index, owner.pid, driver.unix_ms());
         let (ids, hasher) = (ring.ids(), ring.hasher());
         let input_bytes = settings.header_bytes_max + READ_BYTES;
         let mut worker = Worker {
@@ -246,6 +254,8 @@ impl<D: Driver> Worker<D> {
             rest: Vec::new(),
             // Users whose worker has died may be waiting to be announced as gone.
             sweep_ms: now_ms,
+            counts: Counts::new(),
+            reporter: Reporter::new(stats),
             date: date::imf_fixdate(0),
             date_unix_s: u64::MAX,
             scratch: Vec::new(),
@@ -344,6 +354,7 @@ impl<D: Driver> Worker<D> {
         let unix_ms = self.driver.unix_ms();
         if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
             self.flushed_unix_ms = unix_ms;
+            self.driver.refresh_now();
             self.flush_dirty();
             // What is left over goes on in `turn`, which finds it by itself.
             self.fan_out(FANOUT_SLICE);
@@ -403,14 +414,19 @@ impl<D: Driver> Worker<D> {
         self.driver.refresh_now();
         self.flush_dirty();
         let has_fanout = self.fan_out(FANOUT_SLICE);
+        if has_fanout {
+            self.driver.refresh_now();
+        }
         self.fire_timers();
         self.sweep_presence();
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
         if self.is_stopped() {
+            self.report(self.driver.now_ms());
             return Turn::Stopped;
         }
+        self.report_turn();
 
         self.events.clear();
         self.events_at = 0;
@@ -473,7 +489,8 @@ impl<D: Driver> Worker<D> {
             .next_due_ms()
             .unwrap_or(u64::MAX)
             .min(self.sweep_ms)
-            .min(self.accept_ms);
+            .min(self.accept_ms)
+            .min(self.reporter.due_ms());
         if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
             due_ms = due_ms.min(until_ms);
         }

@@ -24,6 +24,7 @@ mod reader;
 mod record;
 mod replay;
 mod ring;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -40,3 +41,4 @@ pub use reader::{Read, Reader};
 pub use record::{Kind, Message, Record, Seq};
 pub use replay::{Replay, ReplayRange};
 pub use ring::{OpenError, PublishError, Ring};
+pub use tally::Traffic;

@@ -14,6 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::hash::ChannelHasher;
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
+use crate::tally::{Tally, Traffic};
 use log::LogPool;
 use stream::Stream;
 
@@ -93,6 +94,9 @@ pub struct Local {
     visit: (u32, usize),
     record: Record,
     pool: LogPool,
+    traffic: Traffic,
+    /// News per stream, while somebody wants to know.
+    tally: Option<Tally>,
 }
 
 impl Local {
@@ -110,6 +114,8 @@ impl Local {
             visit: (NONE, 0),
             record: Record::empty(),
             pool: LogPool::default(),
+            traffic: Traffic::default(),
+            tally: None,
         }
     }
 
@@ -194,12 +200,13 @@ impl Local {
             });
             match read {
                 Read::Record => {
+                    self.traffic.records_read += 1;
                     room = room.saturating_sub(self.spread(first, encode));
                     if room == 0 {
                         break;
                     }
                 }
-                Read::Skipped => {}
+                Read::Skipped => self.traffic.records_read += 1,
                 Read::Empty => return false,
                 Read::Lost => self.lose_everything(),
             }
@@ -370,6 +377,52 @@ impl Local {
         self.streams.len() - self.streams_free.len()
     }
 
+    /// The first channel of a chain, empty without one, and the bytes that wait for its owner.
+    pub fn behind(&self, chain: SubId) -> (&[u8], u64) {
+        let mut name: &[u8] = &[];
+        let mut bytes = 0;
+        for subscription in self.chain(chain) {
+            let stream = self.stream(subscription);
+            bytes += stream.end() - subscription.cursor.max(stream.start());
+            // New subscriptions are put in front.
+            name = &stream.name;
+        }
+        (name, bytes)
+    }
+
+    /// What has passed since the worker began.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Counts news per channel from now on.
+    pub fn begin_tally(&mut self) {
+        self.tally = Some(Tally::default());
+    }
+
+    /// Gives what has been counted since the last time: a channel, its subscribers, its records, and records times
+    /// subscribers. Channels without news are left out.
+    pub fn take_tally<'a>(&'a mut self, each: &mut dyn FnMut(&'a [u8], u64, u64, u64)) {
+        let Some(tally) = &mut self.tally else {
+            return;
+        };
+        for (id, records, deliveries) in tally.drain() {
+            if let Some(stream) = self.streams.get(id as usize) {
+                each(
+                    &stream.name,
+                    stream.subscribers.len() as u64,
+                    records,
+                    deliveries,
+                );
+            }
+        }
+    }
+
+    /// Counts no more: what a channel costs is then not known.
+    pub fn end_tally(&mut self) {
+        self.tally = None;
+    }
+
     /// Bytes that the logs hold, for tests of their bound.
     #[cfg(test)]
     pub(crate) fn log_bytes(&self) -> usize {
@@ -397,9 +450,16 @@ impl Local {
                     self.config.log_bytes_max,
                 );
                 longest = longest.max((stream.end() - end) as usize);
-                if added && !stream.dirty {
-                    stream.dirty = true;
-                    self.dirty.push_back(id);
+                if added {
+                    let subscribers = stream.subscribers.len() as u64;
+                    self.traffic.deliveries += subscribers;
+                    if let Some(tally) = &mut self.tally {
+                        tally.add(id, subscribers);
+                    }
+                    if !stream.dirty {
+                        stream.dirty = true;
+                        self.dirty.push_back(id);
+                    }
                 }
             }
             id = stream.next;
@@ -514,6 +574,10 @@ impl Local {
             self.by_hash.insert(hash, next);
         }
         self.streams[id as usize].clear();
+        if let Some(tally) = &mut self.tally {
+            // Its number may soon be that of another channel.
+            tally.forget(id);
+        }
         self.streams_free.push(id);
     }
 }

@@ -325,6 +325,21 @@ impl Ring {
         self.words.load_acquire(HEAD).saturating_sub(1)
     }
 
+    /// Bytes of records that the worker in `slot` has not read; zero when there is none.
+    pub fn lag_bytes(&self, slot: u32) -> u64 {
+        if slot >= self.layout.workers_max || self.words.load(self.layout.slot_pid(slot)) == 0 {
+            return 0;
+        }
+        let cursor = self.words.load(self.layout.slot_cursor(slot));
+        let words = self.words.load_acquire(HEAD).saturating_sub(cursor);
+        words.min(self.layout.ring_words as u64) * 8
+    }
+
+    /// Bytes of records the ring holds.
+    pub fn bytes(&self) -> u64 {
+        self.layout.ring_words as u64 * 8
+    }
+
     /// Takes the lock and repairs what a dead owner left.
     pub(crate) fn lock(&self, who: &Owner, departed: Option<u64>) -> Result<Guard, LockError> {
         let guard = lock::acquire(self.words, who, departed)?;

@@ -88,6 +88,7 @@ impl Rig {
             wakers: Arc::new(Vec::new()),
             link: None,
             ring: ring(&settings),
+            stats: crate::stats::Shared::private(),
             router: Arc::new(router),
             logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
             settings: Arc::new(settings),
@@ -144,11 +145,12 @@ impl Rig {
                 Some(Event::Request) => self.answer(),
                 Some(Event::Stop) => {
                     self.is_stopped = true;
-                    return;
+                    break;
                 }
-                None => return,
+                None => break,
             }
         }
+        self.worker.check_gauges();
     }
 
     /// Moves the clock in small steps, so that everything happens when it is due.

@@ -1,0 +1,114 @@
+//! A snapshot as text for Prometheus (text format 0.0.4).
+//!
+//! Every worker is a series of its own, and its counters go on over its restarts; `sum` gives the
+//! server's.
+
+use std::fmt::{self, Write};
+
+use super::snapshot::Snapshot;
+use super::table::{Counter, Figure, Gauge, Unit};
+
+/// The media type of the text.
+pub(crate) const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";
+
+impl Snapshot {
+    /// This snapshot as text for Prometheus.
+    pub fn to_prometheus(&self) -> String {
+        let mut out = String::with_capacity(16 * 1024);
+        // A `String` takes everything.
+        let _ = self.write_prometheus(&mut out);
+        out
+    }
+
+    fn write_prometheus(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "# HELP fermata_info The server; its value is 1.")?;
+        writeln!(out, "# TYPE fermata_info gauge")?;
+        writeln!(out, "fermata_info{{version=\"{}\"}} 1", self.version)?;
+        let started = Seconds(self.started_unix_ms);
+        for (name, kind, help, value) in [
+            (
+                "start_time_seconds",
+                "gauge",
+                "When the server began, in seconds since 1970.",
+                started.to_string(),
+            ),
+            (
+                "workers",
+                "gauge",
+                "Workers the server is to have.",
+                self.workers.len().to_string(),
+            ),
+            (
+                "worker_starts_total",
+                "counter",
+                "Worker processes started.",
+                self.worker_starts.to_string(),
+            ),
+            (
+                "worker_ends_total",
+                "counter",
+                "Worker processes that have ended.",
+                self.worker_ends.to_string(),
+            ),
+            (
+                "worker_failures_total",
+                "counter",
+                "Worker processes that ended by a signal or an unexpected exit code.",
+                self.worker_failures.to_string(),
+            ),
+            (
+                "ring_bytes",
+                "gauge",
+                "Size of the ring of records.",
+                self.ring_bytes.to_string(),
+            ),
+        ] {
+            writeln!(out, "# HELP fermata_{name} {help}")?;
+            writeln!(out, "# TYPE fermata_{name} {kind}")?;
+            writeln!(out, "fermata_{name} {value}")?;
+        }
+        let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
+        self.write_table(out, Counter::TABLE, "counter", &counter)?;
+        let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
+        self.write_table(out, Gauge::TABLE, "gauge", &gauge)
+    }
+
+    fn write_table(
+        &self,
+        out: &mut String,
+        table: &[Figure],
+        kind: &str,
+        value: &dyn Fn(usize, usize) -> u64,
+    ) -> fmt::Result {
+        let mut last_key = "";
+        for (at, figure) in table.iter().enumerate() {
+            let metric = figure.metric;
+            if figure.key != last_key {
+                last_key = figure.key;
+                writeln!(out, "# HELP fermata_{metric} {}", figure.help)?;
+                writeln!(out, "# TYPE fermata_{metric} {kind}")?;
+            }
+            for (place, worker) in self.workers.iter().enumerate() {
+                write!(out, "fermata_{metric}{{worker=\"{}\"", worker.worker)?;
+                if let Some((name, label)) = figure.label {
+                    write!(out, ",{name}=\"{label}\"")?;
+                }
+                let value = value(place, at);
+                match figure.unit {
+                    Unit::Plain => writeln!(out, "}} {value}")?,
+                    Unit::Milliseconds => writeln!(out, "}} {}", Seconds(value))?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds as seconds.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}

@@ -1,0 +1,230 @@
+//! Every figure a worker keeps, declared once: counters that only grow, gauges that come and go.
+//!
+//! Names in JSON, names and help texts for Prometheus and the places in shared memory come from here.
+
+/// What a figure is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things or bytes: shown as it is.
+    Plain,
+    /// Milliseconds: Prometheus gets seconds.
+    Milliseconds,
+}
+
+/// How the figures of several workers become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// They add up.
+    Sum,
+    /// The largest one counts.
+    Max,
+}
+
+/// What is known about a counter or gauge.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its key in JSON. Neighbours with the same key are one object, keyed by `label`.
+    pub key: &'static str,
+    /// What tells it from its neighbours with the same key: name and value of a label.
+    pub label: Option<(&'static str, &'static str)>,
+    /// Its name for Prometheus, without `fermata_`.
+    pub metric: &'static str,
+    /// One sentence for people; the same for all neighbours with the same key.
+    pub help: &'static str,
+    /// What it is measured in.
+    pub unit: Unit,
+    /// How workers are taken together.
+    pub merge: Merge,
+}
+
+macro_rules! figures {
+    (
+        $(#[$doc:meta])* $name:ident;
+        $($key:literal $metric:literal $unit:ident $merge:ident $help:literal
+            { $($variant:ident $(($label:literal $value:literal))?),+ $(,)? })+
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum $name {
+            $($(
+                #[doc = $help]
+                $variant,
+            )+)+
+        }
+
+        impl $name {
+            /// All of them, in the order of the variants.
+            pub const TABLE: &'static [Figure] = &[
+                $($(
+                    Figure {
+                        key: $key,
+                        label: figures!(@label $($label $value)?),
+                        metric: $metric,
+                        help: $help,
+                        unit: Unit::$unit,
+                        merge: Merge::$merge,
+                    },
+                )+)+
+            ];
+
+            /// Number of variants.
+            pub const LEN: usize = $name::TABLE.len();
+        }
+    };
+    (@label) => { None };
+    (@label $label:literal $value:literal) => { Some(($label, $value)) };
+}
+
+figures! {
+    /// A count since the worker's first start.
+    Counter;
+    "accepted" "connections_accepted_total" Plain Sum
+    "Connections accepted on the public listener." { Accepted }
+    "connections_refused" "connections_refused_total" Plain Sum
+    "Connections not taken: at which limit, or because the kernel had no descriptor or memory left." {
+        RefusedConnections("reason" "connections_max"),
+        RefusedPerAddress("reason" "connections_per_address_max"),
+        RefusedAccept("reason" "accept_failed"),
+    }
+    "connections_dropped" "connections_dropped_total" Plain Sum
+    "Connections closed against the client's will: too slow for its channel with the policy close, nothing taken for write_timeout_ms, or not finished at drain_timeout_ms." {
+        DroppedSlow("reason" "slow"),
+        DroppedWriteTimeout("reason" "write_timeout"),
+        DroppedDrain("reason" "drain_timeout"),
+    }
+    "requests" "requests_total" Plain Sum
+    "Requests read completely on the public listener." { Requests }
+    // The order of the classes is that of their first digit.
+    "responses" "responses_total" Plain Sum
+    "Responses begun on the public listener, by class of status; holds are 2xx." {
+        ResponsesOther("class" "other"),
+        Responses1xx("class" "1xx"),
+        Responses2xx("class" "2xx"),
+        Responses3xx("class" "3xx"),
+        Responses4xx("class" "4xx"),
+        Responses5xx("class" "5xx"),
+    }
+    "requests_refused" "requests_refused_total" Plain Sum
+    "Requests refused by the server itself and not by a route, by status: 400 and 417 and 501 and 505 malformed, 408 header_timeout_ms or body_timeout_ms, 413 body_bytes_max, 414 target_bytes_max, 431 header_bytes_max or headers_count_max, 503 worker restarting." {
+        Refused400("status" "400"),
+        Refused408("status" "408"),
+        Refused413("status" "413"),
+        Refused414("status" "414"),
+        Refused417("status" "417"),
+        Refused431("status" "431"),
+        Refused501("status" "501"),
+        Refused503("status" "503"),
+        Refused505("status" "505"),
+        RefusedOther("status" "other"),
+    }
+    "handler_failures" "handler_failures_total" Plain Sum
+    "Handlers that threw, exited or returned nonsense; their clients got an error response." { HandlerFailures }
+    "bytes_received" "received_bytes_total" Plain Sum
+    "Bytes read from public connections." { BytesReceived }
+    "bytes_sent" "sent_bytes_total" Plain Sum
+    "Bytes the kernel has taken for public connections." { BytesSent }
+    "control_requests" "control_requests_total" Plain Sum
+    "Requests on the control socket." { ControlRequests }
+    "holds" "holds_total" Plain Sum
+    "Clients held, each time one was." { Holds }
+    "published" "published_total" Plain Sum
+    "Messages appended for handlers and the control socket of this worker." { Published }
+    "publish_failures" "publish_failures_total" Plain Sum
+    "Messages not appended: unacceptable, or no room within publish_wait_ms_max." {
+        PublishMisuse("reason" "misuse"),
+        PublishBackpressure("reason" "backpressure"),
+    }
+    "publish_waits" "publish_waits_total" Plain Sum
+    "Appends that had to wait for a worker a whole ring behind, or for the lock." { PublishWaits }
+    "records_read" "records_read_total" Plain Sum
+    "Records each worker has read from the ring: messages, joins and leaves of all channels." { RecordsRead }
+    "deliveries" "deliveries_total" Plain Sum
+    "Live events put up for subscribers: records times subscribers. A gap tells that some were not taken." { Deliveries }
+    "replayed" "replayed_total" Plain Sum
+    "Events of the past sent to clients that came back." { Replayed }
+    "gaps" "gaps_total" Plain Sum
+    "Gap events: the client was too slow for its channel, came back later than history reaches, or with an id of another history." {
+        GapsSlow("reason" "too_slow"),
+        GapsExpired("reason" "expired"),
+        GapsUnknown("reason" "unknown_id"),
+    }
+    "blocked" "blocked_total" Plain Sum
+    "Writes the kernel took only a part of: the client's buffer was full." { Blocked }
+    "keep_alives" "keep_alives_total" Plain Sum
+    "Comments sent to silent held clients." { KeepAlives }
+    "turns" "turns_total" Plain Sum
+    "Turns of the event loop." { Turns }
+    "slow_turns" "slow_turns_total" Plain Sum
+    "Turns of the event loop that took 100 ms or longer: everybody else waited." { SlowTurns }
+    "busy_ms" "busy_seconds_total" Milliseconds Sum
+    "Time in turns, that is not waiting for events; includes waiting inside handlers." { BusyMs }
+}
+
+figures! {
+    /// A state at this moment.
+    Gauge;
+    "connections" "connections" Plain Sum
+    "Open connections: with a request or answer on its way, without, held as event stream, on the control socket." {
+        HttpActive("kind" "http_active"),
+        HttpIdle("kind" "http_idle"),
+        Sse("kind" "sse"),
+        Control("kind" "control"),
+    }
+    "connections_blocked" "connections_blocked" Plain Sum
+    "Connections whose client takes nothing right now." { BlockedNow }
+    "channels" "channels" Plain Sum
+    "Channels with subscribers; one with subscribers in several workers counts in each." { Channels }
+    "subscriptions" "subscriptions" Plain Sum
+    "Subscriptions of held clients." { Subscriptions }
+    "longest_turn_ms" "longest_turn_seconds" Milliseconds Max
+    "Longest turn of the event loop in the last 10 to 20 seconds of activity: the worst that an event has waited." { LongestTurnMs }
+    // From here on the reader finds out, not the worker: it works for a stuck worker as well.
+    "ring_lag_bytes" "ring_lag_bytes" Plain Max
+    "Bytes of records in the ring that the worker has not read." { RingLagBytes }
+    "rss_bytes" "resident_memory_bytes" Plain Sum
+    "Resident memory, what is shared with other workers included." { RssBytes }
+    "cpu_ms" "cpu_seconds" Milliseconds Sum
+    "Processor time of the running process, kernel included; begins anew with a restart." { CpuMs }
+}
+
+impl Gauge {
+    /// Gauges that workers write themselves: the first ones.
+    pub(super) const WRITTEN: usize = Gauge::RingLagBytes as usize;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rules_of_prometheus() {
+        for (table, is_counter) in [(Counter::TABLE, true), (Gauge::TABLE, false)] {
+            for figure in table {
+                assert_eq!(figure.metric.ends_with("_total"), is_counter, "{figure:?}");
+                let is_seconds = figure.metric.contains("seconds");
+                assert_eq!(is_seconds, figure.unit == Unit::Milliseconds, "{figure:?}");
+                let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+                assert!(figure.metric.chars().all(is_word), "{figure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn figures_of_one_key_stand_together_and_are_told_apart() {
+        for table in [Counter::TABLE, Gauge::TABLE] {
+            let mut keys: Vec<_> = table.iter().map(|figure| figure.key).collect();
+            keys.dedup();
+            let mut unique = keys.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(keys.len(), unique.len());
+            for pair in table.windows(2) {
+                if pair[0].key == pair[1].key {
+                    assert_eq!(pair[0].metric, pair[1].metric);
+                    assert!(pair[0].label.is_some() && pair[0].label != pair[1].label);
+                }
+            }
+        }
+    }
+}
