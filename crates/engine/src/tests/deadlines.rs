@@ -113,6 +113,31 @@ fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
 }
 
 #[test]
+fn what_a_stuck_client_begins_does_not_prolong_its_time() {
+    let mut settings = settings();
+    settings.write_timeout_ms = 5_000;
+    settings.body_timeout_ms = 60_000;
+    settings.header_timeout_ms = 60_000;
+    let begins: [&[u8]; 3] = [
+        b"GET /hel",
+        b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\na",
+        b"POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ];
+    for begun in begins {
+        let mut rig = Rig::with(1, settings.clone());
+        let peer = rig.connect();
+        peer.set_window(1000);
+        peer.write(&get("/big/100000"));
+        rig.advance(3_000);
+        peer.write(begun);
+        rig.advance(1_800);
+        assert_eq!(rig.worker.connections_len(), 1);
+        rig.advance(400);
+        assert_eq!(rig.worker.connections_len(), 0);
+    }
+}
+
+#[test]
 fn a_client_that_takes_a_little_stays_and_becomes_idle_anew() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();

@@ -88,6 +88,46 @@ fn a_client_behind_by_more_than_one_send_is_served_to_the_end_without_new_events
     assert_eq!(data(&got).len(), 150);
 }
 
+/// With everything to do in several turns, the worker must not sleep before it is done. Under
+/// `auto_advance` a sleep moves the clock.
+#[test]
+fn no_work_waits_for_a_timer() {
+    let mut settings = super::settings();
+    settings.channel_log_bytes_max = 8192;
+    let mut rig = Rig::with(1, settings);
+    let subscribers = subscribers(&mut rig, 2_000);
+    let _idle = rig.peer(b"");
+    let file = rig.connect();
+    let pipeline = rig.connect();
+    file.set_window(usize::MAX);
+    pipeline.set_window(usize::MAX);
+    file.write(&get("/files/huge.bin"));
+    let many: Vec<u8> = (0..1_000).flat_map(|_| get("/hello")).collect();
+    pipeline.write(&many);
+    for n in 0..60 {
+        rig.publish("all", &format!("{n:0800}"));
+    }
+    rig.fake.set_auto_advance(true);
+    let start_ms = rig.fake.clock_ms();
+    let is_done = || {
+        file.arrived_bytes() > super::FILE_BYTES * super::HUGE
+            && pipeline.arrived_bytes() > 100_000
+            && subscribers.iter().all(|peer| peer.arrived_bytes() > 48_000)
+    };
+    while !is_done() {
+        assert_eq!(
+            rig.fake.clock_ms(),
+            start_ms,
+            "it slept with work left: {} of the file, {} of the pipeline, {:?} for subscribers",
+            file.arrived_bytes(),
+            pipeline.arrived_bytes(),
+            subscribers.iter().map(|peer| peer.arrived_bytes()).min(),
+        );
+        rig.turn();
+    }
+    assert_eq!(rig.requests, 2_000 + 1_000);
+}
+
 #[test]
 fn one_handler_may_publish_more_than_the_ring_holds() {
     let mut rig = Rig::new(1);

@@ -308,6 +308,27 @@ fn presence_is_left_on_every_way_out() {
             .collect();
         assert_eq!(names, ["join", "leave"], "way {way}");
         assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+        assert_eq!(rig.worker.local.subscriptions(), 1, "the watcher's");
+    }
+}
+
+#[test]
+fn a_client_that_has_left_before_its_late_hold_is_let_go() {
+    for resets in [false, true] {
+        let mut rig = Rig::new(1);
+        let peer = rig.peer(&get("/late"));
+        if resets {
+            peer.reset();
+        } else {
+            peer.shutdown_write();
+        }
+        rig.run();
+        let handle = rig.late.pop_front().expect("it was asked for");
+        let _ = rig.hold(handle, "a", "user=ann,keep=0", None);
+        rig.run();
+        assert_eq!(rig.worker.connections_len(), 0);
+        rig.advance(3_000);
+        assert!(rig.worker.members(b"a").expect("a channel").is_empty());
     }
 }
 

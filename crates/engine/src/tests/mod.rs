@@ -35,6 +35,9 @@ const LATE: u32 = 6;
 /// Bytes of `/files/large.bin`: more than a piece, a window and a pool buffer.
 pub const FILE_BYTES: usize = 300_000;
 
+/// How often `/files/huge.bin` holds the same: more than several turns send.
+pub const HUGE: usize = 24;
+
 /// An embedder that plays the handlers.
 pub struct Rig {
     pub fake: Fake,
@@ -289,7 +292,7 @@ fn directory() -> PathBuf {
                 std::env::temp_dir().join(format!("fermata-engine-tests-{}", std::process::id()));
             std::fs::create_dir_all(&path).expect("a writable temporary directory");
             std::fs::write(path.join("large.bin"), file_content()).expect("the same");
-            std::fs::write(path.join("huge.bin"), file_content().repeat(8)).expect("the same");
+            std::fs::write(path.join("huge.bin"), file_content().repeat(HUGE)).expect("the same");
             path
         })
         .clone()
