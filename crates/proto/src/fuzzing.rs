@@ -6,6 +6,10 @@ use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
 use crate::response::{valid_name, valid_value};
 use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
 
+mod ws;
+
+pub use ws::{ws, ws_extensions};
+
 /// Longest input for checks whose cost grows with the square of the length.
 const SQUARE_BYTES_MAX: usize = 600;
 
@@ -411,6 +415,11 @@ mod tests {
             b"%00",
             b"http://",
             b"[::1]",
+            b"\x81\x80\0\0\0\0",
+            b"\x80\x81\0\0\0\0",
+            b"\x89\x00",
+            b"\xfe\0",
+            b"; client_max_window_bits=",
         ];
         let mut input = inputs[random.below(inputs.len())].clone();
         for _ in 0..=random.below(4) {
@@ -507,6 +516,35 @@ mod tests {
                 b"Sunday, 06-Nov-94 08:49:37 GMT",
                 b"Sun Nov  6 08:49:37 1994",
                 b"Fri, 31 Dec 9999 23:59:60 GMT",
+            ],
+        );
+    }
+
+    #[test]
+    fn ws() {
+        run(
+            "ws",
+            super::ws,
+            &[
+                b"",
+                b"\0\x03\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58\x89\x80\0\0\0\0\x88\x82\0\0\0\0\x03\xe8",
+                b"\x01\x05\x01\x03Hel\x89\x05Hello\x80\x02lo\x82\x7e\0\x7exxxxxxxxxxxxx",
+                b"\x03\x09\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\0\x41\x03\xf2\x48\xcd\x80\x04\xc9\xc9\x07\0",
+                b"\x01\x11\x01\x02\xc3\xbc\0\x03\xe2\x82\xac\x80\0\x88\x05\x0f\xa0bye",
+            ],
+        );
+    }
+
+    #[test]
+    fn ws_extensions() {
+        run(
+            "ws_extensions",
+            super::ws_extensions,
+            &[
+                b"",
+                b"\xffpermessage-deflate; client_max_window_bits; server_max_window_bits=10",
+                b"\x07foo; bar=\"b\\az\", permessage-deflate; server_no_context_takeover",
+                b"\x31permessage-deflate; server_max_window_bits=8, permessage-deflate; client_no_context_takeover",
             ],
         );
     }
