@@ -283,16 +283,22 @@ fn ring(settings: &Settings) -> Ring {
     Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size")
 }
 
-/// A static root with one large file, made once per process.
+/// A static root with large files. It has one name for all runs, so that they leave one behind and
+/// not one each; a file appears under its name only when it is whole.
 fn directory() -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY
         .get_or_init(|| {
-            let path =
-                std::env::temp_dir().join(format!("fermata-engine-tests-{}", std::process::id()));
+            let path = std::env::temp_dir().join("fermata-engine-tests");
             std::fs::create_dir_all(&path).expect("a writable temporary directory");
-            std::fs::write(path.join("large.bin"), file_content()).expect("the same");
-            std::fs::write(path.join("huge.bin"), file_content().repeat(HUGE)).expect("the same");
+            for (name, content) in [
+                ("large.bin", file_content()),
+                ("huge.bin", file_content().repeat(HUGE)),
+            ] {
+                let new = path.join(format!("{name}.{}", std::process::id()));
+                std::fs::write(&new, content).expect("the same");
+                std::fs::rename(new, path.join(name)).expect("the same");
+            }
             path
         })
         .clone()
