@@ -2,24 +2,53 @@
 
 #![forbid(unsafe_code)]
 
-use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a run whose verification failed ends with.
+const EXIT_FAILED: u8 = 1;
+/// What a command that could not be carried out ends with, as clap does for bad options.
+const EXIT_MISUSED: u8 = 2;
 
 /// Native real-time server for PHP.
 ///
 /// The server itself is the PHP extension: load fermata.so and start your script with `php server.php`.
-/// This command carries what works without PHP; it has no subcommand yet.
+/// This command carries what works without PHP.
 #[derive(Parser)]
-#[command(name = "fermata", version)]
-struct Arguments {}
+#[command(
+    name = "fermata",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
 
-fn main() -> std::io::Result<()> {
-    Arguments::parse();
-    // Nothing was asked for: say what there is, as `--help` would.
-    Arguments::command().print_long_help()
+#[derive(Subcommand)]
+enum Command {
+    Load(fermata_load::Arguments),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Load(arguments) => match fermata_load::run(&arguments) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(EXIT_FAILED),
+            Err(error) => {
+                eprintln!("fermata load: {error}");
+                ExitCode::from(EXIT_MISUSED)
+            }
+        },
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]

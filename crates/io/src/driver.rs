@@ -15,6 +15,7 @@ use std::fmt;
 use std::io;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 
 /// Events that one [`Driver::wait`] appends at most.
 pub const EVENTS_MAX: usize = 512;
@@ -172,6 +173,18 @@ pub trait Driver {
 
     /// Closes a descriptor and thereby stops watching it.
     fn close(&mut self, fd: Fd);
+}
+
+/// Lends a plain number to a system call.
+#[inline]
+pub(crate) fn borrow(fd: Fd) -> BorrowedFd<'static> {
+    assert!(
+        fd >= 0,
+        "a descriptor that was never opened reached the driver"
+    );
+    // SAFETY: not -1, the only value the type forbids. The descriptor is open by the contract of
+    // `Driver`; were it not, the kernel would answer EBADF to the one call the borrow is used for.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@
 //!
 //! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`] and, in tests, by
 //!   [`sys::fake`].
-//! - [`wheel`], [`buffer`], [`wake`]: timers, reusable buffers, waking another process.
+//! - [`wheel`], [`alarm`], [`buffer`], [`wake`]: timers, one of them finer than a millisecond,
+//!   reusable buffers, waking another process.
 //! - [`net`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
+pub mod alarm;
 pub mod buffer;
 pub mod clock;
 pub mod driver;

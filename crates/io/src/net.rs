@@ -1,13 +1,15 @@
-//! Opening listeners.
+//! Opening listeners and connections.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::driver::{Fd, borrow};
 
 /// Permissions of a Unix socket: the owner alone.
 pub const UNIX_MODE: u32 = 0o600;
@@ -45,6 +47,45 @@ pub fn check_tcp_free(addr: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
+/// Begins to connect to `addr` and returns before the connection stands: it does when the socket
+/// becomes writable without a hang-up, and [`take_error`] tells why it does not. A send may be tried
+/// at once; it would block until then. The caller closes the descriptor through its driver.
+///
+/// `source` chooses the local address. Its port is then chosen by the kernel for the pair of
+/// addresses and not for the local one alone, so that every source address has all ports.
+///
+/// # Errors
+/// `AddrNotAvailable` when the pair has no port left or `source` is not an address of this machine,
+/// no descriptor left, or a refusal that is known at once.
+pub fn connect_tcp(addr: SocketAddr, source: Option<IpAddr>) -> io::Result<Fd> {
+    let socket = new_tcp_socket(addr)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    if let Some(source) = source {
+        bind_address_no_port(&socket)?;
+        rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    }
+    match rustix::net::connect(&socket, &addr) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into_raw_fd()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Why a connection that [`connect_tcp`] began has failed; `None` when it has not. Asking clears it.
+#[must_use]
+pub fn take_error(fd: Fd) -> Option<io::Error> {
+    match sockopt::socket_error(borrow(fd)) {
+        Ok(Ok(())) => None,
+        Ok(Err(errno)) | Err(errno) => Some(errno.into()),
+    }
+}
+
+/// Makes a later close abort the connection: the peer gets a reset, unsent bytes are dropped, and
+/// neither side keeps the pair of ports busy afterwards.
+pub fn abort_on_close(fd: Fd) {
+    // It fails only where the connection is gone already.
+    let _ = sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
+}
+
 /// The address a TCP socket is bound to.
 ///
 /// # Errors
@@ -78,19 +119,42 @@ pub fn bind_unix(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
 }
 
 fn tcp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if addr.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = new_tcp_socket(addr)?;
     if addr.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     // A restart must not wait for connections of the previous server in TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     Ok(socket)
+}
+
+fn new_tcp_socket(addr: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if addr.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// Sets `IP_BIND_ADDRESS_NO_PORT`, which rustix does not know. It serves both families.
+fn bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the socket is open, and the option reads one integer, whose place and size are given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Whether `path` is a socket that nobody listens on.

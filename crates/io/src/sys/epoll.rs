@@ -7,7 +7,7 @@
 use std::io;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{IntoRawFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -18,7 +18,7 @@ use rustix::net::{
 use rustix::time::Timespec;
 
 use crate::clock;
-use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};
+use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer, borrow};
 
 /// Buffers that one `sendmsg` takes (`UIO_MAXIOV`); more are left for the next call.
 const SEND_BUFS_MAX: usize = 1024;
@@ -152,18 +152,6 @@ impl Driver for Epoll {
         // away as a plain number, and uses it no more after this call.
         unsafe { rustix::io::close(fd) };
     }
-}
-
-/// Lends a plain number to a system call.
-#[inline]
-fn borrow(fd: Fd) -> BorrowedFd<'static> {
-    assert!(
-        fd >= 0,
-        "a descriptor that was never opened reached the driver"
-    );
-    // SAFETY: not -1, the only value the type forbids. The descriptor is open by the contract of
-    // `Driver`; were it not, the kernel would answer EBADF to the one call the borrow is used for.
-    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 #[inline]

@@ -1,0 +1,98 @@
+//! Numbers for people: short, at a glance, in a width that does not jump.
+
+/// A count or a rate: three digits and a prefix from 10,000 on.
+pub fn count(value: u64) -> String {
+    if value < 10_000 {
+        return value.to_string();
+    }
+    scaled(value, &["", "k", "M", "G", "T"])
+}
+
+/// Bytes, in powers of 1,000.
+pub fn bytes(value: u64) -> String {
+    scaled(value, &[" B", " kB", " MB", " GB", " TB"])
+}
+
+/// A length of time, in its two largest units.
+pub fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Text from elsewhere on one line of a terminal: what could steer the terminal becomes `?`.
+pub fn harmless(text: &str) -> String {
+    let replace = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(replace).collect()
+}
+
+fn scaled(value: u64, units: &[&str]) -> String {
+    let mut unit = 0;
+    let mut scaled = value as f64;
+    // From 999.5 on it would be shown as 1000 of the smaller unit.
+    while scaled >= 999.5 && unit + 1 < units.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    let digits = match scaled {
+        _ if unit == 0 => 0,
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.digits$}{}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_short() {
+        for (value, expected) in [
+            (0, "0"),
+            (9_999, "9999"),
+            (10_000, "10.0k"),
+            (99_949, "99.9k"),
+            (99_950, "100k"),
+            (999_499, "999k"),
+            (999_500, "1.00M"),
+            (20_000_000_000_000_000, "20000T"),
+        ] {
+            assert_eq!(count(value), expected);
+        }
+        for (value, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.00 kB"),
+            (999_999, "1.00 MB"),
+            (16_777_216, "16.8 MB"),
+        ] {
+            assert_eq!(bytes(value), expected);
+        }
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        for (ms, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (59_999, "59 s"),
+            (61_000, "1 m 01 s"),
+            (3_661_000, "1 h 01 m"),
+            (90_000_000, "1 d 01 h"),
+        ] {
+            assert_eq!(duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn channel_names_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jü\n"), "a?[2Jü?");
+    }
+}

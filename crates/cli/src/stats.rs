@@ -1,0 +1,132 @@
+//! `fermata stats`: the server's figures once, for people or for programs.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+use fermata_engine::stats::{Counter, Figure, Gauge, Snapshot, Unit};
+
+use crate::control::Control;
+use crate::format;
+
+/// How long the server is watched with `--sample`: a little more than the second it counts for.
+const SAMPLE: Duration = Duration::from_millis(1_200);
+
+/// Print what a running server has counted.
+///
+/// The counters go on over restarts of workers and begin anew with the server. The names are
+/// explained in docs/metrics.md.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    control: Control,
+    /// Print JSON: the same as GET /stats on the control socket
+    #[arg(long)]
+    json: bool,
+    /// Watch for a second first, so that the busiest channels and the slowest clients are known
+    #[arg(long)]
+    sample: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let mut snapshot = arguments
+        .control
+        .snapshot()
+        .map_err(|error| error.to_string())?;
+    if arguments.sample {
+        thread::sleep(SAMPLE);
+        snapshot = arguments
+            .control
+            .snapshot()
+            .map_err(|error| error.to_string())?;
+    }
+    let text = if arguments.json {
+        let json = serde_json::to_string_pretty(&snapshot).map_err(|error| error.to_string())?;
+        json + "\n"
+    } else {
+        plain(&snapshot)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(|error| format!("standard output: {error}")),
+    }
+}
+
+/// Total and each worker side by side; figures that are zero everywhere are left out.
+fn plain(snapshot: &Snapshot) -> String {
+    let mut out = format!(
+        "fermata {} pid {}: {} workers, {} started, {} ended, {} of them failed\n\n",
+        snapshot.version,
+        snapshot.pid,
+        snapshot.workers.len(),
+        snapshot.worker_starts,
+        snapshot.worker_ends,
+        snapshot.worker_failures
+    );
+    out += &format!("{:34}{:>15}", "", "total");
+    for worker in &snapshot.workers {
+        out += &format!("{:>15}", format!("worker {}", worker.worker));
+    }
+    out.push('\n');
+    let all = || {
+        let workers = snapshot.workers.iter().map(|worker| &worker.figures);
+        std::iter::once(&snapshot.total).chain(workers)
+    };
+    for (at, figure) in Counter::TABLE.iter().enumerate() {
+        let values: Vec<_> = all().map(|figures| figures.counters()[at]).collect();
+        write_row(&mut out, figure, &values);
+    }
+    for (at, figure) in Gauge::TABLE.iter().enumerate() {
+        let values: Vec<_> = all().map(|figures| figures.gauges()[at]).collect();
+        write_row(&mut out, figure, &values);
+    }
+    if !snapshot.busiest_channels.is_empty() {
+        out += "\nbusiest channels of the last second: subscribers, messages, deliveries\n";
+    }
+    for busy in &snapshot.busiest_channels {
+        out += &format!(
+            "{:>12}{:>12}{:>12}  {}\n",
+            busy.subscribers,
+            busy.records,
+            busy.deliveries,
+            format::harmless(&busy.channel)
+        );
+    }
+    if !snapshot.slowest_clients.is_empty() {
+        out += "\nslowest clients: blocked, waiting for it, client, channel\n";
+    }
+    for slow in &snapshot.slowest_clients {
+        out += &format!(
+            "{:>12}{:>12}  {}  {}\n",
+            format::duration(slow.blocked_ms),
+            format::bytes(slow.waiting_bytes),
+            format::harmless(&slow.peer),
+            format::harmless(&slow.channel)
+        );
+    }
+    out
+}
+
+fn write_row(out: &mut String, figure: &Figure, values: &[u64]) {
+    if values.iter().all(|value| *value == 0) {
+        return;
+    }
+    let name = match figure.label {
+        Some((_, label)) => format!("{}.{label}", figure.key),
+        None => figure.key.to_owned(),
+    };
+    *out += &format!("{name:34}");
+    for value in values {
+        let text = match figure.unit {
+            Unit::Plain => value.to_string(),
+            Unit::Milliseconds => format!("{value} ms"),
+        };
+        *out += &format!("{text:>15}");
+    }
+    out.push('\n');
+}

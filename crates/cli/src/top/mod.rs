@@ -1,0 +1,89 @@
+//! `fermata top`: a running server on one screen, once a second.
+
+mod frame;
+mod terminal;
+
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
+
+use fermata_engine::stats::Snapshot;
+
+use crate::control::Control;
+use frame::Size;
+use terminal::{Key, Terminal};
+
+/// How often the screen is new.
+const REFRESH_MS: u64 = 1_000;
+
+/// What `--once` draws on unless its output is a terminal: the screen of old, but high enough for all.
+const ONCE_SIZE: Size = Size {
+    columns: 80,
+    rows: 120,
+};
+
+/// Watch a running server: rates, workers, busiest channels, slowest clients.
+///
+/// Refreshed every second; q ends it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    control: Control,
+    /// Print one frame as plain text after watching for a second, and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let snapshot = || arguments.control.snapshot().map_err(|error| error.to_string());
+    let first = snapshot()?;
+    if arguments.once {
+        // What is sampled becomes known with the second look.
+        thread::sleep(Duration::from_millis(REFRESH_MS + REFRESH_MS / 5));
+        let size = terminal::size().unwrap_or(ONCE_SIZE);
+        let rows = size.rows.max(ONCE_SIZE.rows);
+        let size = Size { rows, ..size };
+        for line in frame::draw(Some(&first), &snapshot()?, None, size) {
+            println!("{}", line.text);
+        }
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err("this is not a terminal; --once prints one frame anywhere".to_owned());
+    }
+    watch(first, &snapshot).map_err(|error| format!("terminal: {error}"))
+}
+
+fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, String>) -> io::Result<()> {
+    let mut terminal = Terminal::enter()?;
+    let (mut before, mut now) = (None, first);
+    let mut failure = None;
+    loop {
+        let size = terminal::size().unwrap_or(ONCE_SIZE);
+        terminal.show(&frame::draw(
+            before.as_ref(),
+            &now,
+            failure.as_deref(),
+            size,
+        ))?;
+        match terminal.wait(REFRESH_MS)? {
+            Key::Quit => return Ok(()),
+            // The size has changed, or an unknown key was pressed: draw the same again.
+            Key::Other => continue,
+            Key::None => {}
+        }
+        match snapshot() {
+            Ok(next) => {
+                // Another server may have taken the place of this one: its counters are its own.
+                let is_same = next.started_unix_ms == now.started_unix_ms && next.pid == now.pid;
+                before = is_same.then_some(std::mem::replace(&mut now, next));
+                failure = None;
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The parent: starts the processes, leads them through the run, collects what they report.
+
+use std::io;
+
+use fermata_io::process::{self, Exit, Fork, Pid};
+use fermata_io::signal::{self, SIGCHLD, SIGINT, SIGKILL, SIGTERM};
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::{Driver, Event};
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::link::Link;
+use crate::output::Outputs;
+use crate::report::{Command, Report, Stage};
+use crate::totals::{GroupSizes, Totals};
+
+const SIGNALS: u64 = u64::MAX;
+/// How long a child may take to end after it was told to.
+const END_US: u64 = 30_000_000;
+
+/// What a process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Works by itself to the end.
+    Exchanger,
+    /// Holds clients.
+    Receiver,
+    /// Publishes between the commands to begin and to stop.
+    Publisher,
+}
+
+/// What a process does.
+type Work = Box<dyn FnOnce(Clock, &mut Link) -> Result<(), Error>>;
+
+/// A process to start.
+pub(crate) struct Job {
+    pub role: Role,
+    pub work: Work,
+}
+
+/// How a run with receivers goes on after everybody is connected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Course {
+    pub hold_us: u64,
+    /// How long to wait for what was published and has not come.
+    pub settle_us: u64,
+    pub sizes: GroupSizes,
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Receivers connect, or exchangers work.
+    Working,
+    /// Receivers hold, the publisher publishes, until the time given.
+    Holding(u64),
+    /// The publisher waits for its last answers.
+    Stopping(u64),
+    /// The last messages are on their way.
+    Settling(u64),
+    /// Everybody has been told to end by the time given.
+    Ending(u64),
+}
+
+struct Child {
+    pid: Pid,
+    role: Role,
+    link: Link,
+    stage: Stage,
+    /// Its side of the link is open.
+    connected: bool,
+    exit: Option<Exit>,
+}
+
+/// How a run ended.
+pub(crate) struct Outcome {
+    pub totals: Totals,
+    /// Somebody stopped it before its end.
+    pub interrupted: bool,
+    /// Processes that did not end well.
+    pub broken: Vec<String>,
+    /// When the last client was connected and when everything was over, in seconds.
+    pub connected_s: f64,
+    pub total_s: f64,
+}
+
+struct Parent<'a> {
+    clock: Clock,
+    epoll: Epoll,
+    signals: signal::Pipe,
+    children: Vec<Child>,
+    course: Course,
+    phase: Phase,
+    outputs: &'a mut Outputs,
+    interval_us: u64,
+    outcome: Outcome,
+}
+
+/// Starts the jobs, each in a process of its own, and returns when all have ended.
+pub(crate) fn run(
+    jobs: Vec<Job>,
+    course: Course,
+    outputs: &mut Outputs,
+    interval_us: u64,
+) -> Result<Outcome, Error> {
+    let clock = Clock::start();
+    let children = start(jobs, clock)?;
+    let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
+    let signals = signal::Pipe::install(&[SIGINT, SIGTERM, SIGCHLD])
+        .map_err(Error::system("installing signal handlers"))?;
+    let mut watched = epoll.add_wake(signals.fd(), SIGNALS);
+    for (index, child) in children.iter().enumerate() {
+        watched = watched.and_then(|()| epoll.add_wake(child.link.fd(), index as u64));
+    }
+    watched.map_err(Error::system("watching the pipes of the processes"))?;
+    outputs.watch(&mut epoll)?;
+    let outcome = Outcome {
+        totals: Totals::new(children.len(), course.sizes),
+        interrupted: false,
+        broken: Vec::new(),
+        connected_s: 0.0,
+        total_s: 0.0,
+    };
+    let mut parent = Parent {
+        clock,
+        epoll,
+        signals,
+        children,
+        course,
+        phase: Phase::Working,
+        outputs,
+        interval_us,
+        outcome,
+    };
+    parent.work()?;
+    Ok(parent.outcome)
+}
+
+fn start(jobs: Vec<Job>, clock: Clock) -> Result<Vec<Child>, Error> {
+    let mut children: Vec<Child> = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let (link, mut its_link) = Link::pair().map_err(Error::system("opening pipes"))?;
+        match process::fork() {
+            Ok(Fork::Parent(pid)) => children.push(Child {
+                pid,
+                role: job.role,
+                link,
+                stage: Stage::Working,
+                connected: true,
+                exit: None,
+            }),
+            Ok(Fork::Child) => {
+                // The parent's ends of other children are of no use here.
+                drop((children, link));
+                process::exit_now(live(job.work, clock, &mut its_link));
+            }
+            Err(error) => {
+                for child in &children {
+                    let _ = process::kill(child.pid, SIGKILL);
+                }
+                return Err(Error::system("starting a process")(error));
+            }
+        }
+    }
+    Ok(children)
+}
+
+/// A child's life; returns its exit code.
+fn live(work: Work, clock: Clock, link: &mut Link) -> i32 {
+    // Ctrl-C reaches the whole group; the parent alone decides what it means.
+    let prepared = process::signal_when_parent_dies(SIGKILL)
+        .and_then(|()| signal::ignore(SIGINT))
+        .and_then(|()| signal::ignore(SIGTERM));
+    let done = prepared
+        .map_err(Error::system("preparing a process"))
+        .and_then(|()| work(clock, link));
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("fermata load: {error}");
+            1
+        }
+    }
+}
+
+impl Parent<'_> {
+    fn work(&mut self) -> Result<(), Error> {
+        let mut events: Vec<Event> = Vec::new();
+        let mut tick_us = self.interval_us;
+        loop {
+            let now_us = self.clock.now_us();
+            self.step(now_us)?;
+            let over = self.children.iter().all(|child| child.exit.is_some())
+                && self.children.iter().all(|child| !child.connected);
+            if over || now_us >= tick_us {
+                let point = self.outcome.totals.end_interval(now_us);
+                self.outputs
+                    .show(&self.outcome.totals, &point, self.phase_name());
+                tick_us = now_us + self.interval_us;
+            }
+            if over {
+                self.outcome.total_s = now_us as f64 / 1e6;
+                return Ok(());
+            }
+            let due_us = self.phase_end_us().min(tick_us);
+            let timeout_ms = due_us.saturating_sub(now_us).div_ceil(1000);
+            events.clear();
+            self.epoll
+                .wait(&mut events, Some(timeout_ms))
+                .map_err(Error::system("waiting for events"))?;
+            for event in &events {
+                match event.token {
+                    SIGNALS => self.handle_signals()?,
+                    index if index < self.children.len() as u64 => {
+                        self.handle_report(index as usize)?;
+                    }
+                    token => self.outputs.handle_event(&mut self.epoll, token),
+                }
+            }
+        }
+    }
+
+    fn handle_report(&mut self, index: usize) -> Result<(), Error> {
+        let child = &mut self.children[index];
+        let totals = &mut self.outcome.totals;
+        let received = child.link.receive(|report: Report| {
+            child.stage = report.stage;
+            totals.add(index, &report);
+        });
+        let alive = received.map_err(Error::system("reading a process's report"))?;
+        if !alive {
+            child.connected = false;
+            child.stage = Stage::Ended;
+            // Fails only where it is not watched any more.
+            let _ = self.epoll.remove(child.link.fd());
+        }
+        Ok(())
+    }
+
+    fn handle_signals(&mut self) -> Result<(), Error> {
+        while let Some(number) = self.signals.read() {
+            if number == SIGCHLD {
+                while let Some((pid, exit)) = process::reap() {
+                    self.handle_exit(pid, exit);
+                }
+            } else if matches!(self.phase, Phase::Ending(_)) {
+                self.kill_all();
+            } else {
+                self.outcome.interrupted = true;
+                self.end()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_exit(&mut self, pid: Pid, exit: Exit) {
+        let found = self.children.iter_mut().enumerate();
+        let mut found = found.filter(|(_, child)| child.pid == pid);
+        if let Some((index, child)) = found.next() {
+            child.exit = Some(exit);
+            if exit != Exit::Code(0) {
+                let text = format!("process {index} ended with {exit}");
+                self.outcome.broken.push(text);
+            }
+        }
+    }
+
+    /// Goes on to the next phase when this one is over.
+    fn step(&mut self, now_us: u64) -> Result<(), Error> {
+        match self.phase {
+            Phase::Working if self.all(Role::Exchanger, Stage::Ended) => {
+                if self
+                    .children
+                    .iter()
+                    .any(|child| child.role == Role::Exchanger)
+                {
+                    return self.end();
+                }
+                if self.all(Role::Receiver, Stage::Ready) {
+                    self.outcome.connected_s = now_us as f64 / 1e6;
+                    self.phase = Phase::Holding(now_us + self.course.hold_us);
+                    return self.tell(Role::Publisher, &Command::Publish);
+                }
+            }
+            Phase::Holding(until_us) if now_us >= until_us => {
+                self.phase = Phase::Stopping(now_us + self.course.settle_us);
+                return self.tell(Role::Publisher, &Command::StopPublishing);
+            }
+            Phase::Stopping(until_us)
+                if now_us >= until_us || self.all(Role::Publisher, Stage::Settled) =>
+            {
+                self.phase = Phase::Settling(now_us + self.course.settle_us);
+                let confirmed = self.outcome.totals.confirmed.clone();
+                return self.tell(Role::Receiver, &Command::Settle(confirmed));
+            }
+            Phase::Settling(until_us)
+                if now_us >= until_us || self.all(Role::Receiver, Stage::Settled) =>
+            {
+                return self.end();
+            }
+            Phase::Ending(until_us) if now_us >= until_us => {
+                self.phase = Phase::Ending(u64::MAX);
+                self.kill_all();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.phase = Phase::Ending(self.clock.now_us() + END_US);
+        for role in [Role::Exchanger, Role::Receiver, Role::Publisher] {
+            self.tell(role, &Command::Close)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, role: Role, command: &Command) -> Result<(), Error> {
+        let connected = |child: &&mut Child| child.role == role && child.connected;
+        for child in self.children.iter_mut().filter(connected) {
+            match child.link.send(command) {
+                // It has ended meanwhile, which is told by its pipe and by its exit.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                sent => sent.map_err(Error::system("commanding a process"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn kill_all(&mut self) {
+        for child in self.children.iter().filter(|child| child.exit.is_none()) {
+            // It may have ended in this moment.
+            let _ = process::kill(child.pid, SIGKILL);
+        }
+    }
+
+    fn all(&self, role: Role, stage: Stage) -> bool {
+        let mut of_role = self.children.iter().filter(|child| child.role == role);
+        of_role.all(|child| child.stage >= stage)
+    }
+
+    fn phase_end_us(&self) -> u64 {
+        match self.phase {
+            Phase::Working => u64::MAX,
+            Phase::Holding(until_us)
+            | Phase::Stopping(until_us)
+            | Phase::Settling(until_us)
+            | Phase::Ending(until_us) => until_us,
+        }
+    }
+
+    fn phase_name(&self) -> &'static str {
+        let exchanges = |child: &Child| child.role == Role::Exchanger;
+        match self.phase {
+            Phase::Working if self.children.iter().any(exchanges) => "running",
+            Phase::Working => "connecting",
+            Phase::Holding(_) => "holding",
+            Phase::Stopping(_) | Phase::Settling(_) => "settling",
+            Phase::Ending(_) => "ending",
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Reading HTTP/1.1 responses.
+
+use fermata_proto::chunked;
+use fermata_proto::number::parse_decimal;
+use memchr::memmem;
+
+/// The largest head of a response; more is an error.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a response cannot be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("a response's head is larger than 64 KiB")]
+    HeadTooLarge,
+    #[error("a response begins with no HTTP/1.x status line")]
+    StatusLine,
+    #[error("a response has a header that is none")]
+    Header,
+    #[error("a response has a Content-Length that is no number")]
+    Length,
+    #[error("a response has a malformed chunk")]
+    Chunk,
+}
+
+/// How a body ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    /// After so many more bytes.
+    Length(u64),
+    /// With its last chunk.
+    Chunked(chunked::Decoder),
+    /// With the connection.
+    UntilClose,
+}
+
+/// A response without its body.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub status: u16,
+    /// The connection may be used again.
+    pub keep_alive: bool,
+    pub body: Body,
+    /// Bytes of the head, the empty line included.
+    pub bytes: usize,
+}
+
+impl Head {
+    /// Reads the head at the front of `bytes`; `None` when it is not complete. `to_head` says that the
+    /// request was a HEAD, whose responses have no body.
+    pub fn parse(bytes: &[u8], to_head: bool) -> Result<Option<Self>, Malformed> {
+        let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
+            return match bytes.len() {
+                0..HEAD_BYTES_MAX => Ok(None),
+                _ => Err(Malformed::HeadTooLarge),
+            };
+        };
+        let mut lines = bytes[..end].split(|&byte| byte == b'\n');
+        let status_line = lines.next().unwrap_or_default();
+        let (minor, status) = status(status_line).ok_or(Malformed::StatusLine)?;
+        let mut keep_alive = minor != b'0';
+        let mut body = Body::UntilClose;
+        for line in lines {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let colon = memchr::memchr(b':', line).ok_or(Malformed::Header)?;
+            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            if name.eq_ignore_ascii_case(b"content-length") {
+                if !matches!(body, Body::Chunked(_)) {
+                    body = Body::Length(parse_decimal(value).ok_or(Malformed::Length)?);
+                }
+            } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+                if value.to_ascii_lowercase().ends_with(b"chunked") {
+                    body = Body::Chunked(chunked::Decoder::new());
+                }
+            } else if name.eq_ignore_ascii_case(b"connection") {
+                let value = value.to_ascii_lowercase();
+                let has = |token: &[u8]| memmem::find(&value, token).is_some();
+                keep_alive = !has(b"close") && (keep_alive || has(b"keep-alive"));
+            }
+        }
+        if to_head || status < 200 || status == 204 || status == 304 {
+            body = Body::Length(0);
+        }
+        if matches!(body, Body::UntilClose) {
+            keep_alive = false;
+        }
+        Ok(Some(Self {
+            status,
+            keep_alive,
+            body,
+            bytes: end + 4,
+        }))
+    }
+}
+
+/// Minor version (as a digit) and status.
+fn status(line: &[u8]) -> Option<(u8, u16)> {
+    let rest = line.strip_prefix(b"HTTP/1.")?;
+    let &[minor, b' ', a, b, c, ..] = rest else {
+        return None;
+    };
+    let digits = [a, b, c];
+    if !digits.iter().all(u8::is_ascii_digit) || !minor.is_ascii_digit() {
+        return None;
+    }
+    let status = digits
+        .iter()
+        .fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+    Some((minor, status))
+}
+
+/// A whole response has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub status: u16,
+    pub keep_alive: bool,
+}
+
+/// Reads the responses of one connection, of which only the status matters.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// The beginning of a head.
+    partial: Vec<u8>,
+    /// Head and rest of the response that is being read.
+    current: Option<Head>,
+    /// The last head of a response with known length that was understood. A server repeats itself, so
+    /// most heads need a comparison and not a parser.
+    known: Option<(Vec<u8>, Head)>,
+    /// Where chunks are decoded to; always empty between calls.
+    scratch: Vec<u8>,
+}
+
+impl Reader {
+    /// Reads on in `input` and returns the first response that ends in it. Call it again with the rest,
+    /// whose start it moves `input` to, until it returns `None`: then `input` is used up.
+    pub fn handle(&mut self, input: &mut &[u8], to_head: bool) -> Result<Option<Done>, Malformed> {
+        loop {
+            if let Some(head) = &mut self.current {
+                let done = match &mut head.body {
+                    Body::Length(left) => {
+                        let used = input
+                            .len()
+                            .min(usize::try_from(*left).unwrap_or(usize::MAX));
+                        *input = &input[used..];
+                        *left -= used as u64;
+                        *left == 0
+                    }
+                    Body::Chunked(decoder) => {
+                        let decoded = decoder.decode(input, &mut self.scratch, u64::MAX);
+                        let decoded = decoded.map_err(|_| Malformed::Chunk)?;
+                        self.scratch.clear();
+                        *input = &input[decoded.consumed..];
+                        decoded.done
+                    }
+                    Body::UntilClose => {
+                        *input = &[];
+                        false
+                    }
+                };
+                if !done {
+                    return Ok(None);
+                }
+                let done = Done {
+                    status: head.status,
+                    keep_alive: head.keep_alive,
+                };
+                self.current = None;
+                // 1xx announce the real answer.
+                if done.status >= 200 {
+                    return Ok(Some(done));
+                }
+            } else if input.is_empty() {
+                return Ok(None);
+            } else if let Some(head) = self.head(input, to_head)? {
+                self.current = Some(head);
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The stream has ended. Returns the response that this completes, if it does.
+    pub fn handle_end(&mut self) -> Option<Done> {
+        let head = self.current.take()?;
+        matches!(head.body, Body::UntilClose).then_some(Done {
+            status: head.status,
+            keep_alive: false,
+        })
+    }
+
+    /// Forgets the connection; the next byte begins a response.
+    pub fn reset(&mut self) {
+        self.partial = Vec::new();
+        self.current = None;
+    }
+
+    fn head(&mut self, input: &mut &[u8], to_head: bool) -> Result<Option<Head>, Malformed> {
+        if self.partial.is_empty() {
+            if let Some((bytes, head)) = &self.known
+                && input.starts_with(bytes)
+            {
+                *input = &input[bytes.len()..];
+                return Ok(Some(head.clone()));
+            }
+            let parsed = Head::parse(input, to_head)?;
+            if let Some(head) = &parsed {
+                if matches!(head.body, Body::Length(_)) && head.status >= 200 {
+                    self.known = Some((input[..head.bytes].to_vec(), head.clone()));
+                }
+                *input = &input[head.bytes..];
+            } else {
+                self.partial.extend_from_slice(input);
+                *input = &[];
+            }
+            return Ok(parsed);
+        }
+        let before = self.partial.len();
+        let added = input.len().min(HEAD_BYTES_MAX + 4);
+        self.partial.extend_from_slice(&input[..added]);
+        let parsed = Head::parse(&self.partial, to_head)?;
+        if let Some(head) = &parsed {
+            *input = &input[head.bytes - before..];
+            self.partial = Vec::new();
+        } else {
+            *input = &input[added..];
+        }
+        Ok(parsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+        HTTP/1.1 100 Continue\r\n\r\n\
+        HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+        HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+        HTTP/1.1 204 No Content\r\n\r\n\
+        HTTP/1.0 200 OK\r\n\r\nuntil the end";
+
+    fn read(split: usize) -> Vec<(u16, bool)> {
+        let mut reader = Reader::default();
+        let mut statuses = Vec::new();
+        for mut piece in STREAM.chunks(split) {
+            while let Some(done) = reader.handle(&mut piece, false).expect("well formed") {
+                statuses.push((done.status, done.keep_alive));
+            }
+            assert!(piece.is_empty());
+        }
+        statuses.extend(
+            reader
+                .handle_end()
+                .map(|done| (done.status, done.keep_alive)),
+        );
+        statuses
+    }
+
+    #[test]
+    fn every_split_gives_the_same_responses() {
+        let expected = [
+            (200, true),
+            (404, true),
+            (200, true),
+            (204, true),
+            (200, false),
+        ];
+        for split in 1..=STREAM.len() {
+            assert_eq!(read(split), expected, "pieces of {split}");
+        }
+    }
+
+    #[test]
+    fn a_response_to_head_has_no_body() {
+        let mut reader = Reader::default();
+        let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: Close\r\n\r\n"[..];
+        let done = reader.handle(&mut input, true).expect("well formed");
+        assert_eq!(done.map(|done| done.keep_alive), Some(false));
+    }
+
+    #[test]
+    fn what_is_no_response_is_refused() {
+        let refused = |bytes: &[u8]| Head::parse(bytes, false).expect_err("refused");
+        assert_eq!(refused(b"SSH-2.0-x\r\n\r\n"), Malformed::StatusLine);
+        assert_eq!(refused(b"HTTP/1.1 2x0 OK\r\n\r\n"), Malformed::StatusLine);
+        assert_eq!(refused(b"HTTP/1.1 200 OK\r\nx\r\n\r\n"), Malformed::Header);
+        let length = b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n";
+        assert_eq!(refused(length), Malformed::Length);
+        assert_eq!(refused(&[b'x'; HEAD_BYTES_MAX]), Malformed::HeadTooLarge);
+        assert!(
+            Head::parse(b"HTTP/1.1 200 OK\r\n", false)
+                .expect("so far")
+                .is_none()
+        );
+    }
+}

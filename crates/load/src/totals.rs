@@ -1,0 +1,220 @@
+//! What all processes of a run have reported so far.
+
+use std::collections::HashMap;
+
+use hdrhistogram::Histogram;
+
+use crate::counters::Counters;
+use crate::report::{Errors, Report, add_recorded, histogram};
+
+/// Points of the series; when there are more, every second one is dropped and the pace halved.
+const POINTS_MAX: usize = 4096;
+/// Publishes whose last byte is waited for; what exceeds it counts as incomplete.
+const PUBLISHES_MAX: usize = 1 << 20;
+
+/// One interval of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Point {
+    /// Its end, in seconds since the start.
+    pub at_s: f64,
+    /// Its length in seconds.
+    pub length_s: f64,
+    /// Connections open at its end.
+    pub open: u64,
+    pub counters: Counters,
+    /// Latencies within it, in microseconds.
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub max_us: u64,
+}
+
+#[derive(Debug, Default)]
+struct Publish {
+    group: Option<u32>,
+    arrived: u32,
+    last_us: u32,
+}
+
+/// Sums, histograms and the series.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    pub counters: Counters,
+    pub latency: Histogram<u64>,
+    pub connect: Histogram<u64>,
+    /// Of every publish that all of its group got: the time of the last.
+    pub last_byte: Histogram<u64>,
+    pub errors: Errors,
+    pub series: Vec<Point>,
+    pub measured_us: u64,
+    /// Per group: the sequence number of its last confirmed message, known when publishing is over.
+    pub confirmed: Vec<(u32, u32)>,
+    /// Open connections of each child.
+    open: Vec<u64>,
+    pub open_max: u64,
+    publishes: HashMap<u32, Publish>,
+    group_sizes: GroupSizes,
+    interval: Histogram<u64>,
+    interval_counters: Counters,
+    interval_start_us: u64,
+    /// The pace of the series: an interval in so many becomes a point.
+    stride: usize,
+    skipped: usize,
+}
+
+/// How clients are spread over groups, contiguously: client `i` of `clients` is in group
+/// `i * groups / clients`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupSizes {
+    pub clients: u64,
+    pub groups: u64,
+}
+
+/// The number that stands for all groups.
+pub(crate) const ALL: u32 = u32::MAX;
+
+impl GroupSizes {
+    /// The group of a client.
+    pub fn group(self, client: u64) -> u32 {
+        (u128::from(client) * u128::from(self.groups) / u128::from(self.clients.max(1))) as u32
+    }
+
+    /// The clients in a group.
+    pub fn size(self, group: u32) -> u64 {
+        if group == ALL {
+            return self.clients;
+        }
+        let first = |group: u64| (group * self.clients).div_ceil(self.groups.max(1));
+        first(u64::from(group) + 1) - first(u64::from(group))
+    }
+}
+
+impl Totals {
+    pub fn new(children: usize, group_sizes: GroupSizes) -> Self {
+        Self {
+            counters: Counters::default(),
+            latency: histogram(),
+            connect: histogram(),
+            last_byte: histogram(),
+            errors: Errors::default(),
+            series: Vec::new(),
+            measured_us: 0,
+            confirmed: Vec::new(),
+            open: vec![0; children],
+            open_max: 0,
+            publishes: HashMap::new(),
+            group_sizes,
+            interval: histogram(),
+            interval_counters: Counters::default(),
+            interval_start_us: 0,
+            stride: 1,
+            skipped: 0,
+        }
+    }
+
+    pub fn add(&mut self, child: usize, report: &Report) {
+        self.counters.merge(&report.counters);
+        add_recorded(&mut self.latency, &report.latency);
+        add_recorded(&mut self.interval, &report.latency);
+        add_recorded(&mut self.connect, &report.connect);
+        self.measured_us = self.measured_us.max(report.measured_us);
+        self.open[child] = report.open;
+        self.open_max = self.open_max.max(self.open());
+        for (text, count) in &report.errors {
+            self.errors.add(text, *count);
+        }
+        self.confirmed.extend_from_slice(&report.confirmed);
+        for &(number, group) in &report.publishes {
+            if let Some(publish) = self.publish(number) {
+                publish.group = Some(group);
+                self.complete(number);
+            }
+        }
+        for &(number, count, last_us) in &report.arrivals {
+            if let Some(publish) = self.publish(number) {
+                publish.arrived += count;
+                publish.last_us = publish.last_us.max(last_us);
+                self.complete(number);
+            }
+        }
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> u64 {
+        self.open.iter().sum()
+    }
+
+    /// Publishes that some of their group have not got, or got more than once.
+    pub fn incomplete(&self) -> usize {
+        self.publishes.len()
+    }
+
+    /// Ends the present interval and returns it.
+    pub fn end_interval(&mut self, now_us: u64) -> Point {
+        let point = Point {
+            at_s: now_us as f64 / 1e6,
+            length_s: (now_us - self.interval_start_us).max(1) as f64 / 1e6,
+            open: self.open(),
+            counters: self.counters.since(&self.interval_counters),
+            p50_us: self.interval.value_at_quantile(0.5),
+            p99_us: self.interval.value_at_quantile(0.99),
+            max_us: self.interval.max(),
+        };
+        self.skipped += 1;
+        if self.skipped >= self.stride {
+            self.skipped = 0;
+            self.series.push(point.clone());
+        }
+        if self.series.len() == POINTS_MAX {
+            let mut keep = false;
+            self.series.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.stride *= 2;
+        }
+        self.interval.reset();
+        self.interval_counters = self.counters;
+        self.interval_start_us = now_us;
+        point
+    }
+
+    fn publish(&mut self, number: u32) -> Option<&mut Publish> {
+        if self.publishes.len() >= PUBLISHES_MAX && !self.publishes.contains_key(&number) {
+            return None;
+        }
+        Some(self.publishes.entry(number).or_default())
+    }
+
+    /// Takes note of a publish that everybody has got. Its receivers may report before its publisher.
+    fn complete(&mut self, number: u32) {
+        let Some(publish) = self.publishes.get(&number) else {
+            return;
+        };
+        let Some(group) = publish.group else {
+            return;
+        };
+        if u64::from(publish.arrived) == self.group_sizes.size(group) {
+            self.last_byte.saturating_record(u64::from(publish.last_us));
+            self.publishes.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_is_in_a_group_of_the_size_told() {
+        for (clients, groups) in [(10, 3), (3, 3), (1000, 7), (7, 1)] {
+            let sizes = GroupSizes { clients, groups };
+            let mut counted = vec![0; groups as usize];
+            for client in 0..clients {
+                counted[sizes.group(client) as usize] += 1;
+            }
+            let told: Vec<u64> = (0..groups as u32).map(|group| sizes.size(group)).collect();
+            assert_eq!(counted, told, "{clients} in {groups}");
+            assert_eq!(sizes.size(ALL), clients);
+        }
+    }
+}
