@@ -313,6 +313,28 @@ fn presence_is_left_on_every_way_out() {
 }
 
 #[test]
+fn a_user_of_two_workers_leaves_with_the_last_connection() {
+    let mut rigs = Rig::pair(1, &settings());
+    let watcher = rigs[0].peer(&get("/hold/a"));
+    let here = rigs[0].peer(&get("/hold/a?user=ann"));
+    let there = rigs[1].peer(&get("/hold/a?user=ann"));
+    let members = rigs[0].worker.members(b"a").expect("a channel");
+    assert_eq!((members.len(), members[0].connections), (1, 2));
+    here.close();
+    rigs.iter_mut().for_each(|rig| rig.advance(5_000));
+    assert_eq!(rigs[1].worker.members(b"a").expect("a channel").len(), 1);
+    there.close();
+    rigs[1].advance(5_000);
+    rigs[0].run();
+    let names: Vec<_> = events(&watcher.read())
+        .into_iter()
+        .filter_map(|event| event.name)
+        .collect();
+    assert_eq!(names, ["join", "leave"]);
+    assert!(rigs[0].worker.members(b"a").expect("a channel").is_empty());
+}
+
+#[test]
 fn a_client_that_has_left_before_its_late_hold_is_let_go() {
     for resets in [false, true] {
         let mut rig = Rig::new(1);
@@ -377,21 +399,24 @@ fn an_old_client_gets_events_without_chunks() {
 /// What happens to clients of two channels.
 #[derive(Clone, Debug)]
 enum Step {
-    Publish(bool, usize),
+    /// At a worker, to the first channel or the second, so many bytes.
+    Publish(usize, bool, usize),
     Take(usize),
     Window(usize, usize),
-    Reconnect(usize),
-    Turn,
+    /// To a worker.
+    Reconnect(usize, usize),
+    Turn(usize),
     Advance(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (any::<bool>(), 1..900_usize).prop_map(|(a, len)| Step::Publish(a, len)),
+        6 => (0..2_usize, any::<bool>(), 1..900_usize)
+            .prop_map(|(at, is_a, len)| Step::Publish(at, is_a, len)),
         4 => (0..4_usize).prop_map(Step::Take),
         1 => (0..4_usize, 100..20_000_usize).prop_map(|(who, bytes)| Step::Window(who, bytes)),
-        1 => (0..4_usize).prop_map(Step::Reconnect),
-        6 => Just(Step::Turn),
+        1 => (0..4_usize, 0..2_usize).prop_map(|(who, to)| Step::Reconnect(who, to)),
+        6 => (0..2_usize).prop_map(Step::Turn),
         1 => (1..8_000_u64).prop_map(Step::Advance),
     ];
     prop::collection::vec(step, 1..150)
@@ -436,32 +461,34 @@ impl Page {
 proptest! {
     #![proptest_config(super::cases(200))]
 
-    /// Slow, quick, old and reconnecting clients under faults: every page gets every message of its
-    /// channels once and in order, or is told of a gap just where something is missing.
+    /// Slow, quick and reconnecting clients of two workers under faults: every page gets every message
+    /// of its channels once and in order, or is told of a gap just where something is missing.
     #[test]
     fn nothing_is_lost_twice_or_out_of_order(steps in steps(), seed in any::<u64>(), log in prop_oneof![Just(4096_usize), Just(262_144)]) {
         let mut settings = settings();
         settings.channel_log_bytes_max = log;
         settings.keep_alive_ms = 3_000;
-        let mut rig = Rig::with(seed, settings);
-        rig.fake.set_faults(Faults::HARMLESS);
+        let mut rigs = Rig::pair(seed, &settings);
+        for rig in &rigs {
+            rig.fake.set_faults(Faults::HARMLESS);
+        }
         let holds = [("a", ""), ("a,b", ""), ("b,a", "?close"), ("b", "")];
         let mut pages: Vec<Page> = holds
             .map(|(channels, query)| {
-                let peer = rig.connect();
+                let peer = rigs[0].connect();
                 peer.write(&get(&format!("/hold/{channels}{query}")));
                 Page { channels, query, peer, got: Vec::new(), numbers: Vec::new(), last_id: None }
             })
             .into();
         let mut published: Vec<(usize, bool)> = Vec::new();
         for _ in 0..200 {
-            rig.turn();
+            rigs[0].turn();
         }
         for step in steps {
             match step {
-                Step::Publish(is_a, len) => {
+                Step::Publish(at, is_a, len) => {
                     let number = published.len();
-                    rig.publish(if is_a { "a" } else { "b" }, &format!("{number}-{}", "x".repeat(len)));
+                    rigs[at].publish(if is_a { "a" } else { "b" }, &format!("{number}-{}", "x".repeat(len)));
                     published.push((number, is_a));
                 }
                 Step::Take(who) => {
@@ -469,20 +496,20 @@ proptest! {
                     pages[who].got.extend(bytes);
                 }
                 Step::Window(who, bytes) => pages[who].peer.set_window(bytes),
-                Step::Reconnect(who) => reconnect(&mut rig, &mut pages[who]),
-                Step::Turn => rig.turn(),
-                Step::Advance(ms) => rig.fake.advance(ms),
+                Step::Reconnect(who, to) => reconnect(&rigs[to], &mut pages[who]),
+                Step::Turn(at) => rigs[at].turn(),
+                Step::Advance(ms) => rigs.iter().for_each(|rig| rig.fake.advance(ms)),
             }
         }
         // In the end everybody reads, and comes back if it was closed.
         for _ in 0..400 {
-            rig.turn();
+            rigs.iter_mut().for_each(Rig::turn);
             for page in &mut pages {
                 page.peer.set_window(1 << 20);
                 let bytes = page.peer.read();
                 page.got.extend(bytes);
                 if page.peer.end() != End::Open {
-                    reconnect(&mut rig, page);
+                    reconnect(&rigs[0], page);
                 }
             }
         }
@@ -519,7 +546,7 @@ proptest! {
 }
 
 /// A browser that lost its connection.
-fn reconnect(rig: &mut Rig, page: &mut Page) {
+fn reconnect(rig: &Rig, page: &mut Page) {
     let bytes = page.peer.read();
     page.got.extend(bytes);
     page.take_in();

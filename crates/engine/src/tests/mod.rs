@@ -65,6 +65,20 @@ impl Rig {
     }
 
     pub fn with(seed: u64, settings: Settings) -> Rig {
+        let [ring, _] = rings(&settings);
+        Rig::over(seed, settings, 0, ring)
+    }
+
+    /// Two workers of one server, each with a network of its own.
+    pub fn pair(seed: u64, settings: &Settings) -> [Rig; 2] {
+        let [first, second] = rings(settings);
+        [
+            Rig::over(seed, settings.clone(), 0, first),
+            Rig::over(seed.wrapping_add(1), settings.clone(), 1, second),
+        ]
+    }
+
+    fn over(seed: u64, settings: Settings, slot: u16, ring: Ring) -> Rig {
         let fake = Fake::new(seed);
         let listener = fake.listen();
         let mut router = Router::new();
@@ -84,13 +98,13 @@ impl Rig {
             .add_static("/files", &directory())
             .expect("a prefix of its own");
         let parts = Parts {
-            index: 0,
-            slot: 0,
+            index: slot,
+            slot,
             listener: Some(listener),
             control: None,
             wakers: Arc::new(Vec::new()),
             link: None,
-            ring: ring(&settings),
+            ring,
             stats: crate::stats::Shared::private(),
             router: Arc::new(router),
             logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
@@ -267,7 +281,8 @@ pub fn post(path: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-fn ring(settings: &Settings) -> Ring {
+/// The same shared memory as two processes would see it.
+fn rings(settings: &Settings) -> [Ring; 2] {
     let config = Config {
         ring_bytes: settings.history_bytes_max.min(1 << 20),
         index_buckets: 64,
@@ -280,7 +295,11 @@ fn ring(settings: &Settings) -> Ring {
     };
     let words = Layout::new(&config).expect("sizes that fit").words();
     let words: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-    Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size")
+    let words: &[AtomicU64] = words.leak();
+    [
+        Ring::create(words, &config, 7, 11).expect("memory of the right size"),
+        Ring::open(words, &config).expect("it was made just now"),
+    ]
 }
 
 /// A static root with large files. It has one name for all runs, so that they leave one behind and
