@@ -150,6 +150,8 @@ final class Database
         if ($this->isPostgres()) {
             return new PDO($this->location, options: $options);
         }
+        // The file holds private messages and password hashes; its folder may be one that everybody can read.
+        $mask = umask(0o077);
         try {
             $pdo = new PDO("sqlite:$this->location", options: $options);
             $pdo->exec('PRAGMA busy_timeout = ' . self::BUSY_TIMEOUT_MS);
@@ -164,6 +166,8 @@ final class Database
                 "Cannot open the chat's database $this->location (CHAT_DB): {$failure->getMessage()}",
                 previous: $failure,
             );
+        } finally {
+            umask($mask);
         }
 
         return $pdo;
