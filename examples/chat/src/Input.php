@@ -15,6 +15,12 @@ final class Input
 
     /** Recipients with a meaning of their own, so nobody may be called that. */
     private const NAMES_RESERVED = ['all', 'everyone'];
+    /**
+     * Letters and marks that are drawn as nothing: Unicode's Default_Ignorable_Code_Point without the variation selectors
+     * of emoji, and the empty Braille pattern. Spelled out because older PCRE does not know the property.
+     */
+    private const NOT_SHOWN = '\x{034F}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{2065}\x{2800}\x{3164}\x{FFA0}'
+        . '\x{FFF0}-\x{FFF8}\x{E0000}-\x{E0FFF}';
 
     /**
      * Any script and any sign, `<script>` included: names are shown as text and never interpreted. Refused are only
@@ -29,7 +35,7 @@ final class Input
         if ($name === '') {
             throw Problem::invalid('name', 'Please choose a name.');
         }
-        if (preg_match('/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\x{2800}\x{3164}]/u', $name)) {
+        if (preg_match('/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}' . self::NOT_SHOWN . ']/u', $name) || self::nameKey($name) === '') {
             throw Problem::invalid('name', 'A name cannot contain invisible characters.');
         }
         $name = preg_replace('/\p{Zs}+/u', ' ', $name);
@@ -43,10 +49,13 @@ final class Input
         return $name;
     }
 
-    /** Two names with the same key are the same name: Mary, mary and MARY. */
+    /**
+     * Two names with the same key are the same name: Mary, mary and MARY, with or without the variation selectors that
+     * keyboards put behind an emoji and that change nothing behind a letter.
+     */
     public static function nameKey(string $name): string
     {
-        return mb_convert_case($name, MB_CASE_FOLD, 'UTF-8');
+        return mb_convert_case(preg_replace('/[\x{FE00}-\x{FE0F}]/u', '', $name), MB_CASE_FOLD, 'UTF-8');
     }
 
     public static function password(mixed $value): string

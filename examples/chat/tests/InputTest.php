@@ -24,6 +24,7 @@ final class InputTest extends TestCase
             'spaces around and inside' => ["  Mary \u{00a0}  Ann ", 'Mary Ann'],
             'other scripts' => ['Николай 李', 'Николай 李'],
             'emoji' => ['🎼', '🎼'],
+            'emoji with a variation selector' => ["\u{2764}\u{FE0F}", "\u{2764}\u{FE0F}"],
             'longest' => [str_repeat('ä', 32), str_repeat('ä', 32)],
         ];
     }
@@ -48,8 +49,13 @@ final class InputTest extends TestCase
             'line break inside' => ["ma\nry"],
             'zero width space' => ["ma\u{200b}ry"],
             'right-to-left override' => ["\u{202e}yram"],
+            'letter drawn as nothing' => ["mary\u{115f}"],
+            'mark drawn as nothing' => ["m\u{034f}ary"],
+            'variation selector beyond emoji' => ["mary\u{e0100}"],
+            'only a variation selector' => ["\u{fe0f}"],
             'reserved' => ['ALL'],
             'reserved too' => ['Everyone'],
+            'reserved, with a variation selector' => ["all\u{fe0f}"],
         ];
     }
 
@@ -57,6 +63,7 @@ final class InputTest extends TestCase
     {
         self::assertSame(Input::nameKey('STRASSE'), Input::nameKey('straße'));
         self::assertSame(Input::nameKey('Mary'), Input::nameKey('mARY'));
+        self::assertSame(Input::nameKey('Mary'), Input::nameKey("Mary\u{fe0f}"));
         self::assertNotSame(Input::nameKey('Mary'), Input::nameKey('Marie'));
     }
 
