@@ -126,7 +126,9 @@ class Running:
                 stdout=log,
                 stderr=log,
                 cwd=peer.out,
-                start_new_session=True,
+                # Not a session of its own: Linux schedules sessions as groups against each other
+                # (sched_autogroup), and two commands of one shell, as the seeds ran them, are one.
+                process_group=0,
             )
         try:
             self._wait_for_port()

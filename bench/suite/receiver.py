@@ -39,7 +39,7 @@ class Receiver:
         self.process = subprocess.Popen(
             [*prefix, str(BUILD / "receiver"), str(port), RECEIVER_PATH, NEEDLE, str(path)],
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
         )
         # The client truncates the file to zero and to full size again before it connects, so it is mapped
         # once it has its size; `ready` is set long after that.
