@@ -162,6 +162,25 @@ fn the_clients_fault_is_400_with_its_message() {
 }
 
 #[test]
+fn a_client_cannot_fill_the_log_with_bad_requests() {
+    const REQUESTS: usize = 300;
+    let server = fixture("faults").workers(1).start();
+    let mut connection = server.connect();
+    for _ in 0..REQUESTS {
+        assert_eq!(connection.get("/bad-request").status(), 400);
+    }
+    // A line of the program comes through all the same, and behind those of before.
+    assert_eq!(connection.get("/throw").status(), 500);
+    server.log().wait_for(0, "secret detail");
+    let lines = server.log().lines_from(0);
+    let written = lines
+        .iter()
+        .filter(|line| line.text.contains("the colour is missing"))
+        .count();
+    assert!((1..REQUESTS).contains(&written), "{written}");
+}
+
+#[test]
 fn output_and_warnings_do_not_reach_the_client() {
     let server = fixture("faults").workers(1).start();
     let mut connection = server.connect();

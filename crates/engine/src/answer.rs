@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
                     "static file {}: {error}",
                     String::from_utf8_lossy(path).escape_debug()
                 );
-                self.log(LogLevel::Error, &message);
+                self.log_for_client(LogLevel::Error, &message);
                 self.answer_plain(index, 500, None, b"The file cannot be read.\n");
                 return;
             }

@@ -323,6 +323,12 @@ impl<D: Driver> Worker<D> {
         self.logger.write(level, self.driver.unix_ms(), message);
     }
 
+    /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
+    pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
+        let unix_ms = self.driver.unix_ms();
+        self.limiter.write(&self.logger, level, unix_ms, message);
+    }
+
     /// The worker's event loop driver.
     pub fn driver_mut(&mut self) -> &mut D {
         &mut self.driver

@@ -474,7 +474,14 @@ pub unsafe extern "C" fn fm_worker_log(worker: *mut FmWorker, level: u32, messag
                 3 => LogLevel::Debug,
                 _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
             };
-            (*worker).worker.log(level, &message.text());
+            let worker = &mut (*worker).worker;
+            // An error is the program's and always worth its line. All else (a request that the handler
+            // refused) is up to the client, who must not be able to fill the disk.
+            if level == LogLevel::Error {
+                worker.log(level, &message.text());
+            } else {
+                worker.log_for_client(level, &message.text());
+            }
             Ok(())
         });
     }
