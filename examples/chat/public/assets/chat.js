@@ -136,6 +136,10 @@ class Room {
     this.#people.meet(message.from);
     this.#people.meet(message.to);
     this.#showEmpty();
+    if (this.#isLoaded && this.#timeline.windowStart > 1) {
+      // The page may have let go of its oldest messages to make room for this one.
+      this.#showEarlier(true);
+    }
     if (message.from.id !== this.#self.id) {
       this.#unread.add();
     }

@@ -19,18 +19,22 @@ export async function streamSlot(onWait) {
   }
   onWait();
   const others = new AbortController();
-  const slots = Array.from({ length: STREAMS_MAX }, (_, slot) => held(slot, { signal: others.signal }));
+  let isTaken = false;
+  // When several tabs close at once, several slots may be granted before the rest is given up: one is enough.
+  const isWanted = () => !isTaken && (isTaken = true);
+  const slots = Array.from({ length: STREAMS_MAX }, (_, slot) => held(slot, { signal: others.signal }, isWanted));
   await Promise.any(slots);
   others.abort();
 }
 
-/** Resolves to whether the lock is ours now; it is never given back. */
-function held(slot, options) {
+/** Resolves to whether the lock is ours now; it is never given back, unless it is no longer wanted when it comes. */
+function held(slot, options, isWanted = () => true) {
   return new Promise((resolve, reject) => {
     navigator.locks.request(`fermata-chat-stream-${slot}`, options, (lock) => {
-      resolve(lock !== null);
+      const isOurs = lock !== null && isWanted();
+      resolve(isOurs);
 
-      return lock === null ? undefined : new Promise(() => {});
+      return isOurs ? new Promise(() => {}) : undefined;
     }).catch(reject);
   });
 }

@@ -6,6 +6,8 @@ import { dayKey, dayName, timeNode } from "./time.js";
 
 /** More would make the page slow; the oldest leave it and come back by "Show earlier messages". */
 const SHOWN_MAX = 3_000;
+/** People may come and go for days without a word; then the oldest of these lines leave the page. */
+const NOTICES_MAX = 500;
 /** Ids remembered against doubles, also after they have left the page. */
 const REMEMBERED_MAX = 20_000;
 /** A sender's next message so soon needs no second headline. */
@@ -96,7 +98,8 @@ export class Timeline extends EventTarget {
       this.#below += 1;
       this.#emitBelow();
     }
-    if (this.#items.length > SHOWN_MAX && this.#isAtEnd) {
+    // More than one is due after somebody has read above for a long time.
+    while (this.#items.length > SHOWN_MAX && this.#isAtEnd) {
       this.#dropOldest();
     }
 
@@ -125,6 +128,10 @@ export class Timeline extends EventTarget {
   addNotice(nodes, timeMs = Date.now()) {
     const attributes = { "data-day": dayKey(timeMs) };
     this.#list.append(element("li", { className: "notice", attributes }, ...nodes, timeNode(timeMs)));
+    const notices = this.#list.getElementsByClassName("notice");
+    if (notices.length > NOTICES_MAX) {
+      notices[0].remove();
+    }
   }
 
   /** Marks where the messages begin that nobody has seen yet. */
