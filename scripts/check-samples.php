@@ -226,7 +226,11 @@ final class Samples
     /** @return array<string, string> */
     private function environment(): array
     {
-        return ['FERMATA_CONTROL' => "unix:$this->folder/control.sock"];
+        // The command lies beside the extension.
+        return [
+            'FERMATA_CONTROL' => "unix:$this->folder/control.sock",
+            'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
+        ];
     }
 
     private function pass(): bool

@@ -31,6 +31,9 @@ counters! {
     Connects "connects" "Connections opened.";
     ConnectFailures "connect_failures" "Connections that could not be opened.";
     Disconnects "disconnects" "Connections that ended although they were wanted.";
+    Refusals "refusals" "Attempts to connect that failed and were repeated.";
+    NotHeld "not_held" "Clients that were not connected at the end.";
+    Churned "churned" "Clients that left and came back because --churn says so.";
     Reconnects "reconnects" "Clients that came back after their connection had ended.";
     Requests "requests" "Requests or messages sent.";
     Responses "responses" "Responses or echoes received.";

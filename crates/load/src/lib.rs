@@ -6,37 +6,38 @@
 //!
 //! - [`options`](Arguments): the command line, and what it asks each process to do.
 //! - `exchange`: requests and answers, closed or open loop.
+//! - `subscribe`: held clients, and the process that publishes to them.
 //! - `parent`, `link`, `report`, `totals`: processes and what they tell.
 //! - `output`, `summary`: what a run shows.
 
 #![forbid(unsafe_code)]
-#![expect(
-    dead_code,
-    reason = "the scenarios with receivers, which follow, use the rest"
-)]
 
 mod clock;
 mod counters;
 mod error;
 mod exchange;
 mod link;
+mod message;
 mod options;
 mod output;
 mod parent;
 mod report;
 mod response;
 mod schedule;
+mod subscribe;
 mod summary;
 mod target;
 mod totals;
+mod websocket;
 
 pub use error::Error;
 pub use options::Arguments;
 
-use options::Scenario;
+use std::path::Path;
+
+use options::{Scenario, WsScenario};
 use output::Outputs;
 use parent::Course;
-use totals::GroupSizes;
 
 /// Runs a scenario and prints its result. `true`: verification passed.
 ///
@@ -45,31 +46,50 @@ use totals::GroupSizes;
 /// # Errors
 /// An option that cannot be used, or something the system refused; the run has no result then.
 pub fn run(arguments: &Arguments) -> Result<bool, Error> {
-    let (common, jobs, labels, course) = match &arguments.scenario {
+    let (common, jobs, course, labels) = match &arguments.scenario {
         Scenario::Http(http) => {
             let (jobs, labels) = http.jobs()?;
-            let course = Course {
-                hold_us: 0,
-                settle_us: 0,
-                sizes: GroupSizes {
-                    clients: 0,
-                    groups: 0,
-                },
-            };
-            (&http.common, jobs, labels, course)
+            (&http.common, jobs, Course::NONE, labels)
+        }
+        Scenario::Sse(sse) => {
+            let (jobs, course, labels) = sse.jobs(options::subscribe::SSE)?;
+            (&sse.common, jobs, course, labels)
+        }
+        Scenario::Hold(hold) => {
+            let (jobs, course, labels) = hold.jobs(options::subscribe::HOLD)?;
+            (&hold.common, jobs, course, labels)
+        }
+        Scenario::Ws(WsScenario::Echo(echo)) => {
+            let (jobs, labels) = echo.jobs()?;
+            (&echo.common, jobs, Course::NONE, labels)
+        }
+        Scenario::Ws(WsScenario::Broadcast(broadcast)) => {
+            let (jobs, course, labels) = broadcast.jobs(options::subscribe::BROADCAST)?;
+            (&broadcast.common, jobs, course, labels)
         }
     };
-    let mut outputs = Outputs::new(common.quiet);
+    // A file that cannot be written is said before the run, not after it.
+    for path in [&common.json, &common.svg].into_iter().flatten() {
+        write(path, "")?;
+    }
+    let mut outputs = Outputs::new(common, labels.scenario)?;
     let interval_us = clock::micros(common.interval);
     let outcome = parent::run(jobs, course, &mut outputs, interval_us)?;
     outputs.end();
-    println!("{}", summary::text(&outcome, &labels).trim_end());
+    println!("{}", summary::text(&outcome, &labels).trim());
     if let Some(path) = &common.json {
         let options = std::env::args().skip(1).collect::<Vec<_>>();
         let result = summary::json(&outcome, &labels, options.into());
         let mut text = format!("{result:#}");
         text.push('\n');
-        std::fs::write(path, text).map_err(Error::system(format!("writing {}", path.display())))?;
+        write(path, &text)?;
+    }
+    if let Some(path) = &common.svg {
+        write(path, &output::plot::svg(&outcome.totals.series, &labels))?;
     }
     Ok(summary::passed(&outcome, &labels))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(Error::system(format!("writing {}", path.display())))
 }

@@ -47,6 +47,18 @@ pub(crate) struct Course {
     pub sizes: GroupSizes,
 }
 
+impl Course {
+    /// Of a run without receivers.
+    pub const NONE: Self = Self {
+        hold_us: 0,
+        settle_us: 0,
+        sizes: GroupSizes {
+            clients: 0,
+            groups: 0,
+        },
+    };
+}
+
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {

@@ -16,9 +16,10 @@ const ERRORS_MAX: usize = 16;
 pub(crate) type Recorded = Vec<(u64, u64)>;
 
 /// How far a child is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
     /// Connecting, or doing all of its work.
+    #[default]
     Working,
     /// Every client is connected or given up; the publisher waits for its start.
     Ready,
@@ -29,7 +30,7 @@ pub(crate) enum Stage {
 }
 
 /// From a child, about what happened since its last one.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub stage: Stage,
     /// Connections that are open now.
@@ -41,6 +42,8 @@ pub(crate) struct Report {
     pub latency: Recorded,
     /// Time from opening a connection to the server's first answer on it.
     pub connect: Recorded,
+    /// Time from when a publish was due to its answer.
+    pub publish: Recorded,
     /// Per publish: its number, how many clients got it and the time of the last, in microseconds.
     pub arrivals: Vec<(u32, u32, u32)>,
     /// Per publish, from the publisher: its number and its group.

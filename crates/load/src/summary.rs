@@ -14,7 +14,8 @@ use crate::totals::Point;
 const JSON_VERSION: u32 = 1;
 
 /// What must be zero for a run to have passed.
-const FAULTS: [Counter; 10] = [
+const FAULTS: [Counter; 11] = [
+    Counter::NotHeld,
     Counter::ConnectFailures,
     Counter::BadResponses,
     Counter::Failures,
@@ -107,6 +108,7 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
     for (name, histogram) in [
         (labels.latency, &totals.latency),
         ("last byte", &totals.last_byte),
+        ("publish answer", &totals.publish),
         ("first answer", &totals.connect),
     ] {
         if !histogram.is_empty() {
@@ -121,6 +123,8 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
             || matches!(
                 counter,
                 Counter::Disconnects
+                    | Counter::Refusals
+                    | Counter::Churned
                     | Counter::Timeouts
                     | Counter::Unsent
                     | Counter::PublishFailures
@@ -183,6 +187,7 @@ pub(crate) fn json(outcome: &Outcome, labels: &Labels, options: Value) -> Value 
         "counters": counters_json(&totals.counters),
         "latency_us": histogram_json(&totals.latency),
         "last_byte_us": histogram_json(&totals.last_byte),
+        "publish_answer_us": histogram_json(&totals.publish),
         "first_answer_us": histogram_json(&totals.connect),
         "incomplete_publishes": totals.incomplete(),
         "errors": totals.errors.list().iter().map(|(text, count)| json!({"text": text, "count": count})).collect::<Vec<_>>(),

@@ -41,6 +41,8 @@ pub(crate) struct Totals {
     pub counters: Counters,
     pub latency: Histogram<u64>,
     pub connect: Histogram<u64>,
+    /// Answers to publishes.
+    pub publish: Histogram<u64>,
     /// Of every publish that all of its group got: the time of the last.
     pub last_byte: Histogram<u64>,
     pub errors: Errors,
@@ -94,6 +96,7 @@ impl Totals {
             counters: Counters::default(),
             latency: histogram(),
             connect: histogram(),
+            publish: histogram(),
             last_byte: histogram(),
             errors: Errors::default(),
             series: Vec::new(),
@@ -116,21 +119,24 @@ impl Totals {
         add_recorded(&mut self.latency, &report.latency);
         add_recorded(&mut self.interval, &report.latency);
         add_recorded(&mut self.connect, &report.connect);
+        add_recorded(&mut self.publish, &report.publish);
         self.measured_us = self.measured_us.max(report.measured_us);
         self.open[child] = report.open;
         self.open_max = self.open_max.max(self.open());
         for (text, count) in &report.errors {
             self.errors.add(text, *count);
         }
-        self.confirmed.extend_from_slice(&report.confirmed);
+        if !report.confirmed.is_empty() {
+            self.confirmed.clone_from(&report.confirmed);
+        }
         for &(number, group) in &report.publishes {
-            if let Some(publish) = self.publish(number) {
+            if let Some(publish) = self.track(number) {
                 publish.group = Some(group);
                 self.complete(number);
             }
         }
         for &(number, count, last_us) in &report.arrivals {
-            if let Some(publish) = self.publish(number) {
+            if let Some(publish) = self.track(number) {
                 publish.arrived += count;
                 publish.last_us = publish.last_us.max(last_us);
                 self.complete(number);
@@ -178,7 +184,7 @@ impl Totals {
         point
     }
 
-    fn publish(&mut self, number: u32) -> Option<&mut Publish> {
+    fn track(&mut self, number: u32) -> Option<&mut Publish> {
         if self.publishes.len() >= PUBLISHES_MAX && !self.publishes.contains_key(&number) {
             return None;
         }

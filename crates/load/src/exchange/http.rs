@@ -110,15 +110,17 @@ impl Protocol for Http {
     fn handle(
         &mut self,
         wire: &mut Reader,
-        input: &mut &[u8],
+        input: &mut [u8],
         _out: &mut Vec<u8>,
-    ) -> Result<Option<Answer>, String> {
-        let done = wire.handle(input, self.to_head);
+    ) -> Result<(usize, Option<Answer>), String> {
+        let mut rest = &*input;
+        let done = wire.handle(&mut rest, self.to_head);
         let done = done.map_err(|malformed| malformed.to_string())?;
-        Ok(done.map(|done| Answer::Response {
+        let answer = done.map(|done| Answer::Response {
             good: self.accepted.contains(&done.status),
             keep_alive: done.keep_alive && !self.close,
-        }))
+        });
+        Ok((input.len() - rest.len(), answer))
     }
 
     fn handle_end(&mut self, wire: &mut Reader) -> Option<Answer> {

@@ -1,5 +1,6 @@
 //! Requests and their answers: the loop of the scenarios `http` and `ws echo`.
 
+pub(crate) mod echo;
 pub(crate) mod http;
 mod runner;
 
@@ -32,17 +33,17 @@ pub(crate) trait Protocol {
     /// Appends request `number`.
     fn request(&mut self, wire: &mut Self::Wire, number: u64, out: &mut Vec<u8>);
 
-    /// Reads on in `input` up to the end of one answer, and moves its start there. `None`: it is used
-    /// up. May append to `out` what has to be sent back.
+    /// Reads on in `input` up to the end of one answer and tells how many bytes that were; all of them
+    /// when there is no answer. May append to `out` what has to be sent back.
     ///
     /// # Errors
     /// The bytes cannot be understood; the connection is given up.
     fn handle(
         &mut self,
         wire: &mut Self::Wire,
-        input: &mut &[u8],
+        input: &mut [u8],
         out: &mut Vec<u8>,
-    ) -> Result<Option<Answer>, String>;
+    ) -> Result<(usize, Option<Answer>), String>;
 
     /// The server has closed the connection, which may complete an answer.
     fn handle_end(&mut self, wire: &mut Self::Wire) -> Option<Answer>;

@@ -332,7 +332,8 @@ impl<P: Protocol> Runner<P> {
         if !is_current(&self.connections[slot as usize]) {
             return;
         }
-        if event.writable && !self.connections[slot as usize].unsent.is_empty() {
+        // Beside requests that wait for room, what the protocol itself had to say.
+        if !self.connections[slot as usize].unsent.is_empty() {
             self.flush(slot);
         }
         self.queue(slot);
@@ -357,7 +358,7 @@ impl<P: Protocol> Runner<P> {
                 Ok(Some(0)) => return self.handle_end(slot),
                 Ok(Some(count)) => {
                     self.counters.add(Counter::BytesReceived, count as u64);
-                    if let Err(cause) = self.handle_bytes(slot, &input[..count]) {
+                    if let Err(cause) = self.handle_bytes(slot, &mut input[..count]) {
                         return self.fail(slot, &cause);
                     }
                     let connection = &self.connections[slot as usize];
@@ -373,12 +374,15 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    fn handle_bytes(&mut self, slot: u32, mut input: &[u8]) -> Result<(), String> {
+    fn handle_bytes(&mut self, slot: u32, input: &mut [u8]) -> Result<(), String> {
         let now_us = self.clock.now_us();
+        let mut used = 0;
         loop {
             let connection = &mut self.connections[slot as usize];
             let (wire, out) = (&mut connection.wire, &mut connection.unsent);
-            let Some(answer) = self.protocol.handle(wire, &mut input, out)? else {
+            let (bytes, answer) = self.protocol.handle(wire, &mut input[used..], out)?;
+            used += bytes;
+            let Some(answer) = answer else {
                 return Ok(());
             };
             if !connection.answered {
@@ -558,10 +562,8 @@ impl<P: Protocol> Runner<P> {
             counters,
             latency: take_recorded(&mut self.latency),
             connect: take_recorded(&mut self.connect),
-            arrivals: Vec::new(),
-            publishes: Vec::new(),
-            confirmed: Vec::new(),
             errors: self.errors.take(),
+            ..Report::default()
         };
         link.send(&report)
             .map_err(Error::system("writing to the parent's pipe"))

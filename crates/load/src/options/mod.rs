@@ -1,8 +1,11 @@
 //! The command line of `fermata load`.
 
+pub(crate) mod echo;
 pub(crate) mod http;
+pub(crate) mod subscribe;
 mod value;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +28,21 @@ pub struct Arguments {
 pub(crate) enum Scenario {
     /// Send HTTP/1.1 requests
     Http(http::HttpArguments),
+    /// Hold clients on event streams, publish to them and verify every message
+    Sse(subscribe::SubscribeArguments),
+    /// The same for up to millions of clients, in as many processes as that takes
+    Hold(subscribe::SubscribeArguments),
+    /// Open WebSockets
+    #[command(subcommand)]
+    Ws(WsScenario),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WsScenario {
+    /// Send messages to a server that sends each one back, and verify them
+    Echo(echo::EchoArguments),
+    /// Hold clients on WebSockets, publish to them and verify every message
+    Broadcast(subscribe::SubscribeArguments),
 }
 
 /// What every scenario knows.
@@ -34,8 +52,29 @@ pub(crate) struct Common {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
 
+    /// Draw connections, rates and latency over time into this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+
+    /// Send every interval to this statsd server
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = value::address, help_heading = "Output")]
+    pub statsd: Option<SocketAddr>,
+
+    /// What the names of statsd begin with
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "fermata.load",
+        help_heading = "Output"
+    )]
+    pub statsd_prefix: String,
+
+    /// Serve the totals at /metrics of this address while the run goes on
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = value::address, help_heading = "Output")]
+    pub prometheus: Option<SocketAddr>,
+
     /// How often to report
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::duration, help_heading = "Output")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval, help_heading = "Output")]
     pub interval: Duration,
 
     /// Show no progress

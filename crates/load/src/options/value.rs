@@ -1,5 +1,6 @@
 //! Values of options that clap does not know.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -18,6 +19,26 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| format!("\"{text}\" is no duration; give one like 10s or 500ms"))?;
     Duration::try_from_secs_f64(number * factor).map_err(|_| format!("\"{text}\" is too long"))
+}
+
+/// A duration from 10 ms to one minute.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    let range = Duration::from_millis(10)..=Duration::from_secs(60);
+    match range.contains(&interval) {
+        true => Ok(interval),
+        false => Err("give 10ms to 1m".to_string()),
+    }
+}
+
+/// `HOST:PORT`.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{error}; give an address with a port, like 127.0.0.1:8125"))?;
+    found
+        .next()
+        .ok_or_else(|| "the name has no address".to_string())
 }
 
 /// `200-399` or `204`.

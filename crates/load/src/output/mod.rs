@@ -1,28 +1,48 @@
 //! What a run shows while it goes on.
 
+pub(crate) mod plot;
 mod progress;
+mod prometheus;
+mod statsd;
 pub(crate) mod text;
 
 use fermata_io::sys::epoll::Epoll;
 
 use crate::error::Error;
+use crate::options::Common;
 use crate::totals::{Point, Totals};
+use progress::Progress;
+use prometheus::Prometheus;
+use statsd::Statsd;
 
 /// Everything that wants to see each interval.
 pub(crate) struct Outputs {
-    progress: Option<progress::Progress>,
+    scenario: &'static str,
+    progress: Option<Progress>,
+    statsd: Option<Statsd>,
+    prometheus: Option<Prometheus>,
 }
 
 impl Outputs {
-    pub fn new(quiet: bool) -> Self {
-        Self {
-            progress: (!quiet).then(progress::Progress::new),
-        }
+    pub fn new(common: &Common, scenario: &'static str) -> Result<Self, Error> {
+        let statsd = common.statsd.map(|address| {
+            let prefix = format!("{}.{scenario}", common.statsd_prefix);
+            Statsd::new(address, &prefix)
+        });
+        Ok(Self {
+            scenario,
+            progress: (!common.quiet).then(Progress::new),
+            statsd: statsd.transpose()?,
+            prometheus: common.prometheus.map(Prometheus::new).transpose()?,
+        })
     }
 
     /// Watches what can be asked from outside.
-    pub fn watch(&mut self, _epoll: &mut Epoll) -> Result<(), Error> {
-        Ok(())
+    pub fn watch(&mut self, epoll: &mut Epoll) -> Result<(), Error> {
+        match &self.prometheus {
+            Some(prometheus) => prometheus.watch(epoll),
+            None => Ok(()),
+        }
     }
 
     /// An interval has ended.
@@ -30,9 +50,20 @@ impl Outputs {
         if let Some(progress) = &mut self.progress {
             progress.show(totals, point, phase);
         }
+        if let Some(statsd) = &mut self.statsd {
+            statsd.show(point);
+        }
+        if let Some(prometheus) = &mut self.prometheus {
+            prometheus.show(totals, self.scenario);
+        }
     }
 
-    pub fn handle_event(&mut self, _epoll: &mut Epoll, _token: u64) {}
+    /// A descriptor that [`watch`](Self::watch) or a handler has added is ready.
+    pub fn handle_event(&mut self, epoll: &mut Epoll, token: u64) {
+        if let Some(prometheus) = &mut self.prometheus {
+            prometheus.handle_event(epoll, token);
+        }
+    }
 
     /// The run is over; what follows is the result.
     pub fn end(&mut self) {

@@ -1,0 +1,64 @@
+//! The scenario `ws echo`.
+
+use clap::Args;
+
+use super::Common;
+use super::http::ExchangeArguments;
+use crate::counters::Counter;
+use crate::error::Error;
+use crate::exchange;
+use crate::exchange::echo::{BYTES_MIN, Echo};
+use crate::parent::{Job, Role};
+use crate::summary::Labels;
+use crate::target::Target;
+use crate::websocket::Opening;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EchoArguments {
+    /// Where to connect
+    #[arg(value_name = "URL")]
+    url: String,
+
+    #[command(flatten)]
+    exchange: ExchangeArguments,
+
+    /// The length of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(BYTES_MIN as i64..=16 << 20))]
+    message_bytes: u32,
+
+    /// Send binary messages, not text
+    #[arg(long)]
+    binary: bool,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl EchoArguments {
+    /// The processes of this scenario and what their result is called.
+    pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
+        let target = Target::parse("URL", &self.url, "ws")?;
+        let plans = self.exchange.plans(&target, true, &self.common)?;
+        let jobs = plans.into_iter().map(|plan| {
+            let headers = self.common.headers.concat().into_bytes();
+            let opening = Opening::new(&target.host, &target.path, headers);
+            let protocol = Echo::new(opening, self.message_bytes as usize, self.binary);
+            Job {
+                role: Role::Exchanger,
+                work: Box::new(move |clock, link| exchange::run(plan, protocol, clock, link)),
+            }
+        });
+        let labels = Labels {
+            scenario: "ws echo",
+            what: format!(
+                "{} bytes to {} {}",
+                self.message_bytes,
+                self.url,
+                self.exchange.describe()
+            ),
+            latency: "echo",
+            needed: Counter::Responses,
+        };
+        Ok((jobs.collect(), labels))
+    }
+}

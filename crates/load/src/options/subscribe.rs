@@ -1,0 +1,402 @@
+//! The scenarios `sse`, `hold` and `ws broadcast`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Common, value};
+use crate::clock::micros;
+use crate::counters::Counter;
+use crate::error::Error;
+use crate::exchange::http::Request;
+use crate::message::BYTES_MIN;
+use crate::parent::{Course, Job, Role};
+use crate::subscribe::{publisher, receiver};
+use crate::summary::Labels;
+use crate::target::{Target, Template};
+use crate::totals::GroupSizes;
+use crate::websocket::Opening;
+
+/// What a scenario takes where the command line says nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defaults {
+    pub scenario: &'static str,
+    /// The scheme of the URL.
+    pub scheme: &'static str,
+    pub clients: u32,
+    pub duration: Duration,
+}
+
+pub(crate) const SSE: Defaults = Defaults {
+    scenario: "sse",
+    scheme: "http",
+    clients: 1_000,
+    duration: Duration::from_secs(10),
+};
+
+pub(crate) const HOLD: Defaults = Defaults {
+    scenario: "hold",
+    scheme: "http",
+    clients: 100_000,
+    duration: Duration::from_secs(60),
+};
+
+pub(crate) const BROADCAST: Defaults = Defaults {
+    scenario: "ws broadcast",
+    scheme: "ws",
+    clients: 1_000,
+    duration: Duration::from_secs(10),
+};
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SubscribeArguments {
+    /// Where clients connect; {n} in it is replaced by the number of the group, {client} by that of
+    /// the client
+    #[arg(value_name = "URL")]
+    url: String,
+
+    /// Clients, over all processes [default: 1000, hold: 100000]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    clients: Option<u32>,
+
+    /// Groups that clients are spread over
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    groups: u32,
+
+    /// How long to hold and publish after everybody is connected [default: 10s, hold: 1m]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = value::duration)]
+    duration: Option<Duration>,
+
+    /// How long to wait at the end for messages that have not come
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
+    settle: Duration,
+
+    #[command(flatten)]
+    publish: PublishArguments,
+
+    #[command(flatten)]
+    connect: ConnectArguments,
+
+    /// The largest event
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(256..=1 << 30))]
+    event_bytes_max: u32,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Publishing")]
+struct PublishArguments {
+    /// Where to POST messages for one group after the other, whose number replaces {n}
+    #[arg(long, value_name = "URL")]
+    publish: Option<String>,
+
+    /// Messages per second to groups, on schedule
+    #[arg(long, value_name = "PER_SECOND", default_value = "1", value_parser = value::rate)]
+    publish_rate: f64,
+
+    /// Where to POST messages that all clients get
+    #[arg(long, value_name = "URL")]
+    publish_all: Option<String>,
+
+    /// Where to send messages that all clients get over WebSockets
+    #[arg(long, value_name = "URL", conflicts_with = "publish_all")]
+    publish_ws: Option<String>,
+
+    /// Messages per second to all, on schedule
+    #[arg(long, value_name = "PER_SECOND", default_value = "1", value_parser = value::rate)]
+    publish_all_rate: f64,
+
+    /// The body of a POST; {message} in it is replaced by the message, {n} by the group
+    #[arg(long, value_name = "TEXT", default_value = "{message}")]
+    publish_body: String,
+
+    /// A header of every POST, as "Name: value"; may be repeated
+    #[arg(long = "publish-header", value_name = "HEADER", value_parser = value::header)]
+    publish_headers: Vec<String>,
+
+    /// The length of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(BYTES_MIN as i64..=1 << 20))]
+    message_bytes: u32,
+
+    /// Connections that publish, for each of the two URLs
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    publish_connections: u32,
+
+    /// Messages that may wait for one of these connections; more are skipped, which is a fault
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    publish_queue_max: u32,
+
+    /// The longest time to wait for the answer to a POST
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
+    publish_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connecting")]
+struct ConnectArguments {
+    /// Connects per second, over all processes; left out, as fast as it goes
+    #[arg(long, value_name = "PER_SECOND", value_parser = value::rate)]
+    connect_rate: Option<f64>,
+
+    /// Clients that connect at the same time, over all processes
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    connecting_max: u32,
+
+    /// The longest time to wait for the first answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]
+    connect_timeout: Duration,
+
+    /// How often in a row a client tries to connect before it gives up
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
+    attempts_max: u8,
+
+    /// How long a client waits before it connects again
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::duration)]
+    reconnect_delay: Duration,
+
+    /// Do not send Last-Event-ID; what is published while a client is away is then no fault
+    #[arg(long)]
+    no_resume: bool,
+
+    /// Clients per second that leave and come back at once
+    #[arg(long, value_name = "PER_SECOND", value_parser = value::rate)]
+    churn: Option<f64>,
+
+    /// Processes that share the clients [default: as few as --clients-per-process-max allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    processes: Option<u32>,
+
+    /// The most clients of one process
+    #[arg(long, value_name = "N", default_value_t = 19_000, value_parser = clap::value_parser!(u32).range(1..))]
+    clients_per_process_max: u32,
+
+    /// The source address of the first process, the following ones have the following addresses; by
+    /// default 127.0.1.1 when the server is on 127.0.0.0/8 and there are several processes
+    #[arg(long, value_name = "ADDRESS")]
+    source: Option<Ipv4Addr>,
+}
+
+impl SubscribeArguments {
+    /// The processes of this scenario, its course and what its result is called.
+    pub fn jobs(&self, defaults: Defaults) -> Result<(Vec<Job>, Course, Labels), Error> {
+        let clients = self.clients.unwrap_or(defaults.clients);
+        let duration = self.duration.unwrap_or(defaults.duration);
+        if self.groups > clients {
+            let cause = format!("{} groups are more than {clients} clients", self.groups);
+            return Err(Error::option(
+                "--groups",
+                cause,
+                "lower it, or raise --clients",
+            ));
+        }
+        let target = Target::parse("URL", &self.url, defaults.scheme)?;
+        if self.groups > 1 && !target.path.has_number() {
+            let cause = format!(
+                "there are {} groups and no {{n}} in \"{}\"",
+                self.groups, self.url
+            );
+            return Err(Error::option(
+                "URL",
+                cause,
+                "put {n} where the group's number belongs",
+            ));
+        }
+        let sizes = GroupSizes {
+            clients: u64::from(clients),
+            groups: u64::from(self.groups),
+        };
+        let run = fermata_io::random::u64() as u32;
+        let mut jobs = self.receivers(&target, defaults.scheme == "ws", sizes, run)?;
+        let sources = self.publish.sources(self.groups)?;
+        let publishes = !sources.is_empty();
+        if publishes {
+            let plan = publisher::Plan {
+                sources,
+                source_address: None,
+                run,
+                message_bytes: self.publish.message_bytes as usize,
+                groups: self.groups,
+                connections: self.publish.publish_connections as usize,
+                queue_max: self.publish.publish_queue_max as usize,
+                timeout_us: micros(self.publish.publish_timeout),
+                interval_us: micros(self.common.interval),
+            };
+            jobs.push(Job {
+                role: Role::Publisher,
+                work: Box::new(move |clock, link| publisher::run(plan, clock, link)),
+            });
+        }
+        let course = Course {
+            hold_us: micros(duration),
+            settle_us: micros(self.settle),
+            sizes,
+        };
+        let labels = Labels {
+            scenario: defaults.scenario,
+            what: format!(
+                "{clients} clients in {} groups at {}, {} processes",
+                self.groups,
+                self.url,
+                jobs.len()
+            ),
+            latency: "publish to receive",
+            needed: if publishes {
+                Counter::Deliveries
+            } else {
+                Counter::Connects
+            },
+        };
+        Ok((jobs, course, labels))
+    }
+
+    fn receivers(
+        &self,
+        target: &Target,
+        websocket: bool,
+        sizes: GroupSizes,
+        run: u32,
+    ) -> Result<Vec<Job>, Error> {
+        let connect = &self.connect;
+        let per_process = connect
+            .clients_per_process_max
+            .min(super::descriptors_max());
+        let clients = sizes.clients as u32;
+        let processes = connect.processes.unwrap_or(clients.div_ceil(per_process));
+        let processes = processes.min(clients);
+        if clients.div_ceil(processes) > per_process {
+            let cause = format!(
+                "{clients} clients in {processes} processes are more than {per_process} each"
+            );
+            return Err(Error::option(
+                "--processes",
+                cause,
+                "raise it, or leave it out",
+            ));
+        }
+        if processes > 1024 {
+            let cause = format!("{clients} clients need {processes} processes");
+            let fix = "raise --clients-per-process-max and the descriptor limit (ulimit -n)";
+            return Err(Error::option("--clients", cause, fix));
+        }
+        let share = f64::from(processes);
+        let mut first = 0;
+        let mut jobs = Vec::new();
+        for index in 0..u64::from(processes) {
+            let end = sizes.clients * (index + 1) / u64::from(processes);
+            let plan = receiver::Plan {
+                address: target.address,
+                source: connect.source(target, index, processes)?,
+                host: target.host.clone(),
+                path: target.path.clone(),
+                headers: self.common.headers.concat().into_bytes(),
+                websocket,
+                sizes,
+                first,
+                clients: (end - first) as usize,
+                run,
+                message_bytes: self.publish.message_bytes as usize,
+                event_bytes_max: self.event_bytes_max as usize,
+                connect_rate: connect.connect_rate.unwrap_or(0.0) / share,
+                connecting_max: (connect.connecting_max / processes).max(1) as usize,
+                connect_timeout_ms: micros(connect.connect_timeout) / 1000,
+                attempts_max: connect.attempts_max,
+                reconnect_delay_ms: micros(connect.reconnect_delay) / 1000,
+                // A WebSocket has no ids to resume by.
+                resume: !connect.no_resume && !websocket,
+                churn_rate: connect.churn.unwrap_or(0.0) / share,
+                interval_us: micros(self.common.interval),
+            };
+            first = end;
+            jobs.push(Job {
+                role: Role::Receiver,
+                work: Box::new(move |clock, link| receiver::run(plan, clock, link)),
+            });
+        }
+        Ok(jobs)
+    }
+}
+
+impl ConnectArguments {
+    /// The source address of a process.
+    fn source(&self, target: &Target, index: u64, processes: u32) -> Result<Option<IpAddr>, Error> {
+        let automatic = target.address.ip().is_ipv4() && target.address.ip().is_loopback();
+        let first = match self.source {
+            Some(first) => first,
+            None if automatic && processes > 1 => Ipv4Addr::new(127, 0, 1, 1),
+            None => return Ok(None),
+        };
+        if target.address.is_ipv6() {
+            let cause = "the server's address is IPv6";
+            return Err(Error::option(
+                "--source",
+                cause,
+                "leave it out, or connect by IPv4",
+            ));
+        }
+        let address = u32::from(first).checked_add(index as u32).ok_or_else(|| {
+            let cause = format!("there are no {processes} addresses from {first} on");
+            Error::option("--source", cause, "give a lower address")
+        })?;
+        Ok(Some(IpAddr::V4(Ipv4Addr::from(address))))
+    }
+}
+
+impl PublishArguments {
+    fn sources(&self, groups: u32) -> Result<Vec<publisher::Source>, Error> {
+        let given = [
+            ("--publish", &self.publish, self.publish_rate, false),
+            (
+                "--publish-all",
+                &self.publish_all,
+                self.publish_all_rate,
+                true,
+            ),
+        ];
+        let mut sources = Vec::new();
+        for (option, url, rate, to_all) in given {
+            let Some(url) = url else {
+                continue;
+            };
+            let target = Target::parse(option, url, "http")?;
+            let body = Template::parse(self.publish_body.as_bytes());
+            if !body.has_message() && !target.path.has_message() {
+                let cause = "there is no {message} in it";
+                let fix = "put {message} where the message belongs";
+                return Err(Error::option("--publish-body", cause, fix));
+            }
+            let has_number = target.path.has_number() || body.has_number();
+            if groups > 1 && !to_all && !has_number {
+                let cause = format!("there are {groups} groups and no {{n}} in \"{url}\"");
+                let fix = "put {n} where the group's number belongs";
+                return Err(Error::option(option, cause, fix));
+            }
+            sources.push(publisher::Source {
+                address: target.address,
+                how: publisher::How::Post(Request {
+                    method: "POST".to_string(),
+                    host: target.host,
+                    path: target.path,
+                    headers: self.publish_headers.concat().into_bytes(),
+                    body: Some(body),
+                }),
+                rate,
+                to_all,
+            });
+        }
+        if let Some(url) = &self.publish_ws {
+            let target = Target::parse("--publish-ws", url, "ws")?;
+            let headers = self.publish_headers.concat().into_bytes();
+            let opening = Opening::new(&target.host, &target.path, headers);
+            sources.push(publisher::Source {
+                address: target.address,
+                how: publisher::How::Websocket(opening),
+                rate: self.publish_all_rate,
+                to_all: true,
+            });
+        }
+        Ok(sources)
+    }
+}

@@ -1,0 +1,197 @@
+//! The totals for a Prometheus that asks: a listener in the parent.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::{Driver, Fd, net};
+
+use crate::counters::Counter;
+use crate::error::Error;
+use crate::totals::Totals;
+
+/// Tokens of this module's descriptors in the parent's driver; those of children are smaller.
+const LISTENER: u64 = 1 << 40;
+const BACKLOG: i32 = 16;
+/// Askers at the same time; further ones wait in the backlog.
+const CONNECTIONS_MAX: usize = 16;
+/// The longest request.
+const REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// Quantiles of latencies.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+#[derive(Default)]
+struct Connection {
+    request: Vec<u8>,
+    /// What is left of the answer.
+    unsent: Vec<u8>,
+}
+
+pub(crate) struct Prometheus {
+    listener: OwnedFd,
+    connections: HashMap<Fd, Connection>,
+    /// The page, made once per interval.
+    page: String,
+}
+
+impl Prometheus {
+    pub fn new(address: SocketAddr) -> Result<Self, Error> {
+        let bound = net::bind_tcp(address, BACKLOG, false);
+        let (listener, bound) = bound.map_err(Error::system(format!("--prometheus {address}")))?;
+        if address.port() == 0 {
+            eprintln!("metrics at http://{bound}/metrics");
+        }
+        Ok(Self {
+            listener,
+            connections: HashMap::new(),
+            page: String::new(),
+        })
+    }
+
+    pub fn watch(&self, epoll: &mut Epoll) -> Result<(), Error> {
+        epoll
+            .add_listener(self.listener.as_raw_fd(), LISTENER)
+            .map_err(Error::system("watching the listener of --prometheus"))
+    }
+
+    pub fn show(&mut self, totals: &Totals, scenario: &str) {
+        self.page = page(totals, scenario);
+    }
+
+    pub fn handle_event(&mut self, epoll: &mut Epoll, token: u64) {
+        if token == LISTENER {
+            self.accept(epoll);
+        } else if let Ok(fd) = Fd::try_from(token - LISTENER - 1)
+            && self.connections.contains_key(&fd)
+            && !self.serve(epoll, fd)
+        {
+            self.connections.remove(&fd);
+            epoll.close(fd);
+            if self.connections.len() == CONNECTIONS_MAX - 1 {
+                // It was taken out when this many were there. Should it not go in again, nobody can
+                // ask any more, and the run goes on.
+                let _ = epoll.add_listener(self.listener.as_raw_fd(), LISTENER);
+            }
+        }
+    }
+
+    fn accept(&mut self, epoll: &mut Epoll) {
+        while self.connections.len() < CONNECTIONS_MAX
+            && let Ok(Some(accepted)) = epoll.accept(self.listener.as_raw_fd())
+        {
+            let token = LISTENER + 1 + accepted.fd as u64;
+            if epoll.add_stream(accepted.fd, token).is_ok() {
+                self.connections.insert(accepted.fd, Connection::default());
+            } else {
+                epoll.close(accepted.fd);
+            }
+        }
+        if self.connections.len() == CONNECTIONS_MAX {
+            let _ = epoll.remove(self.listener.as_raw_fd());
+        }
+    }
+
+    /// Reads a request and answers it. `false`: the connection is done.
+    fn serve(&mut self, epoll: &mut Epoll, fd: Fd) -> bool {
+        let Some(connection) = self.connections.get_mut(&fd) else {
+            return false;
+        };
+        let mut bytes = [0; 4096];
+        while connection.unsent.is_empty() {
+            match epoll.recv(fd, &mut bytes) {
+                Ok(None) => return true,
+                Ok(Some(0)) | Err(_) => return false,
+                Ok(Some(count)) => connection.request.extend_from_slice(&bytes[..count]),
+            }
+            if connection.request.len() > REQUEST_BYTES_MAX {
+                return false;
+            }
+            if memchr::memmem::find(&connection.request, b"\r\n\r\n").is_some() {
+                let found = connection.request.starts_with(b"GET /metrics ");
+                let (status, body) = match found {
+                    true => ("200 OK", self.page.as_str()),
+                    false => ("404 Not Found", "ask for /metrics\n"),
+                };
+                connection.unsent = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\
+                     Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                )
+                .into_bytes();
+            }
+        }
+        match epoll.send_one(fd, &connection.unsent) {
+            Ok(None) => true,
+            Ok(Some(count)) => {
+                connection.unsent.drain(..count);
+                !connection.unsent.is_empty()
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+fn page(totals: &Totals, scenario: &str) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "# HELP fermata_load_open Connections that are open.\n# TYPE fermata_load_open gauge\n\
+         fermata_load_open{{scenario=\"{scenario}\"}} {}",
+        totals.open()
+    );
+    for &counter in Counter::ALL {
+        let (name, help) = (counter.name(), counter.help());
+        let _ = writeln!(
+            out,
+            "# HELP fermata_load_{name}_total {help}\n# TYPE fermata_load_{name}_total counter\n\
+             fermata_load_{name}_total{{scenario=\"{scenario}\"}} {}",
+            totals.counters.get(counter)
+        );
+    }
+    for (name, help, histogram) in [
+        ("latency", "Answer or delivery times.", &totals.latency),
+        ("last_byte", "Publish to last receiver.", &totals.last_byte),
+        ("first_answer", "Connect to first answer.", &totals.connect),
+    ] {
+        let full = format!("fermata_load_{name}_seconds");
+        let _ = writeln!(out, "# HELP {full} {help}\n# TYPE {full} summary");
+        for quantile in QUANTILES {
+            let seconds = histogram.value_at_quantile(quantile) as f64 / 1e6;
+            let _ = writeln!(
+                out,
+                "{full}{{scenario=\"{scenario}\",quantile=\"{quantile}\"}} {seconds}"
+            );
+        }
+        let count = histogram.len();
+        let sum = histogram.mean() * count as f64 / 1e6;
+        let _ = writeln!(out, "{full}_sum{{scenario=\"{scenario}\"}} {sum}");
+        let _ = writeln!(out, "{full}_count{{scenario=\"{scenario}\"}} {count}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::totals::GroupSizes;
+
+    #[test]
+    fn every_line_is_a_comment_or_a_sample() {
+        let sizes = GroupSizes {
+            clients: 1,
+            groups: 1,
+        };
+        let page = page(&Totals::new(1, sizes), "sse");
+        for line in page.lines() {
+            let sample = line.rsplit_once(' ').is_some_and(|(name, value)| {
+                name.starts_with("fermata_load_") && value.parse::<f64>().is_ok()
+            });
+            assert!(line.starts_with("# ") || sample, "{line}");
+        }
+        assert!(page.contains("fermata_load_lost_total{scenario=\"sse\"} 0"));
+    }
+}

@@ -1,0 +1,590 @@
+//! The process that publishes: an open loop of POST requests or WebSocket messages.
+//!
+//! A POST confirms a message by its answer; a WebSocket message counts as confirmed when it is sent.
+//! Messages of one group go over one connection, one at a time, so their order is that of their
+//! sequence numbers whatever the server does with connections. A message is due when the schedule
+//! says so, and that is the time it carries.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use fermata_io::alarm::Alarm;
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::{Driver, Event, Fd, net};
+use fermata_proto::ws::Role;
+use fermata_proto::ws::frame::Opcode;
+use fermata_proto::ws::message::{self, Rules};
+use hdrhistogram::Histogram;
+
+use crate::clock::Clock;
+use crate::counters::{Counter, Counters};
+use crate::error::Error;
+use crate::exchange::http::Request;
+use crate::link::Link;
+use crate::message::Message;
+use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
+use crate::response::Reader;
+use crate::schedule::Schedule;
+use crate::target::Values;
+use crate::totals::ALL;
+use crate::websocket::{Masks, Opening};
+
+const READ_BYTES: usize = 64 * 1024;
+/// A connection that broke is not opened again before this has passed.
+const REOPEN_US: u64 = 100_000;
+/// The largest message that a connection which only publishes puts up with.
+const FRAME_BYTES_MAX: u64 = 16 << 20;
+/// How often time-outs are looked for.
+const SCAN_US: u64 = 50_000;
+const LINK: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
+const NONE: Fd = -1;
+
+/// Publishes to one URL at one rate.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub address: SocketAddr,
+    pub how: How,
+    pub rate: f64,
+    /// To all groups at once, by one message; else to one group after the other.
+    pub to_all: bool,
+}
+
+/// What carries a message.
+#[derive(Debug, Clone)]
+pub(crate) enum How {
+    Post(Request),
+    Websocket(Opening),
+}
+
+/// What the publisher has to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub sources: Vec<Source>,
+    pub source_address: Option<IpAddr>,
+    pub run: u32,
+    pub message_bytes: usize,
+    pub groups: u32,
+    /// Connections per source.
+    pub connections: usize,
+    /// Messages that may wait for one connection.
+    pub queue_max: usize,
+    pub timeout_us: u64,
+    pub interval_us: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    group: u32,
+    due_us: u64,
+}
+
+/// A message without an answer yet.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    group: u32,
+    sequence: u32,
+    due_us: u64,
+    sent_us: u64,
+}
+
+struct Connection {
+    /// Index of its source.
+    source: usize,
+    fd: Fd,
+    generation: u32,
+    reader: Reader,
+    /// Messages may be sent: at once, or when the WebSocket is open.
+    open: bool,
+    frames: message::Reader,
+    /// The beginning of the answer that opens a WebSocket.
+    head: Vec<u8>,
+    queue: VecDeque<Due>,
+    sent: Option<Sent>,
+    unsent: Vec<u8>,
+    reopen_us: u64,
+}
+
+/// The numbering of one group's messages.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stream {
+    sequence: u32,
+    confirmed: u32,
+}
+
+struct Publisher {
+    plan: Plan,
+    clock: Clock,
+    epoll: Epoll,
+    connections: Vec<Connection>,
+    /// One per group, the last for all.
+    streams: Vec<Stream>,
+    schedules: Vec<Schedule>,
+    /// The next group, for the sources that take one after the other.
+    turn: u32,
+    number: u32,
+    publishing: bool,
+    started_us: u64,
+    measured_us: u64,
+    counters: Counters,
+    reported: Counters,
+    answers: Histogram<u64>,
+    publishes: Vec<(u32, u32)>,
+    errors: Errors,
+    message: Vec<u8>,
+    body: Vec<u8>,
+    masks: Masks,
+}
+
+/// Publishes from the command to begin until the one to stop.
+pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error> {
+    let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
+    let alarm = Alarm::new().map_err(Error::system("opening a timer"))?;
+    epoll
+        .add_wake(link.fd(), LINK)
+        .and_then(|()| epoll.add_wake(alarm.fd(), ALARM))
+        .map_err(Error::system("watching the parent's pipe"))?;
+    let per_source = plan.connections;
+    let connections = (0..plan.sources.len() * per_source)
+        .map(|index| Connection {
+            source: index / per_source,
+            fd: NONE,
+            generation: 0,
+            reader: Reader::default(),
+            open: false,
+            frames: message::Reader::new(),
+            head: Vec::new(),
+            queue: VecDeque::new(),
+            sent: None,
+            unsent: Vec::new(),
+            reopen_us: 0,
+        })
+        .collect();
+    let mut publisher = Publisher {
+        clock,
+        epoll,
+        connections,
+        streams: vec![Stream::default(); plan.groups as usize + 1],
+        schedules: Vec::new(),
+        turn: 0,
+        number: 0,
+        publishing: false,
+        started_us: 0,
+        measured_us: 0,
+        counters: Counters::default(),
+        reported: Counters::default(),
+        answers: histogram(),
+        publishes: Vec::new(),
+        errors: Errors::default(),
+        message: Vec::new(),
+        body: Vec::new(),
+        masks: Masks::new(),
+        plan,
+    };
+    publisher.work(link, &alarm)
+}
+
+impl Publisher {
+    fn work(&mut self, link: &mut Link, alarm: &Alarm) -> Result<(), Error> {
+        let mut events: Vec<Event> = Vec::new();
+        let mut input = vec![0; READ_BYTES];
+        let mut stage = Stage::Ready;
+        self.report(link, stage)?;
+        let mut report_us = self.clock.now_us() + self.plan.interval_us;
+        let mut scan_us = 0;
+        let mut stopping = false;
+        let mut closing = false;
+        loop {
+            let now_us = self.clock.now_us();
+            self.enqueue(now_us);
+            if now_us >= scan_us {
+                self.scan(now_us);
+                scan_us = now_us + SCAN_US;
+            }
+            let idle =
+                |connection: &Connection| connection.sent.is_none() && connection.queue.is_empty();
+            if stopping && stage < Stage::Settled && self.connections.iter().all(idle) {
+                stage = Stage::Settled;
+                report_us = now_us;
+            }
+            if closing {
+                return self.report(link, Stage::Ended);
+            }
+            if now_us >= report_us {
+                self.report(link, stage)?;
+                report_us = now_us + self.plan.interval_us;
+            }
+            if self.publishing
+                && let Some(next_us) = self.schedules.iter().map(Schedule::next_us).min()
+            {
+                let delay = Duration::from_micros(next_us.saturating_sub(now_us));
+                alarm.set(delay).map_err(Error::system("setting a timer"))?;
+            }
+            let timeout_us = scan_us.min(report_us).saturating_sub(now_us);
+            events.clear();
+            self.epoll
+                .wait(&mut events, Some(timeout_us.div_ceil(1000)))
+                .map_err(Error::system("waiting for events"))?;
+            for event in &events {
+                match event.token {
+                    LINK => {
+                        let mut commands = Vec::new();
+                        let alive = link.receive(|command| commands.push(command));
+                        let alive = alive.map_err(Error::system("reading the parent's pipe"))?;
+                        for command in commands {
+                            match command {
+                                Command::Publish => self.start(),
+                                Command::StopPublishing => {
+                                    self.stop();
+                                    stopping = true;
+                                }
+                                Command::Settle(_) => {}
+                                Command::Close => {
+                                    self.stop();
+                                    closing = true;
+                                }
+                            }
+                        }
+                        closing |= !alive;
+                    }
+                    ALARM => alarm.drain(),
+                    token => self.handle_event(token, event, &mut input),
+                }
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        self.publishing = true;
+        self.started_us = self.clock.now_us();
+        let rates = self.plan.sources.iter().map(|source| source.rate);
+        self.schedules = rates
+            .map(|rate| Schedule::new(self.started_us, rate))
+            .collect();
+    }
+
+    fn stop(&mut self) {
+        if std::mem::take(&mut self.publishing) {
+            self.measured_us = self.clock.now_us() - self.started_us;
+        }
+    }
+
+    /// Gives every message that is due to its connection.
+    fn enqueue(&mut self, now_us: u64) {
+        if !self.publishing {
+            return;
+        }
+        for source in 0..self.schedules.len() {
+            while let Some(due_us) = self.schedules[source].take(now_us) {
+                let group = if self.plan.sources[source].to_all {
+                    ALL
+                } else {
+                    let group = self.turn;
+                    self.turn = (group + 1) % self.plan.groups;
+                    group
+                };
+                let per_source = self.plan.connections;
+                let slot = source * per_source + group as usize % per_source;
+                let connection = &mut self.connections[slot];
+                if connection.queue.len() >= self.plan.queue_max {
+                    self.counters.increment(Counter::PublishSkipped);
+                    continue;
+                }
+                connection.queue.push_back(Due { group, due_us });
+                self.pump(slot);
+            }
+        }
+    }
+
+    /// Sends the next message of a connection if none is on its way.
+    fn pump(&mut self, slot: usize) {
+        let now_us = self.clock.now_us();
+        let connection = &mut self.connections[slot];
+        if connection.sent.is_some() || connection.queue.is_empty() || now_us < connection.reopen_us
+        {
+            return;
+        }
+        if connection.fd == NONE && !self.open(slot, now_us) {
+            return;
+        }
+        while self.connections[slot].open
+            && self.connections[slot].sent.is_none()
+            && let Some(due) = self.connections[slot].queue.pop_front()
+        {
+            self.send(slot, due, now_us);
+        }
+    }
+
+    fn send(&mut self, slot: usize, Due { group, due_us }: Due, now_us: u64) {
+        let connection = &mut self.connections[slot];
+        let stream = &mut self.streams[(group as usize).min(self.plan.groups as usize)];
+        stream.sequence += 1;
+        self.number += 1;
+        let message = Message {
+            group,
+            sequence: stream.sequence,
+            confirmed: stream.confirmed,
+            number: self.number,
+            time_us: due_us,
+        };
+        self.message.clear();
+        message.write(self.plan.run, self.plan.message_bytes, &mut self.message);
+        let values = Values {
+            number: u64::from(group),
+            client: u64::from(self.number),
+            message: &self.message,
+        };
+        match &self.plan.sources[connection.source].how {
+            How::Post(request) => {
+                request.render(values, false, &mut self.body, &mut connection.unsent);
+                connection.sent = Some(Sent {
+                    group,
+                    sequence: stream.sequence,
+                    due_us,
+                    sent_us: now_us,
+                });
+            }
+            How::Websocket(_) => {
+                let out = &mut connection.unsent;
+                self.masks.write(Opcode::Text, &self.message, out);
+                stream.confirmed = stream.sequence;
+                self.counters.increment(Counter::Published);
+            }
+        }
+        self.publishes.push((self.number, group));
+        self.counters.increment(Counter::Requests);
+        self.flush(slot);
+    }
+
+    fn open(&mut self, slot: usize, now_us: u64) -> bool {
+        let connection = &mut self.connections[slot];
+        let address = self.plan.sources[connection.source].address;
+        connection.generation = connection.generation.wrapping_add(1) & 0x7fff_ffff;
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        let opened = net::connect_tcp(address, self.plan.source_address);
+        let watched = opened.and_then(|fd| match self.epoll.add_stream(fd, token) {
+            Ok(()) => Ok(fd),
+            Err(error) => {
+                self.epoll.close(fd);
+                Err(error)
+            }
+        });
+        match watched {
+            Ok(fd) => {
+                connection.fd = fd;
+                connection.reader.reset();
+                connection.frames = message::Reader::new();
+                connection.head.clear();
+                match &self.plan.sources[connection.source].how {
+                    How::Post(_) => connection.open = true,
+                    How::Websocket(opening) => {
+                        opening.write(Values::default(), &mut connection.unsent);
+                        self.flush(slot);
+                    }
+                }
+                true
+            }
+            Err(error) => {
+                self.errors.add(&format!("publishing: {error}"), 1);
+                connection.reopen_us = now_us + REOPEN_US;
+                false
+            }
+        }
+    }
+
+    fn handle_event(&mut self, token: u64, event: &Event, input: &mut [u8]) {
+        let slot = token as u32 as usize;
+        let connection = &self.connections[slot];
+        if connection.fd == NONE || u64::from(connection.generation) != token >> 32 {
+            return;
+        }
+        if event.readable || event.hangup {
+            self.read(slot, event.hangup, input);
+        }
+        self.flush(slot);
+        self.pump(slot);
+    }
+
+    fn read(&mut self, slot: usize, hangup: bool, input: &mut [u8]) {
+        let fd = self.connections[slot].fd;
+        loop {
+            match self.epoll.recv(fd, input) {
+                Ok(None) => return,
+                Ok(Some(0)) => {
+                    let done = self.connections[slot].reader.handle_end();
+                    if let Some(done) = done {
+                        self.handle_answer(slot, done.status);
+                    }
+                    return self.fail(slot, "the server closed the connection");
+                }
+                Ok(Some(count)) => {
+                    self.counters.add(Counter::BytesReceived, count as u64);
+                    if let Err(cause) = self.handle_bytes(slot, &mut input[..count]) {
+                        return self.fail(slot, &cause);
+                    }
+                    if count < input.len() && !hangup {
+                        return;
+                    }
+                }
+                Err(error) => return self.fail(slot, &error.to_string()),
+            }
+        }
+    }
+
+    fn handle_bytes(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), String> {
+        let source = self.connections[slot].source;
+        if matches!(self.plan.sources[source].how, How::Websocket(_)) {
+            return self.handle_frames(slot, bytes);
+        }
+        let mut bytes = &*bytes;
+        loop {
+            let handled = self.connections[slot].reader.handle(&mut bytes, false);
+            match handled.map_err(|malformed| malformed.to_string())? {
+                None => return Ok(()),
+                Some(done) => {
+                    self.handle_answer(slot, done.status);
+                    if !done.keep_alive {
+                        return Err("the server closed the connection".to_string());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a WebSocket: its opening, then pings. What else comes is for receivers.
+    fn handle_frames(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), String> {
+        let connection = &mut self.connections[slot];
+        let mut used = 0;
+        if !connection.open {
+            let How::Websocket(opening) = &self.plan.sources[connection.source].how else {
+                return Ok(());
+            };
+            let before = connection.head.len();
+            connection.head.extend_from_slice(bytes);
+            let Some(head_bytes) = opening.check(&connection.head)? else {
+                return Ok(());
+            };
+            used = head_bytes - before;
+            connection.open = true;
+        }
+        let rules = Rules::new(
+            Role::Client,
+            FRAME_BYTES_MAX,
+            FRAME_BYTES_MAX as usize,
+            false,
+        );
+        loop {
+            let step = connection.frames.handle(&mut bytes[used..], &rules);
+            let step = step.map_err(|violation| violation.to_string())?;
+            used += step.consumed;
+            match step.event {
+                None => return Ok(()),
+                Some(message::Event::Ping(payload)) => {
+                    let out = &mut connection.unsent;
+                    self.masks.write(Opcode::Pong, &payload, out);
+                }
+                Some(message::Event::Close { .. }) => {
+                    return Err("the server closed the WebSocket".to_string());
+                }
+                Some(message::Event::Message { .. } | message::Event::Pong(_)) => {}
+            }
+        }
+    }
+
+    fn handle_answer(&mut self, slot: usize, status: u16) {
+        let Some(sent) = self.connections[slot].sent.take() else {
+            return;
+        };
+        if (200..300).contains(&status) {
+            let took_us = self.clock.now_us().saturating_sub(sent.due_us);
+            self.answers.saturating_record(took_us);
+            self.counters.increment(Counter::Published);
+            let index = (sent.group as usize).min(self.plan.groups as usize);
+            self.streams[index].confirmed = sent.sequence;
+        } else {
+            self.counters.increment(Counter::PublishFailures);
+            let text = format!("publishing: the answer was status {status}");
+            self.errors.add(&text, 1);
+        }
+    }
+
+    /// Closes a connection. A message without an answer may have been published or not.
+    fn fail(&mut self, slot: usize, cause: &str) {
+        let now_us = self.clock.now_us();
+        let connection = &mut self.connections[slot];
+        if connection.sent.take().is_some() {
+            self.counters.increment(Counter::PublishFailures);
+            self.errors.add(&format!("publishing: {cause}"), 1);
+            connection.reopen_us = now_us + REOPEN_US;
+        }
+        if !connection.open {
+            // The opening of a WebSocket was refused.
+            self.errors.add(&format!("publishing: {cause}"), 1);
+            connection.reopen_us = now_us + REOPEN_US;
+        }
+        connection.open = false;
+        connection.unsent.clear();
+        let fd = std::mem::replace(&mut connection.fd, NONE);
+        if fd != NONE {
+            self.epoll.close(fd);
+        }
+    }
+
+    fn flush(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.fd == NONE || connection.unsent.is_empty() {
+            return;
+        }
+        match self.epoll.send_one(connection.fd, &connection.unsent) {
+            Ok(None) => {}
+            Ok(Some(count)) => {
+                self.counters.add(Counter::BytesSent, count as u64);
+                connection.unsent.drain(..count);
+            }
+            Err(error) => self.fail(slot, &error.to_string()),
+        }
+    }
+
+    fn scan(&mut self, now_us: u64) {
+        for slot in 0..self.connections.len() {
+            let sent = self.connections[slot].sent;
+            if sent.is_some_and(|sent| now_us.saturating_sub(sent.sent_us) > self.plan.timeout_us) {
+                self.counters.increment(Counter::Timeouts);
+                self.fail(slot, "no answer within --timeout");
+            }
+            self.pump(slot);
+        }
+    }
+
+    fn report(&mut self, link: &mut Link, stage: Stage) -> Result<(), Error> {
+        let counters = self.counters.since(&self.reported);
+        self.reported = self.counters;
+        if self.publishing {
+            self.measured_us = self.clock.now_us() - self.started_us;
+        }
+        let mut confirmed = Vec::new();
+        if stage == Stage::Settled {
+            for (index, stream) in self.streams.iter().enumerate() {
+                let group = u32::try_from(index)
+                    .ok()
+                    .filter(|&group| group < self.plan.groups);
+                if stream.confirmed != 0 {
+                    confirmed.push((group.unwrap_or(ALL), stream.confirmed));
+                }
+            }
+        }
+        let report = Report {
+            stage,
+            measured_us: self.measured_us,
+            counters,
+            publish: take_recorded(&mut self.answers),
+            publishes: std::mem::take(&mut self.publishes),
+            confirmed,
+            errors: self.errors.take(),
+            ..Report::default()
+        };
+        link.send(&report)
+            .map_err(Error::system("writing to the parent's pipe"))
+    }
+}

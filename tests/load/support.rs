@@ -1,0 +1,132 @@
+//! Starts the command and reads its result.
+
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use fermata_testkit::{Directory, extension_path, wait_until};
+use serde_json::Value;
+
+/// The command: built beside the extension.
+fn binary() -> PathBuf {
+    let path = extension_path().with_file_name("fermata");
+    assert!(
+        path.is_file(),
+        "{} does not exist: run `make` first",
+        path.display()
+    );
+    path
+}
+
+/// A run of `fermata load`. Dropping it before its end kills it; its processes die with it.
+pub struct Load {
+    child: Option<Child>,
+    directory: Directory,
+}
+
+/// What a run left behind.
+pub struct Result {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    /// The content of its JSON file; null when there is none.
+    pub json: Value,
+}
+
+impl Load {
+    /// Starts a run with these arguments and a short interval.
+    pub fn start(arguments: &[&str]) -> Load {
+        let directory = Directory::new();
+        let child = Command::new(binary())
+            .arg("load")
+            .args(arguments)
+            .args(["--interval", "50ms", "--json"])
+            .arg(directory.join("result.json"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command can be started");
+        Load {
+            child: Some(child),
+            directory,
+        }
+    }
+
+    /// Its standard error, to be read while it runs.
+    pub fn take_stderr(&mut self) -> ChildStderr {
+        let stderr = self.child.as_mut().and_then(|child| child.stderr.take());
+        stderr.expect("it is taken once")
+    }
+
+    /// The process id of the parent.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub fn end(mut self) -> Result {
+        let mut child = self.child.take().expect("it ends once");
+        // Its output is a few lines, which fit the pipes.
+        wait_until("the run ends", || {
+            child.try_wait().expect("our own child").map(|_| ())
+        });
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = child.wait_with_output().expect("its output is there");
+        let json = std::fs::read(self.directory.join("result.json")).unwrap_or_default();
+        Result {
+            code: status.code(),
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+            json: serde_json::from_slice(&json).unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Result {
+    /// A counter of the result.
+    pub fn count(&self, name: &str) -> u64 {
+        let count = &self.json["counters"][name];
+        count
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {name} in {}", self.all()))
+    }
+
+    /// Fails unless the run passed.
+    #[track_caller]
+    pub fn assert_passed(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.all());
+        assert_eq!(self.json["passed"], true, "{}", self.all());
+    }
+
+    /// Fails unless verification failed.
+    #[track_caller]
+    pub fn assert_failed(&self) {
+        assert_eq!(self.code, Some(1), "{}", self.all());
+        assert_eq!(self.json["passed"], false, "{}", self.all());
+    }
+
+    /// Everything it said.
+    pub fn all(&self) -> String {
+        format!("{}\n{}\n{}", self.stdout, self.stderr, self.json)
+    }
+}
+
+/// Runs the command with these arguments to its end.
+#[track_caller]
+pub fn load(arguments: &[&str]) -> Result {
+    Load::start(arguments).end()
+}
