@@ -122,6 +122,8 @@ fn holding_takes_several_processes_and_source_addresses() {
         "300ms",
         "--clients-per-process-max",
         "100",
+        "--clients-per-source-max",
+        "40",
         "--connect-rate",
         "3000",
         "--publish-all",

@@ -38,6 +38,7 @@ pub(crate) enum Scenario {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub(crate) enum WsScenario {
     /// Send messages to a server that sends each one back, and verify them
     Echo(echo::EchoArguments),

@@ -1,6 +1,6 @@
 //! The scenarios `sse`, `hold` and `ws broadcast`.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,6 +17,9 @@ use crate::summary::Labels;
 use crate::target::{Target, Template};
 use crate::totals::GroupSizes;
 use crate::websocket::Opening;
+
+/// The first source address on the loopback interface, all of whose addresses exist.
+const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// What a scenario takes where the command line says nothing.
 #[derive(Debug, Clone, Copy)]
@@ -173,10 +176,15 @@ struct ConnectArguments {
     #[arg(long, value_name = "N", default_value_t = 19_000, value_parser = clap::value_parser!(u32).range(1..))]
     clients_per_process_max: u32,
 
-    /// The source address of the first process, the following ones have the following addresses; by
-    /// default 127.0.1.1 when the server is on 127.0.0.0/8 and there are several processes
+    /// The first source address, further ones follow it; by default 127.0.1.1 when the server is on
+    /// 127.0.0.0/8 and has more clients than one address takes
     #[arg(long, value_name = "ADDRESS")]
     source: Option<Ipv4Addr>,
+
+    /// The most clients of one source address. Beyond half of the even ports of
+    /// net.ipv4.ip_local_port_range the kernel takes long to find a free one
+    #[arg(long, value_name = "N", default_value_t = 7_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    clients_per_source_max: u32,
 }
 
 impl SubscribeArguments {
@@ -288,7 +296,7 @@ impl SubscribeArguments {
             let end = sizes.clients * (index + 1) / u64::from(processes);
             let plan = receiver::Plan {
                 address: target.address,
-                source: connect.source(target, index, processes)?,
+                sources: connect.sources(target, index as u32, clients, processes)?,
                 host: target.host.clone(),
                 path: target.path.clone(),
                 headers: self.common.headers.concat().into_bytes(),
@@ -320,12 +328,18 @@ impl SubscribeArguments {
 }
 
 impl ConnectArguments {
-    /// The source address of a process.
-    fn source(&self, target: &Target, index: u64, processes: u32) -> Result<Option<IpAddr>, Error> {
+    /// The source addresses of a process: the first, and how many.
+    fn sources(
+        &self,
+        target: &Target,
+        index: u32,
+        clients: u32,
+        processes: u32,
+    ) -> Result<Option<(Ipv4Addr, u32)>, Error> {
         let automatic = target.address.ip().is_ipv4() && target.address.ip().is_loopback();
         let first = match self.source {
             Some(first) => first,
-            None if automatic && processes > 1 => Ipv4Addr::new(127, 0, 1, 1),
+            None if automatic && clients > self.clients_per_source_max => SOURCE,
             None => return Ok(None),
         };
         if target.address.is_ipv6() {
@@ -336,11 +350,19 @@ impl ConnectArguments {
                 "leave it out, or connect by IPv4",
             ));
         }
-        let address = u32::from(first).checked_add(index as u32).ok_or_else(|| {
-            let cause = format!("there are no {processes} addresses from {first} on");
-            Error::option("--source", cause, "give a lower address")
-        })?;
-        Ok(Some(IpAddr::V4(Ipv4Addr::from(address))))
+        let count = clients
+            .div_ceil(processes)
+            .div_ceil(self.clients_per_source_max);
+        let own = (index * count).checked_add(u32::from(first));
+        own.filter(|own| own.checked_add(count).is_some())
+            .map(|own| Some((Ipv4Addr::from(own), count)))
+            .ok_or_else(|| {
+                let cause = format!(
+                    "there are no {} addresses from {first} on",
+                    processes * count
+                );
+                Error::option("--source", cause, "give a lower address")
+            })
     }
 }
 

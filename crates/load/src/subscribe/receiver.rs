@@ -1,6 +1,6 @@
 //! One process's held clients: connect, receive, verify, come back.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wheel::{Fired, Wheel};
@@ -31,7 +31,8 @@ const LINK: u64 = u64::MAX;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub address: SocketAddr,
-    pub source: Option<IpAddr>,
+    /// Its first source address and how many there are, which clients take in turn.
+    pub sources: Option<(Ipv4Addr, u32)>,
     pub host: String,
     pub path: Template,
     /// Further headers, each with its line end.
@@ -251,7 +252,11 @@ impl Receiver {
         client.generation = client.generation.wrapping_add(1);
         client.opened_us = self.clock.now_us();
         let token = token(slot, client.generation);
-        let opened = net::connect_tcp(self.plan.address, self.plan.source);
+        let source = self.plan.sources.map(|(first, count)| {
+            let address = u32::from(first) + slot as u32 % count;
+            IpAddr::V4(Ipv4Addr::from(address))
+        });
+        let opened = net::connect_tcp(self.plan.address, source);
         let watched = opened.and_then(|fd| match self.epoll.add_stream(fd, token) {
             Ok(()) => Ok(fd),
             Err(error) => {
