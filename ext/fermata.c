@@ -23,7 +23,8 @@ zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
 zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
-zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout;
+zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
 
@@ -37,6 +38,7 @@ static void register_exceptions(void)
 	fermata_ce_bad_request = register_class_Fermata_Exception_BadRequestException(runtime, common);
 	fermata_ce_connection = register_class_Fermata_Exception_ConnectionException(runtime, common);
 	fermata_ce_timeout = register_class_Fermata_Exception_TimeoutException(runtime, common);
+	fermata_ce_protocol = register_class_Fermata_Exception_ProtocolException(runtime, common);
 }
 
 static void register_classes(void)
@@ -62,6 +64,10 @@ static void register_classes(void)
 	fermata_ce_member = register_class_Fermata_Member();
 	fermata_ce_publisher = register_class_Fermata_Publisher();
 	fermata_publisher_init();
+	register_class_Fermata_WebSocket_Codec();
+	fermata_ce_frame = register_class_Fermata_WebSocket_Frame();
+	fermata_ce_opcode = register_class_Fermata_WebSocket_Opcode();
+	fermata_ce_close_code = register_class_Fermata_WebSocket_CloseCode();
 }
 
 static zend_string *known(const char *text)
@@ -102,6 +108,7 @@ static void register_settings(int type, int module_number)
 static void forked(void)
 {
 	fermata.forked = true;
+	fermata_codec_forked();
 }
 
 PHP_MINIT_FUNCTION(fermata)
@@ -117,6 +124,12 @@ PHP_MINIT_FUNCTION(fermata)
 PHP_MSHUTDOWN_FUNCTION(fermata)
 {
 	UNREGISTER_INI_ENTRIES();
+	return SUCCESS;
+}
+
+PHP_RSHUTDOWN_FUNCTION(fermata)
+{
+	fermata_codec_request_end();
 	return SUCCESS;
 }
 
@@ -210,7 +223,7 @@ zend_module_entry fermata_module_entry = {
 	PHP_MINIT(fermata),
 	PHP_MSHUTDOWN(fermata),
 	NULL,
-	NULL,
+	PHP_RSHUTDOWN(fermata),
 	PHP_MINFO(fermata),
 	PHP_FERMATA_VERSION,
 	STANDARD_MODULE_PROPERTIES,

@@ -589,6 +589,161 @@ namespace Fermata {
     }
 }
 
+namespace Fermata\WebSocket {
+    /**
+     * Frames of RFC 6455 for programs that bring their own connection.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Codec
+    {
+        private function __construct() {}
+
+        /**
+         * The value of Sec-WebSocket-Accept for a client's Sec-WebSocket-Key.
+         *
+         * @throws \Fermata\Exception\BadRequestException when the key is not base64 of 16 bytes
+         */
+        public static function acceptKey(string $key): string {}
+
+        /**
+         * One frame, ready to be sent.
+         *
+         * @param bool $masked true for what a client sends; the key is drawn from the system's random source
+         * @param bool $fin false when the message goes on in another frame
+         * @param bool $rsv1 set by an extension, such as permessage-deflate on the first frame of a compressed message;
+         *        the payload of a text is then not checked
+         * @throws \Fermata\Exception\MisuseError when the frame would break the protocol: text that is not UTF-8, a control frame that
+         *         is fragmented, longer than 125 bytes or has a reserved bit, a close frame with a malformed payload
+         */
+        public static function encode(
+            string $payload,
+            Opcode $opcode = Opcode::Text,
+            bool $masked = false,
+            bool $fin = true,
+            bool $rsv1 = false,
+            bool $rsv2 = false,
+            bool $rsv3 = false,
+        ): string {}
+
+        /**
+         * A close frame with code and reason. One without is `encode('', Opcode::Close)`.
+         *
+         * @param CloseCode|int $code a case that may be sent, or 3000 to 4999
+         * @param string $reason UTF-8, at most 123 bytes
+         * @throws \Fermata\Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         */
+        public static function encodeClose(CloseCode|int $code = CloseCode::Normal, string $reason = '', bool $masked = false): string {}
+
+        /**
+         * Reads one frame.
+         *
+         * Each frame is judged by itself: putting fragments together, and their order, is the caller's. A text must be UTF-8;
+         * of a fragmented one the first frame may end inside a character, and continuations are not checked.
+         *
+         * @param int $offset where in $bytes the frame starts; the next one starts Frame::$bytesConsumed later
+         * @param bool|null $masked true = frames come from a client and must be masked, false = from a server and must not be,
+         *        null = either
+         * @param bool $rsv1 whether a negotiated extension uses this bit; as $rsv2 and $rsv3
+         * @param int $payloadBytesMax bytes of payload a data frame may have. A longer one throws as soon as its header is there.
+         * @return Frame|null null when bytes are missing; read more and try again
+         * @throws \Fermata\Exception\ProtocolException when the peer broke the protocol; close with its closeCode() and read no further
+         * @throws \Fermata\Exception\MisuseError when the offset lies outside $bytes, or the limit is negative
+         */
+        public static function decode(
+            string $bytes,
+            int $offset = 0,
+            ?bool $masked = null,
+            bool $rsv1 = false,
+            bool $rsv2 = false,
+            bool $rsv3 = false,
+            int $payloadBytesMax = 16777216,
+        ): ?Frame {}
+    }
+
+    /**
+     * A frame that Codec::decode() has read.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Frame
+    {
+        public readonly Opcode $opcode;
+
+        /** Unmasked. Of a close frame code and reason together. */
+        public readonly string $payload;
+
+        /** Whether this frame ends its message. */
+        public readonly bool $fin;
+
+        public readonly bool $masked;
+
+        public readonly bool $rsv1;
+
+        public readonly bool $rsv2;
+
+        public readonly bool $rsv3;
+
+        /** Length of the whole frame in the bytes that were decoded. */
+        public readonly int $bytesConsumed;
+
+        /** The code of a close frame; null when it has none, and on other frames. See CloseCode::tryFrom(). */
+        public readonly ?int $closeCode;
+
+        /** The reason of a close frame, empty when it has none; null on other frames. */
+        public readonly ?string $closeReason;
+
+        private function __construct() {}
+    }
+
+    /** What a frame is (RFC 6455, 11.8). */
+    enum Opcode: int
+    {
+        /** A further frame of a message. */
+        case Continuation = 0;
+
+        /** The first frame of a text message. */
+        case Text = 1;
+
+        /** The first frame of a binary message. */
+        case Binary = 2;
+
+        case Close = 8;
+        case Ping = 9;
+        case Pong = 10;
+    }
+
+    /** Why a connection is closed (RFC 6455, 7.4.1 and the IANA registry). 3000 to 4999 are free for programs. */
+    enum CloseCode: int
+    {
+        case Normal = 1000;
+        case GoingAway = 1001;
+        case ProtocolError = 1002;
+        case Unsupported = 1003;
+
+        /** The close frame had no code. Never sent. */
+        case NoStatus = 1005;
+
+        /** The connection ended without a close frame. Never sent. */
+        case Abnormal = 1006;
+
+        /** Text that is not UTF-8. */
+        case InvalidPayload = 1007;
+        case PolicyViolation = 1008;
+        case MessageTooBig = 1009;
+        case ExtensionRequired = 1010;
+        case InternalError = 1011;
+        case ServiceRestart = 1012;
+        case TryAgainLater = 1013;
+        case BadGateway = 1014;
+
+        /** The TLS handshake failed. Never sent. */
+        case TlsHandshake = 1015;
+    }
+}
+
 namespace Fermata\Exception {
     /** Everything that Fermata throws on its own account. */
     interface FermataException extends \Throwable {}
@@ -610,4 +765,11 @@ namespace Fermata\Exception {
 
     /** The control socket did not answer in time. */
     final class TimeoutException extends \RuntimeException implements FermataException {}
+
+    /** The peer broke the protocol; the message says how. */
+    final class ProtocolException extends \RuntimeException implements FermataException
+    {
+        /** The code to close the connection with; getCode() is its number. */
+        public function closeCode(): \Fermata\WebSocket\CloseCode {}
+    }
 }

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: a58f5039f3aec8cdb7a9c97fa37f403f1de83dea */
+ * Stub hash: ad7d4e80aa326374d54769801dab5dd8acb4efea */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")
@@ -243,6 +243,43 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Publisher_publish,
 	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
 ZEND_END_ARG_INFO()
 
+#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_Request___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_acceptKey, 0, 1, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_encode, 0, 1, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, payload, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, opcode, Fermata\\WebSocket\\Opcode, 0, "Fermata\\WebSocket\\Opcode::Text")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, masked, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, fin, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv1, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv2, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv3, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_encodeClose, 0, 0, IS_STRING, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, code, Fermata\\WebSocket\\CloseCode, MAY_BE_LONG, "Fermata\\WebSocket\\CloseCode::Normal")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, reason, IS_STRING, 0, "\'\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, masked, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_decode, 0, 1, Fermata\\WebSocket\\Frame, 1)
+	ZEND_ARG_TYPE_INFO(0, bytes, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, offset, IS_LONG, 0, "0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, masked, _IS_BOOL, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv1, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv2, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, rsv3, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payloadBytesMax, IS_LONG, 0, "16777216")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Request___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
+ZEND_END_ARG_INFO()
+
 
 ZEND_METHOD(Fermata_Server, __construct);
 ZEND_METHOD(Fermata_Server, get);
@@ -309,6 +346,13 @@ ZEND_METHOD(Fermata_Channel, history);
 ZEND_METHOD(Fermata_Member, __construct);
 ZEND_METHOD(Fermata_Publisher, __construct);
 ZEND_METHOD(Fermata_Publisher, publish);
+ZEND_METHOD(Fermata_WebSocket_Codec, __construct);
+ZEND_METHOD(Fermata_WebSocket_Codec, acceptKey);
+ZEND_METHOD(Fermata_WebSocket_Codec, encode);
+ZEND_METHOD(Fermata_WebSocket_Codec, encodeClose);
+ZEND_METHOD(Fermata_WebSocket_Codec, decode);
+ZEND_METHOD(Fermata_WebSocket_Frame, __construct);
+ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode);
 
 
 static const zend_function_entry class_Fermata_Server_methods[] = {
@@ -451,6 +495,32 @@ static const zend_function_entry class_Fermata_Publisher_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_WebSocket_Codec_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Codec, __construct, arginfo_class_Fermata_WebSocket_Codec___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_WebSocket_Codec, acceptKey, arginfo_class_Fermata_WebSocket_Codec_acceptKey, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_WebSocket_Codec, encode, arginfo_class_Fermata_WebSocket_Codec_encode, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_WebSocket_Codec, encodeClose, arginfo_class_Fermata_WebSocket_Codec_encodeClose, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_WebSocket_Codec, decode, arginfo_class_Fermata_WebSocket_Codec_decode, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Frame_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Frame, __construct, arginfo_class_Fermata_WebSocket_Frame___construct, ZEND_ACC_PRIVATE)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Opcode_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_CloseCode_methods[] = {
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_Exception_FermataException_methods[] = {
 	ZEND_FE_END
 };
@@ -482,6 +552,12 @@ static const zend_function_entry class_Fermata_Exception_ConnectionException_met
 
 
 static const zend_function_entry class_Fermata_Exception_TimeoutException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_ProtocolException_methods[] = {
+	ZEND_ME(Fermata_Exception_ProtocolException, closeCode, arginfo_class_Fermata_Exception_ProtocolException_closeCode, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -841,6 +917,187 @@ static zend_class_entry *register_class_Fermata_Publisher(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_WebSocket_Codec(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Codec", class_Fermata_WebSocket_Codec_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Frame(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Frame", class_Fermata_WebSocket_Frame_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zend_string *property_opcode_class_Fermata_WebSocket_Opcode = zend_string_init("Fermata\\WebSocket\\Opcode", sizeof("Fermata\\WebSocket\\Opcode")-1, 1);
+	zval property_opcode_default_value;
+	ZVAL_UNDEF(&property_opcode_default_value);
+	zend_string *property_opcode_name = zend_string_init("opcode", sizeof("opcode") - 1, 1);
+	zend_declare_typed_property(class_entry, property_opcode_name, &property_opcode_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_opcode_class_Fermata_WebSocket_Opcode, 0, 0));
+	zend_string_release(property_opcode_name);
+
+	zval property_payload_default_value;
+	ZVAL_UNDEF(&property_payload_default_value);
+	zend_string *property_payload_name = zend_string_init("payload", sizeof("payload") - 1, 1);
+	zend_declare_typed_property(class_entry, property_payload_name, &property_payload_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_payload_name);
+
+	zval property_fin_default_value;
+	ZVAL_UNDEF(&property_fin_default_value);
+	zend_string *property_fin_name = zend_string_init("fin", sizeof("fin") - 1, 1);
+	zend_declare_typed_property(class_entry, property_fin_name, &property_fin_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_fin_name);
+
+	zval property_masked_default_value;
+	ZVAL_UNDEF(&property_masked_default_value);
+	zend_string *property_masked_name = zend_string_init("masked", sizeof("masked") - 1, 1);
+	zend_declare_typed_property(class_entry, property_masked_name, &property_masked_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_masked_name);
+
+	zval property_rsv1_default_value;
+	ZVAL_UNDEF(&property_rsv1_default_value);
+	zend_string *property_rsv1_name = zend_string_init("rsv1", sizeof("rsv1") - 1, 1);
+	zend_declare_typed_property(class_entry, property_rsv1_name, &property_rsv1_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_rsv1_name);
+
+	zval property_rsv2_default_value;
+	ZVAL_UNDEF(&property_rsv2_default_value);
+	zend_string *property_rsv2_name = zend_string_init("rsv2", sizeof("rsv2") - 1, 1);
+	zend_declare_typed_property(class_entry, property_rsv2_name, &property_rsv2_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_rsv2_name);
+
+	zval property_rsv3_default_value;
+	ZVAL_UNDEF(&property_rsv3_default_value);
+	zend_string *property_rsv3_name = zend_string_init("rsv3", sizeof("rsv3") - 1, 1);
+	zend_declare_typed_property(class_entry, property_rsv3_name, &property_rsv3_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_rsv3_name);
+
+	zval property_bytesConsumed_default_value;
+	ZVAL_UNDEF(&property_bytesConsumed_default_value);
+	zend_string *property_bytesConsumed_name = zend_string_init("bytesConsumed", sizeof("bytesConsumed") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bytesConsumed_name, &property_bytesConsumed_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_bytesConsumed_name);
+
+	zval property_closeCode_default_value;
+	ZVAL_UNDEF(&property_closeCode_default_value);
+	zend_string *property_closeCode_name = zend_string_init("closeCode", sizeof("closeCode") - 1, 1);
+	zend_declare_typed_property(class_entry, property_closeCode_name, &property_closeCode_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_closeCode_name);
+
+	zval property_closeReason_default_value;
+	ZVAL_UNDEF(&property_closeReason_default_value);
+	zend_string *property_closeReason_name = zend_string_init("closeReason", sizeof("closeReason") - 1, 1);
+	zend_declare_typed_property(class_entry, property_closeReason_name, &property_closeReason_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_closeReason_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Opcode(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\WebSocket\\Opcode", IS_LONG, class_Fermata_WebSocket_Opcode_methods);
+
+	zval enum_case_Continuation_value;
+	ZVAL_LONG(&enum_case_Continuation_value, 0);
+	zend_enum_add_case_cstr(class_entry, "Continuation", &enum_case_Continuation_value);
+
+	zval enum_case_Text_value;
+	ZVAL_LONG(&enum_case_Text_value, 1);
+	zend_enum_add_case_cstr(class_entry, "Text", &enum_case_Text_value);
+
+	zval enum_case_Binary_value;
+	ZVAL_LONG(&enum_case_Binary_value, 2);
+	zend_enum_add_case_cstr(class_entry, "Binary", &enum_case_Binary_value);
+
+	zval enum_case_Close_value;
+	ZVAL_LONG(&enum_case_Close_value, 8);
+	zend_enum_add_case_cstr(class_entry, "Close", &enum_case_Close_value);
+
+	zval enum_case_Ping_value;
+	ZVAL_LONG(&enum_case_Ping_value, 9);
+	zend_enum_add_case_cstr(class_entry, "Ping", &enum_case_Ping_value);
+
+	zval enum_case_Pong_value;
+	ZVAL_LONG(&enum_case_Pong_value, 10);
+	zend_enum_add_case_cstr(class_entry, "Pong", &enum_case_Pong_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_CloseCode(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\WebSocket\\CloseCode", IS_LONG, class_Fermata_WebSocket_CloseCode_methods);
+
+	zval enum_case_Normal_value;
+	ZVAL_LONG(&enum_case_Normal_value, 1000);
+	zend_enum_add_case_cstr(class_entry, "Normal", &enum_case_Normal_value);
+
+	zval enum_case_GoingAway_value;
+	ZVAL_LONG(&enum_case_GoingAway_value, 1001);
+	zend_enum_add_case_cstr(class_entry, "GoingAway", &enum_case_GoingAway_value);
+
+	zval enum_case_ProtocolError_value;
+	ZVAL_LONG(&enum_case_ProtocolError_value, 1002);
+	zend_enum_add_case_cstr(class_entry, "ProtocolError", &enum_case_ProtocolError_value);
+
+	zval enum_case_Unsupported_value;
+	ZVAL_LONG(&enum_case_Unsupported_value, 1003);
+	zend_enum_add_case_cstr(class_entry, "Unsupported", &enum_case_Unsupported_value);
+
+	zval enum_case_NoStatus_value;
+	ZVAL_LONG(&enum_case_NoStatus_value, 1005);
+	zend_enum_add_case_cstr(class_entry, "NoStatus", &enum_case_NoStatus_value);
+
+	zval enum_case_Abnormal_value;
+	ZVAL_LONG(&enum_case_Abnormal_value, 1006);
+	zend_enum_add_case_cstr(class_entry, "Abnormal", &enum_case_Abnormal_value);
+
+	zval enum_case_InvalidPayload_value;
+	ZVAL_LONG(&enum_case_InvalidPayload_value, 1007);
+	zend_enum_add_case_cstr(class_entry, "InvalidPayload", &enum_case_InvalidPayload_value);
+
+	zval enum_case_PolicyViolation_value;
+	ZVAL_LONG(&enum_case_PolicyViolation_value, 1008);
+	zend_enum_add_case_cstr(class_entry, "PolicyViolation", &enum_case_PolicyViolation_value);
+
+	zval enum_case_MessageTooBig_value;
+	ZVAL_LONG(&enum_case_MessageTooBig_value, 1009);
+	zend_enum_add_case_cstr(class_entry, "MessageTooBig", &enum_case_MessageTooBig_value);
+
+	zval enum_case_ExtensionRequired_value;
+	ZVAL_LONG(&enum_case_ExtensionRequired_value, 1010);
+	zend_enum_add_case_cstr(class_entry, "ExtensionRequired", &enum_case_ExtensionRequired_value);
+
+	zval enum_case_InternalError_value;
+	ZVAL_LONG(&enum_case_InternalError_value, 1011);
+	zend_enum_add_case_cstr(class_entry, "InternalError", &enum_case_InternalError_value);
+
+	zval enum_case_ServiceRestart_value;
+	ZVAL_LONG(&enum_case_ServiceRestart_value, 1012);
+	zend_enum_add_case_cstr(class_entry, "ServiceRestart", &enum_case_ServiceRestart_value);
+
+	zval enum_case_TryAgainLater_value;
+	ZVAL_LONG(&enum_case_TryAgainLater_value, 1013);
+	zend_enum_add_case_cstr(class_entry, "TryAgainLater", &enum_case_TryAgainLater_value);
+
+	zval enum_case_BadGateway_value;
+	ZVAL_LONG(&enum_case_BadGateway_value, 1014);
+	zend_enum_add_case_cstr(class_entry, "BadGateway", &enum_case_BadGateway_value);
+
+	zval enum_case_TlsHandshake_value;
+	ZVAL_LONG(&enum_case_TlsHandshake_value, 1015);
+	zend_enum_add_case_cstr(class_entry, "TlsHandshake", &enum_case_TlsHandshake_value);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_Exception_FermataException(zend_class_entry *class_entry_Throwable)
 {
 	zend_class_entry ce, *class_entry;
@@ -917,6 +1174,18 @@ static zend_class_entry *register_class_Fermata_Exception_TimeoutException(zend_
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "TimeoutException", class_Fermata_Exception_TimeoutException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_ProtocolException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ProtocolException", class_Fermata_Exception_ProtocolException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);

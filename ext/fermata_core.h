@@ -48,6 +48,16 @@
 #define FM_INTERNAL 7
 
 /**
+ * There is nothing wrong with the bytes so far, and some are missing; nothing to report.
+ */
+#define FM_PARTIAL 8
+
+/**
+ * The peer breaks the protocol: ProtocolException.
+ */
+#define FM_PROTOCOL 9
+
+/**
  * Room for an error sentence.
  */
 #define FM_ERROR_BYTES 1020
@@ -86,6 +96,31 @@
  * A slow client is closed; it comes back with its last event id.
  */
 #define FM_SLOW_CLOSE 1
+
+/**
+ * Bytes of an answer to a key.
+ */
+#define FM_WS_ACCEPT_BYTES 28
+
+/**
+ * Largest payload of a close frame.
+ */
+#define FM_WS_CLOSE_BYTES 125
+
+/**
+ * Frames may be masked or not.
+ */
+#define FM_WS_MASK_EITHER 0
+
+/**
+ * Frames have to be masked: they come from a client.
+ */
+#define FM_WS_MASK_REQUIRED 1
+
+/**
+ * Frames must not be masked: they come from a server.
+ */
+#define FM_WS_MASK_FORBIDDEN 2
 
 /**
  * A server that does not run yet.
@@ -346,6 +381,44 @@ typedef struct FmPast {
    */
   uint64_t time_ms;
 } FmPast;
+
+/**
+ * The header of a frame.
+ */
+typedef struct FmWsFrame {
+  /**
+   * Bytes of the header.
+   */
+  size_t header_bytes;
+  /**
+   * Bytes of the payload, which follows the header.
+   */
+  size_t payload_bytes;
+  /**
+   * The masking key, when `masked`.
+   */
+  uint8_t key[4];
+  /**
+   * Of a violation, the code to close with. Of a close frame whose payload was read, its code; 0 for none.
+   */
+  uint16_t close_code;
+  /**
+   * RFC 6455, 11.8.
+   */
+  uint8_t opcode;
+  /**
+   * The reserved bits as in the first byte: 0x40, 0x20, 0x10.
+   */
+  uint8_t reserved;
+  /**
+   * Whether the frame ends its message.
+   */
+  bool fin;
+  /**
+   * Whether the payload is masked.
+   */
+  bool masked;
+} FmWsFrame;
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
@@ -650,3 +723,76 @@ void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message
  * `worker` is NULL or comes from `fm_server_start`, and is not used any more.
  */
 void fm_worker_free(struct FmWorker *worker);
+
+/**
+ * Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
+ *
+ * # Safety
+ * The string is valid; `accept` is valid for writing so many bytes.
+ */
+bool fm_ws_accept(struct FmStr key,
+                  char *accept);
+
+/**
+ * Bytes of a frame with its header.
+ */
+size_t fm_ws_frame_bytes(size_t payload_bytes, bool masked);
+
+/**
+ * Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
+ *
+ * FM_MISUSE when the frame would break the protocol; what was written is then of no use.
+ *
+ * # Safety
+ * `frame` is valid for reading, the payload is valid, `out` is valid for writing so many bytes and does
+ * not overlap the payload; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_encode(const struct FmWsFrame *frame,
+                      struct FmStr payload,
+                      char *out,
+                      struct FmError *error);
+
+/**
+ * Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and its length.
+ *
+ * FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
+ *
+ * # Safety
+ * The string is valid; `out` and `len` are valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_close(int64_t code,
+                     struct FmStr reason,
+                     char *out,
+                     size_t *len,
+                     struct FmError *error);
+
+/**
+ * Reads the header of the frame at the start of `bytes`.
+ *
+ * FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
+ * when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
+ *
+ * # Safety
+ * The string is valid; `frame` is valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_header(struct FmStr bytes,
+                      uint32_t masking,
+                      uint8_t reserved,
+                      size_t payload_bytes_max,
+                      struct FmWsFrame *frame,
+                      struct FmError *error);
+
+/**
+ * Writes the payload of a frame that `fm_ws_header` has read from the same bytes, unmasked, and checks it.
+ *
+ * Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code`
+ * for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
+ *
+ * # Safety
+ * `frame` is valid for reading and writing, `payload` has `frame.payload_bytes` bytes, `out` is valid for writing
+ * as many and does not overlap them; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_payload(struct FmWsFrame *frame,
+                       const char *payload,
+                       char *out,
+                       struct FmError *error);

@@ -32,7 +32,8 @@ extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
 extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
-extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout;
+extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+extern zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
 typedef struct fermata_strings {
@@ -183,5 +184,9 @@ bool fermata_event_message(zend_object *event, FmMessage *message);
 
 /* publisher.c */
 void fermata_publisher_init(void);
+
+/* codec.c */
+void fermata_codec_forked(void);
+void fermata_codec_request_end(void);
 
 #endif

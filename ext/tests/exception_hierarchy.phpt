@@ -4,7 +4,7 @@ Exceptions: mistakes are Errors, conditions are RuntimeExceptions, all are Ferma
 fermata
 --FILE--
 <?php
-foreach (['MisuseError', 'ConfigurationException', 'BackpressureException', 'BadRequestException', 'ConnectionException', 'TimeoutException'] as $name) {
+foreach (['MisuseError', 'ConfigurationException', 'BackpressureException', 'BadRequestException', 'ConnectionException', 'TimeoutException', 'ProtocolException'] as $name) {
     $class = new ReflectionClass("Fermata\\Exception\\$name");
     echo $name, ' extends ', $class->getParentClass()->getName(), $class->isFinal() ? ', final' : '',
         $class->implementsInterface(Fermata\Exception\FermataException::class) ? '' : ' WITHOUT INTERFACE', "\n";
@@ -19,4 +19,5 @@ BackpressureException extends RuntimeException, final
 BadRequestException extends RuntimeException, final
 ConnectionException extends RuntimeException, final
 TimeoutException extends RuntimeException, final
+ProtocolException extends RuntimeException, final
 m3p

@@ -29,6 +29,10 @@ pub const FM_TIMEOUT: u32 = 5;
 pub const FM_GONE: u32 = 6;
 /// A panic was caught: a bug of ours.
 pub const FM_INTERNAL: u32 = 7;
+/// There is nothing wrong with the bytes so far, and some are missing; nothing to report.
+pub const FM_PARTIAL: u32 = 8;
+/// The peer breaks the protocol: ProtocolException.
+pub const FM_PROTOCOL: u32 = 9;
 
 /// Room for an error sentence.
 pub const FM_ERROR_BYTES: usize = 1020;

@@ -13,9 +13,11 @@ mod publisher;
 mod request;
 mod server;
 mod worker;
+mod ws;
 
 pub use abi::*;
 pub use publisher::*;
 pub use request::*;
 pub use server::*;
 pub use worker::*;
+pub use ws::*;

@@ -1,0 +1,416 @@
+//! WebSocket frames for those who bring their own connection: `Fermata\WebSocket\Codec`.
+//!
+//! C asks for a size, allocates the string, and the bytes are written into it in one pass.
+
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+
+use fermata_proto::ws::accept::{ACCEPT_BYTES, accept_key, valid_key};
+use fermata_proto::ws::close::{self, REASON_BYTES_MAX};
+use fermata_proto::ws::frame::{
+    CONTROL_BYTES_MAX, Header, Masking, Opcode, Parse, Reserved, Rules,
+};
+use fermata_proto::ws::{Violation, mask, utf8};
+
+use crate::abi::{FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, guard, guard_bool, put};
+
+/// Bytes of an answer to a key.
+pub const FM_WS_ACCEPT_BYTES: usize = 28;
+
+/// Largest payload of a close frame.
+pub const FM_WS_CLOSE_BYTES: usize = 125;
+
+/// Frames may be masked or not.
+pub const FM_WS_MASK_EITHER: u32 = 0;
+/// Frames have to be masked: they come from a client.
+pub const FM_WS_MASK_REQUIRED: u32 = 1;
+/// Frames must not be masked: they come from a server.
+pub const FM_WS_MASK_FORBIDDEN: u32 = 2;
+
+const _: () = assert!(FM_WS_ACCEPT_BYTES == ACCEPT_BYTES);
+const _: () = assert!(FM_WS_CLOSE_BYTES == CONTROL_BYTES_MAX);
+
+/// The header of a frame.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct FmWsFrame {
+    /// Bytes of the header.
+    pub header_bytes: usize,
+    /// Bytes of the payload, which follows the header.
+    pub payload_bytes: usize,
+    /// The masking key, when `masked`.
+    pub key: [u8; 4],
+    /// Of a violation, the code to close with. Of a close frame whose payload was read, its code; 0 for none.
+    pub close_code: u16,
+    /// RFC 6455, 11.8.
+    pub opcode: u8,
+    /// The reserved bits as in the first byte: 0x40, 0x20, 0x10.
+    pub reserved: u8,
+    /// Whether the frame ends its message.
+    pub fin: bool,
+    /// Whether the payload is masked.
+    pub masked: bool,
+}
+
+/// Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
+///
+/// # Safety
+/// The string is valid; `accept` is valid for writing so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_accept(key: FmStr, accept: *mut c_char) -> bool {
+    // SAFETY: the string is valid, and `accept` valid for writing, by this function's contract.
+    guard_bool(|| unsafe {
+        let key = key.bytes();
+        if valid_key(key) {
+            put(accept.cast(), accept_key(key));
+            return true;
+        }
+        false
+    })
+}
+
+/// Bytes of a frame with its header.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_ws_frame_bytes(payload_bytes: usize, masked: bool) -> usize {
+    payload_bytes.saturating_add(Header::encoded_len(payload_bytes as u64, masked))
+}
+
+/// Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
+///
+/// FM_MISUSE when the frame would break the protocol; what was written is then of no use.
+///
+/// # Safety
+/// `frame` is valid for reading, the payload is valid, `out` is valid for writing so many bytes and does
+/// not overlap the payload; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_encode(
+    frame: *const FmWsFrame,
+    payload: FmStr,
+    out: *mut c_char,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let (frame, payload) = (&*frame, payload.bytes());
+            let (header, header_bytes) = sendable(frame, payload)?.encode();
+            let out: *mut MaybeUninit<u8> = out.cast();
+            let len = header_bytes + payload.len();
+            // `sendable` keeps the size of the header what fm_ws_frame_bytes has said.
+            let out = std::slice::from_raw_parts_mut(out, len);
+            let (head, body) = out.split_at_mut(header_bytes);
+            copy(&header[..header_bytes], head);
+            if frame.masked {
+                mask::copy(payload, body, frame.key);
+            } else {
+                copy(payload, body);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and its length.
+///
+/// FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
+///
+/// # Safety
+/// The string is valid; `out` and `len` are valid for writing; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_close(
+    code: i64,
+    reason: FmStr,
+    out: *mut c_char,
+    len: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let sendable = u16::try_from(code)
+                .ok()
+                .filter(|&code| close::valid_code(code));
+            let code = sendable.ok_or_else(|| {
+                misuse(format!(
+                    "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
+                ))
+            })?;
+            let reason = std::str::from_utf8(reason.bytes())
+                .map_err(|_| misuse("the close reason is not UTF-8"))?;
+            if reason.len() > REASON_BYTES_MAX {
+                return Err(misuse(format!(
+                    "the close reason has {} bytes, but at most {REASON_BYTES_MAX} fit a frame",
+                    reason.len()
+                )));
+            }
+            let payload = close::Payload::new(code, reason);
+            let bytes = payload.as_bytes();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), bytes.len());
+            put(len, bytes.len());
+            Ok(())
+        })
+    }
+}
+
+/// Reads the header of the frame at the start of `bytes`.
+///
+/// FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
+/// when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
+///
+/// # Safety
+/// The string is valid; `frame` is valid for writing; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_header(
+    bytes: FmStr,
+    masking: u32,
+    reserved: u8,
+    payload_bytes_max: usize,
+    frame: *mut FmWsFrame,
+    error: *mut FmError,
+) -> u32 {
+    let rules = Rules {
+        masking: match masking {
+            FM_WS_MASK_REQUIRED => Masking::Required,
+            FM_WS_MASK_FORBIDDEN => Masking::Forbidden,
+            _ => Masking::Either,
+        },
+        reserved: Reserved::from_bits(reserved),
+        frame_bytes_max: payload_bytes_max as u64,
+    };
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let bytes = bytes.bytes();
+            let parsed = Header::parse(bytes, &rules).map_err(|violation| refuse(frame, violation));
+            let Parse::Complete {
+                header,
+                header_bytes,
+            } = parsed?
+            else {
+                return Err((FM_PARTIAL, String::new()));
+            };
+            if header.payload_len > (bytes.len() - header_bytes) as u64 {
+                return Err((FM_PARTIAL, String::new()));
+            }
+            put(
+                frame,
+                FmWsFrame {
+                    header_bytes,
+                    // Not more than there is in memory.
+                    payload_bytes: header.payload_len as usize,
+                    key: header.mask.unwrap_or_default(),
+                    close_code: 0,
+                    opcode: header.opcode as u8,
+                    reserved: header.reserved.bits(),
+                    fin: header.fin,
+                    masked: header.mask.is_some(),
+                },
+            );
+            Ok(())
+        })
+    }
+}
+
+/// Writes the payload of a frame that `fm_ws_header` has read from the same bytes, unmasked, and checks it.
+///
+/// Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code`
+/// for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
+///
+/// # Safety
+/// `frame` is valid for reading and writing, `payload` has `frame.payload_bytes` bytes, `out` is valid for writing
+/// as many and does not overlap them; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_payload(
+    frame: *mut FmWsFrame,
+    payload: *const c_char,
+    out: *mut c_char,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let header = &*frame;
+            let len = header.payload_bytes;
+            let payload = FmStr { ptr: payload, len }.bytes();
+            let place = std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<u8>>(), len);
+            if header.masked {
+                mask::copy(payload, place, header.key);
+            } else {
+                copy(payload, place);
+            }
+            // All of it was just written.
+            let payload = std::slice::from_raw_parts(out.cast::<u8>(), len);
+            let checked = received_code(header, payload);
+            let code = checked.map_err(|violation| refuse(frame, violation))?;
+            (&raw mut (*frame).close_code).write(code);
+            Ok(())
+        })
+    }
+}
+
+/// The header to send, once the frame is known to keep to the protocol.
+fn sendable(frame: &FmWsFrame, payload: &[u8]) -> Result<Header, (u32, String)> {
+    let opcode = Opcode::from_number(frame.opcode);
+    let opcode = opcode.ok_or_else(|| misuse("the opcode is reserved"))?;
+    let reserved = Reserved::from_bits(frame.reserved);
+    if opcode.is_control() {
+        if !frame.fin || reserved != Reserved::NONE {
+            return Err(misuse(
+                "a control frame is whole and has no reserved bits; leave out fin and rsv1 to rsv3",
+            ));
+        }
+        if payload.len() > CONTROL_BYTES_MAX {
+            return Err(misuse(format!(
+                "a control frame holds at most {CONTROL_BYTES_MAX} bytes, not {}",
+                payload.len()
+            )));
+        }
+    }
+    match opcode {
+        Opcode::Close => {
+            let close = close::parse(payload);
+            close.map_err(|violation| misuse(format!("{violation}; see Codec::encodeClose()")))?;
+        }
+        Opcode::Text if !text_valid(payload, frame.fin, reserved) => {
+            return Err(misuse(
+                "the payload is not UTF-8; encode it or send it with Opcode::Binary",
+            ));
+        }
+        _ => {}
+    }
+    Ok(Header {
+        fin: frame.fin,
+        reserved,
+        opcode,
+        mask: frame.masked.then_some(frame.key),
+        payload_len: payload.len() as u64,
+    })
+}
+
+/// Checks an unmasked payload. The code of a close frame, else 0.
+fn received_code(frame: &FmWsFrame, payload: &[u8]) -> Result<u16, Violation> {
+    match Opcode::from_number(frame.opcode) {
+        Some(Opcode::Close) => Ok(close::parse(payload)?.code.unwrap_or(0)),
+        Some(Opcode::Text)
+            if !text_valid(payload, frame.fin, Reserved::from_bits(frame.reserved)) =>
+        {
+            Err(Violation::TextNotUtf8)
+        }
+        _ => Ok(0),
+    }
+}
+
+/// Whether a text frame may hold this. What an extension has changed cannot be judged, and a fragment may end anywhere.
+#[inline]
+fn text_valid(payload: &[u8], fin: bool, reserved: Reserved) -> bool {
+    if reserved != Reserved::NONE {
+        true
+    } else if fin {
+        utf8::valid(payload)
+    } else {
+        utf8::valid_beginning(payload)
+    }
+}
+
+/// Copies into memory that holds nothing yet. The lengths must be the same.
+#[inline]
+fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    assert_eq!(from.len(), to.len());
+    // SAFETY: both have `from.len()` bytes, and a `&mut` overlaps nothing. Any bytes may be written to `MaybeUninit<u8>`.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) };
+}
+
+fn misuse(message: impl Into<String>) -> (u32, String) {
+    (FM_MISUSE, message.into())
+}
+
+/// Says in `frame` what to close with.
+///
+/// # Safety
+/// `frame` is valid for writing.
+unsafe fn refuse(frame: *mut FmWsFrame, violation: Violation) -> (u32, String) {
+    // SAFETY: valid for writing by this function's contract; a plain number.
+    unsafe { (&raw mut (*frame).close_code).write(violation.close_code() as u16) };
+    (FM_PROTOCOL, violation.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn str(bytes: &[u8]) -> FmStr {
+        FmStr {
+            ptr: bytes.as_ptr().cast(),
+            len: bytes.len(),
+        }
+    }
+
+    fn encoded(frame: FmWsFrame, payload: &[u8]) -> Result<Vec<u8>, u32> {
+        let mut out = vec![0u8; fm_ws_frame_bytes(payload.len(), frame.masked)];
+        // SAFETY: all pointers are to live values, and `out` has the size asked for.
+        let code = unsafe {
+            fm_ws_encode(
+                &raw const frame,
+                str(payload),
+                out.as_mut_ptr().cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        if code == 0 { Ok(out) } else { Err(code) }
+    }
+
+    fn decoded(bytes: &[u8]) -> (u32, FmWsFrame, Vec<u8>) {
+        let mut frame = FmWsFrame::default();
+        let place = &raw mut frame;
+        // SAFETY: all pointers are to live values, and `out` has the size of the payload.
+        unsafe {
+            let error = std::ptr::null_mut();
+            let code = fm_ws_header(str(bytes), FM_WS_MASK_EITHER, 0, 1 << 20, place, error);
+            if code != 0 {
+                return (code, frame, Vec::new());
+            }
+            let payload = &bytes[frame.header_bytes..][..frame.payload_bytes];
+            let mut out = vec![0u8; payload.len()];
+            let from = payload.as_ptr().cast();
+            let code = fm_ws_payload(place, from, out.as_mut_ptr().cast(), error);
+            (code, frame, out)
+        }
+    }
+
+    #[test]
+    fn frames_of_every_size_class_read_back() {
+        for masked in [false, true] {
+            for len in [0usize, 1, 125, 126, 65_535, 65_536] {
+                let payload = vec![b'a'; len];
+                let frame = FmWsFrame {
+                    opcode: 1,
+                    fin: true,
+                    masked,
+                    key: [9, 8, 7, 0xff],
+                    ..FmWsFrame::default()
+                };
+                let bytes = encoded(frame, &payload).expect("valid");
+                let (code, read, out) = decoded(&bytes);
+                assert_eq!((code, read.masked, out), (0, masked, payload));
+                assert_eq!(read.header_bytes + len, bytes.len());
+                assert_eq!(decoded(&bytes[..bytes.len() - 1]).0, FM_PARTIAL);
+            }
+        }
+    }
+
+    #[test]
+    fn errors_carry_the_close_code() {
+        for (bytes, expected) in [
+            (&b"\x83"[..], 1002),
+            (b"\x81\x01\xff", 1007),
+            (b"\x88\x01\x03", 1002),
+            (b"\x88\x03\x03\xe8\xff", 1007),
+            (b"\x82\x7f\0\0\0\0\0\x20\0\0", 1009),
+        ] {
+            let (code, frame, _) = decoded(bytes);
+            assert_eq!((code, frame.close_code), (FM_PROTOCOL, expected));
+        }
+        let (code, frame, out) = decoded(b"\x88\x05\x0f\xa0bye");
+        assert_eq!((code, frame.close_code, &out[2..]), (0, 4000, &b"bye"[..]));
+    }
+}
