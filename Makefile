@@ -43,10 +43,10 @@ help: ## Show this list
 setup: ## Install what the tests need and this machine lacks
 	@scripts/setup.sh test
 
-generate: ## Rewrite the generated files: C header, arginfo, settings reference
+generate: ## Rewrite the generated files: C header, arginfo, reference of settings and figures
 	cargo run --locked --quiet -p fermata-header
 	scripts/arginfo.sh
-	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config reference
+	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine reference
 
 test-rust: ## Unit and property tests of the crates
 	$(CARGO_TEST) --workspace --exclude fermata-tests
@@ -67,12 +67,14 @@ test-docs: all ## Run the samples of the documentation
 	$(PHP) scripts/check-samples.php
 
 test-bench: all ## A quick run of the benchmark, to see that it still works
+	python3 -m unittest discover -s bench/tests -t bench
 	python3 bench/run.py --quick
 
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check
 	scripts/arginfo.sh --check
-	$(CARGO_TEST) -p fermata-config reference
+	python3 bench/readme.py --check
+	$(CARGO_TEST) -p fermata-config -p fermata-engine reference
 
 test-leak: all ## The extension's tests under valgrind
 	scripts/phpt.sh --valgrind

@@ -1,5 +1,7 @@
 //! Numbers for people: short, at a glance, in a width that does not jump.
 
+use std::io::{self, Write};
+
 /// A count or a rate: three digits and a prefix from 10,000 on.
 pub fn count(value: u64) -> String {
     if value < 10_000 {
@@ -29,6 +31,15 @@ pub fn duration(ms: u64) -> String {
 pub fn harmless(text: &str) -> String {
     let replace = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(replace).collect()
+}
+
+/// Writes to standard output.
+pub fn print(text: &str) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(|error| format!("standard output: {error}")),
+    }
 }
 
 fn scaled(value: u64, units: &[&str]) -> String {

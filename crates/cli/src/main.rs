@@ -2,6 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod control;
+mod format;
+mod stats;
+mod top;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -29,19 +34,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Load(fermata_load::Arguments),
+    Load(Box<fermata_load::Arguments>),
+    Stats(stats::Arguments),
+    Top(top::Arguments),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Load(arguments) => match fermata_load::run(&arguments) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(EXIT_FAILED),
-            Err(error) => {
-                eprintln!("fermata load: {error}");
-                ExitCode::from(EXIT_MISUSED)
-            }
-        },
+    let (command, outcome) = match Arguments::parse().command {
+        Command::Load(arguments) => (
+            "load",
+            fermata_load::run(&arguments).map_err(|error| error.to_string()),
+        ),
+        Command::Stats(arguments) => ("stats", stats::run(&arguments).map(|()| true)),
+        Command::Top(arguments) => ("top", top::run(&arguments).map(|()| true)),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_FAILED),
+        Err(error) => {
+            eprintln!("fermata {command}: {error}");
+            ExitCode::from(EXIT_MISUSED)
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! `fermata stats`: the server's figures once, for people or for programs.
 
-use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -50,11 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     } else {
         plain(&snapshot)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(|error| format!("standard output: {error}")),
-    }
+    format::print(&text)
 }
 
 /// Total and each worker side by side; figures that are zero everywhere are left out.

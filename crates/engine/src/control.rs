@@ -84,7 +84,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.reporter.shared, &self.ring, self.driver.now_ms())
+        let (now_ms, unix_ms) = (self.driver.now_ms(), self.driver.unix_ms());
+        Snapshot::take(&self.reporter.shared, &self.ring, now_ms, unix_ms)
     }
 
     fn json_snapshot(&self) -> String {

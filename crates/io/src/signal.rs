@@ -14,7 +14,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::driver::Fd;
 use crate::process;
 
-pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+pub use libc::{
+    SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 
 /// Signal numbers go up to 64 on Linux; bit `n - 1` of a word stands for signal `n`.
 const SIGNAL_MAX: i32 = 64;

@@ -9,9 +9,10 @@
 //! [`deadline`]: far longer than any correct run needs, even on a machine that is busy with other work.
 //! Random choices come from [`Random`], whose seed is printed and can be given back.
 //!
-//! Environment: `FERMATA_EXTENSION` (path of `fermata.so`; default `build/fermata.so`), `FERMATA_PHP` (the
-//! PHP binary; default `php`), `FERMATA_IO` (the backend under test; default `epoll`),
-//! `FERMATA_TEST_SEED`, `FERMATA_TEST_DEADLINE_S`.
+//! Environment: `FERMATA_EXTENSION` (path of `fermata.so`; default `build/fermata.so`),
+//! `FERMATA_COMMAND` (path of `fermata`; default `build/fermata`), `FERMATA_PHP` (the PHP binary; default
+//! `php`), `FERMATA_IO` (the backend under test; default `epoll`), `FERMATA_TEST_SEED`,
+//! `FERMATA_TEST_DEADLINE_S`.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,7 @@ mod wait;
 pub use client::{Connection, End, ReadError, Target};
 pub use directory::Directory;
 pub use log::{Line, Log};
-pub use php::{Php, ScriptOutput, extension_path, workspace_root};
+pub use php::{Php, ScriptOutput, command_path, extension_path, workspace_root};
 pub use process::{Signal, is_running, send_signal};
 pub use random::Random;
 pub use response::{Chunked, Framing, Head, Response, parse_head};

@@ -11,6 +11,12 @@ pub fn workspace_root() -> PathBuf {
         .expect("the testkit lives two folders below the root")
 }
 
+/// The command under test: `FERMATA_COMMAND`, else `build/fermata` in the repository.
+pub fn command_path() -> PathBuf {
+    let given = std::env::var_os("FERMATA_COMMAND").map(PathBuf::from);
+    given.unwrap_or_else(|| workspace_root().join("build/fermata"))
+}
+
 /// The extension under test: `FERMATA_EXTENSION`, else `build/fermata.so` in the repository.
 ///
 /// # Panics

@@ -5,16 +5,17 @@ mod terminal;
 
 use std::io::{self, IsTerminal};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fermata_engine::stats::Snapshot;
 
 use crate::control::Control;
+use crate::format;
 use frame::Size;
 use terminal::{Key, Terminal};
 
 /// How often the screen is new.
-const REFRESH_MS: u64 = 1_000;
+const REFRESH: Duration = Duration::from_secs(1);
 
 /// What `--once` draws on unless its output is a terminal: the screen of old, but high enough for all.
 const ONCE_SIZE: Size = Size {
@@ -39,18 +40,25 @@ pub struct Arguments {
 /// # Errors
 /// One sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let snapshot = || arguments.control.snapshot().map_err(|error| error.to_string());
+    let snapshot = || {
+        arguments
+            .control
+            .snapshot()
+            .map_err(|error| error.to_string())
+    };
     let first = snapshot()?;
     if arguments.once {
         // What is sampled becomes known with the second look.
-        thread::sleep(Duration::from_millis(REFRESH_MS + REFRESH_MS / 5));
+        thread::sleep(REFRESH.mul_f32(1.2));
         let size = terminal::size().unwrap_or(ONCE_SIZE);
         let rows = size.rows.max(ONCE_SIZE.rows);
         let size = Size { rows, ..size };
-        for line in frame::draw(Some(&first), &snapshot()?, None, size) {
-            println!("{}", line.text);
-        }
-        return Ok(());
+        let lines = frame::draw(Some(&first), &snapshot()?, None, size);
+        let texts: String = lines
+            .iter()
+            .map(|line| line.text.trim_end().to_owned() + "\n")
+            .collect();
+        return format::print(&texts);
     }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err("this is not a terminal; --once prints one frame anywhere".to_owned());
@@ -62,19 +70,17 @@ fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, String>) -> io
     let mut terminal = Terminal::enter()?;
     let (mut before, mut now) = (None, first);
     let mut failure = None;
+    let mut due = Instant::now() + REFRESH;
     loop {
         let size = terminal::size().unwrap_or(ONCE_SIZE);
-        terminal.show(&frame::draw(
-            before.as_ref(),
-            &now,
-            failure.as_deref(),
-            size,
-        ))?;
-        match terminal.wait(REFRESH_MS)? {
+        let lines = frame::draw(before.as_ref(), &now, failure.as_deref(), size);
+        terminal.show(&lines, size)?;
+        let left = due.saturating_duration_since(Instant::now());
+        match terminal.wait(left.as_millis() as u64)? {
             Key::Quit => return Ok(()),
-            // The size has changed, or an unknown key was pressed: draw the same again.
+            // The size has changed, or another key was pressed: the same again, in its new size.
             Key::Other => continue,
-            Key::None => {}
+            Key::None => due = Instant::now() + REFRESH,
         }
         match snapshot() {
             Ok(next) => {

@@ -69,7 +69,7 @@ impl Terminal {
     }
 
     /// Draws a frame over the last one.
-    pub fn show(&mut self, lines: &[Line]) -> io::Result<()> {
+    pub fn show(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
         // Synchronized, where the terminal can: it shows the frame as a whole.
         let mut out = String::from("\x1b[?2026h\x1b[H");
         for (at, line) in lines.iter().enumerate() {
@@ -81,11 +81,17 @@ impl Terminal {
                 Style::Bold => "\x1b[1m",
                 Style::Reverse => "\x1b[7m",
             };
+            // Erased first: behind a line as long as the terminal is wide, its last column would go.
+            out += "\x1b[2K";
             out += style;
             out += &line.text;
-            out += "\x1b[0m\x1b[K";
+            out += "\x1b[0m";
         }
-        out += "\x1b[J\x1b[?2026l";
+        if lines.len() < size.rows {
+            // Nothing of a longer frame stays below.
+            out += "\r\n\x1b[J";
+        }
+        out += "\x1b[?2026l";
         write(&out)
     }
 
@@ -104,7 +110,11 @@ impl Terminal {
             let mut pressed = [0; 64];
             let length = rustix::io::read(io::stdin(), &mut pressed[..])?;
             // Nothing to read although there is something: the terminal is gone.
-            if length == 0 || pressed[..length].iter().any(|key| b"qQ\x03\x04".contains(key)) {
+            if length == 0
+                || pressed[..length]
+                    .iter()
+                    .any(|key| b"qQ\x03\x04".contains(key))
+            {
                 return Ok(Key::Quit);
             }
             key = Key::Other;

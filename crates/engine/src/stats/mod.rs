@@ -6,6 +6,8 @@
 //! and a sleeping server sleeps. Any worker answers for all of them (`Snapshot`).
 
 mod prometheus;
+#[cfg(test)]
+mod reference;
 mod report;
 mod shared;
 mod snapshot;

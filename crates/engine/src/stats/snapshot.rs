@@ -49,7 +49,9 @@ pub struct Snapshot {
     pub pid: u32,
     /// When the server began: milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The moment of this snapshot by the monotonic clock: subtract two for rates.
+    /// The moment of this snapshot: milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The same moment by the monotonic clock: subtract two for rates.
     pub monotonic_ms: u64,
     /// Worker processes started since the server began.
     pub worker_starts: u64,
@@ -93,6 +95,16 @@ impl Figures {
         let counters = Counter::TABLE.iter().zip(&self.counters);
         let of_key = counters.filter(|(figure, _)| figure.key == key);
         of_key.map(|(_, value)| value).sum()
+    }
+
+    /// All counters, in the order of `Counter::TABLE`.
+    pub fn counters(&self) -> &[u64; Counter::LEN] {
+        &self.counters
+    }
+
+    /// All gauges, in the order of `Gauge::TABLE`.
+    pub fn gauges(&self) -> &[u64; Gauge::LEN] {
+        &self.gauges
     }
 
     fn merge(&mut self, other: &Figures) {
@@ -160,7 +172,7 @@ impl<'de> Deserialize<'de> for Figures {
 
 impl Snapshot {
     /// Reads everything.
-    pub(crate) fn take(shared: &Shared, ring: &Ring, monotonic_ms: u64) -> Snapshot {
+    pub(crate) fn take(shared: &Shared, ring: &Ring, monotonic_ms: u64, unix_ms: u64) -> Snapshot {
         let server = shared.read();
         let mut workers: Vec<_> = server
             .totals
@@ -222,6 +234,7 @@ impl Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: server.master_pid,
             started_unix_ms: server.started_unix_ms,
+            unix_ms,
             monotonic_ms,
             worker_starts: server.worker_starts,
             worker_ends: server.worker_ends,

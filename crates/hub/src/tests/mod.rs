@@ -6,6 +6,7 @@ mod fanout;
 mod presence;
 mod ring;
 mod threads;
+mod traffic;
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,0 +1,423 @@
+//! One frame: two snapshots in, lines of text out. Knows no terminal, so tests can read it.
+
+use fermata_engine::stats::{
+    BusyChannel, Counter, Figures, Gauge, SlowClient, Snapshot, WorkerFigures,
+};
+
+use crate::format::{bytes, count, duration, harmless};
+
+/// Columns and rows there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub columns: usize,
+    pub rows: usize,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Bold,
+    Reverse,
+}
+
+/// A line of a frame, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub text: String,
+    pub style: Style,
+}
+
+/// The workers' columns and their widths: 80 together.
+const WORKER_COLUMNS: [(&str, usize); 11] = [
+    ("W", 3),
+    ("PID", 8),
+    ("CPU", 6),
+    ("HTTP", 6),
+    ("EVENTS", 8),
+    ("REQ/S", 8),
+    ("DELIV/S", 9),
+    ("OUT/S", 9),
+    ("LAG", 8),
+    ("TURN", 7),
+    ("MEMORY", 8),
+];
+
+/// Blank line and title of a section.
+const SECTION_ROWS: usize = 2;
+
+/// A section, before it is known how much of it there is room for.
+struct Section {
+    title: String,
+    rows: Vec<String>,
+}
+
+/// Draws the server as it is `now`, with rates since `before`; at most as large as `size`.
+pub fn draw(
+    before: Option<&Snapshot>,
+    now: &Snapshot,
+    failure: Option<&str>,
+    size: Size,
+) -> Vec<Line> {
+    let mut lines = head(before, now);
+    if let Some(failure) = failure {
+        let text = format!("no answer: {}", harmless(failure));
+        lines.push(line(Style::Reverse, text));
+    }
+    let sections = [
+        workers(before, now),
+        Section {
+            title: format!(
+                "{:>11}{:>9}{:>11}  BUSIEST CHANNELS",
+                "SUBSCRIBERS", "MSG/S", "DELIV/S"
+            ),
+            rows: now.busiest_channels.iter().map(channel_row).collect(),
+        },
+        Section {
+            title: format!("{:>11}{:>9}  SLOWEST CLIENTS", "BLOCKED", "WAITING"),
+            rows: now.slowest_clients.iter().map(client_row).collect(),
+        },
+    ];
+    let room = size
+        .rows
+        .saturating_sub(lines.len() + sections.len() * SECTION_ROWS);
+    let shares = share(room, sections.each_ref().map(|section| section.rows.len()));
+    for (section, rows_max) in sections.into_iter().zip(shares) {
+        lines.push(line(Style::Plain, String::new()));
+        lines.push(line(Style::Reverse, section.title));
+        lines.extend(fitting(section.rows, rows_max).map(|row| line(Style::Plain, row)));
+    }
+    lines.truncate(size.rows);
+    for line in &mut lines {
+        if line.style == Style::Reverse {
+            line.text = format!("{:columns$}", line.text, columns = size.columns);
+        }
+        line.text = line.text.chars().take(size.columns).collect();
+    }
+    lines
+}
+
+fn head(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Line> {
+    let rates = Rates {
+        before: before.map(|before| &before.total),
+        now: &now.total,
+        elapsed_ms: elapsed_ms(before, now),
+    };
+    let gauge = |gauge| count(now.total.gauge(gauge));
+    let http = now.total.gauge(Gauge::HttpActive) + now.total.gauge(Gauge::HttpIdle);
+    let up_ms = now.unix_ms.saturating_sub(now.started_unix_ms);
+    let title = format!(
+        "fermata {}  pid {}  up {}  workers {} ({} starts, {} failed) q quits",
+        now.version,
+        now.pid,
+        duration(up_ms),
+        now.workers.len(),
+        now.worker_starts,
+        now.worker_failures,
+    );
+    let texts = [
+        format!(
+            "clients   http {}  active {}  events {}  blocked {}  subscriptions {}",
+            count(http),
+            gauge(Gauge::HttpActive),
+            gauge(Gauge::Sse),
+            gauge(Gauge::BlockedNow),
+            gauge(Gauge::Subscriptions),
+        ),
+        format!(
+            "requests  {}  4xx {}  5xx {}  refused {}  accepted {}",
+            rates.counts("requests"),
+            rates.count(Counter::Responses4xx),
+            rates.count(Counter::Responses5xx),
+            rates.counts("requests_refused"),
+            rates.counts("accepted"),
+        ),
+        format!(
+            "messages  {}  deliveries {}  replayed {}  gaps {}  dropped {}",
+            rates.counts("published"),
+            rates.counts("deliveries"),
+            rates.counts("replayed"),
+            rates.counts("gaps"),
+            rates.counts("connections_dropped"),
+        ),
+        format!(
+            "bytes     in {}  out {}  ring lag {} of {}  memory {}",
+            rates.bytes(Counter::BytesReceived),
+            rates.bytes(Counter::BytesSent),
+            bytes(now.total.gauge(Gauge::RingLagBytes)),
+            bytes(now.ring_bytes),
+            bytes(now.total.gauge(Gauge::RssBytes)),
+        ),
+    ];
+    let mut lines = vec![line(Style::Bold, title)];
+    lines.extend(texts.map(|text| line(Style::Plain, text)));
+    lines
+}
+
+fn workers(before: Option<&Snapshot>, now: &Snapshot) -> Section {
+    let elapsed_ms = elapsed_ms(before, now);
+    let rows = now.workers.iter().map(|worker| {
+        let before = before.and_then(|before| {
+            let same = |other: &&WorkerFigures| other.worker == worker.worker;
+            before.workers.iter().find(same)
+        });
+        worker_row(before, worker, elapsed_ms)
+    });
+    Section {
+        title: columns(WORKER_COLUMNS.map(|(title, _)| title.to_owned())),
+        rows: rows.collect(),
+    }
+}
+
+fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u64) -> String {
+    if now.pid == 0 {
+        return format!("{:>3}  is being replaced", now.worker);
+    }
+    let rates = Rates {
+        before: before.map(|before| &before.figures),
+        now: &now.figures,
+        elapsed_ms,
+    };
+    let gauge = |gauge| now.figures.gauge(gauge);
+    // Processor time begins anew with a replacement, whose first second is not known then.
+    let cpu_before = before
+        .filter(|before| before.pid == now.pid && before.processes == now.processes)
+        .map(|before| before.figures.gauge(Gauge::CpuMs));
+    let cpu = per_second(cpu_before, gauge(Gauge::CpuMs), elapsed_ms);
+    let turn_ms = gauge(Gauge::LongestTurnMs);
+    columns([
+        now.worker.to_string(),
+        now.pid.to_string(),
+        cpu.map_or_else(unknown, |ms| format!("{}%", ms / 10)),
+        count(gauge(Gauge::HttpActive) + gauge(Gauge::HttpIdle)),
+        count(gauge(Gauge::Sse)),
+        rates.plain(Counter::Requests),
+        rates.plain(Counter::Deliveries),
+        rates.plain_bytes(Counter::BytesSent),
+        bytes(gauge(Gauge::RingLagBytes)),
+        if turn_ms < 1_000 {
+            format!("{turn_ms} ms")
+        } else {
+            format!("{}.{} s", turn_ms / 1000, turn_ms / 100 % 10)
+        },
+        bytes(gauge(Gauge::RssBytes)),
+    ])
+}
+
+fn channel_row(busy: &BusyChannel) -> String {
+    format!(
+        "{:>11}{:>9}{:>11}  {}",
+        count(busy.subscribers),
+        count(busy.records),
+        count(busy.deliveries),
+        harmless(&busy.channel)
+    )
+}
+
+fn client_row(slow: &SlowClient) -> String {
+    format!(
+        "{:>11}{:>9}  {}  {}",
+        duration(slow.blocked_ms),
+        bytes(slow.waiting_bytes),
+        harmless(&slow.peer),
+        harmless(&slow.channel)
+    )
+}
+
+fn columns(cells: [String; WORKER_COLUMNS.len()]) -> String {
+    let mut text = String::new();
+    for (cell, (_, width)) in cells.iter().zip(WORKER_COLUMNS) {
+        text += &format!("{cell:>width$}");
+    }
+    text
+}
+
+fn line(style: Style, text: String) -> Line {
+    Line { text, style }
+}
+
+/// The rows that fit, with a word about those that do not.
+fn fitting(mut rows: Vec<String>, rows_max: usize) -> impl Iterator<Item = String> {
+    let left_out = rows.len().saturating_sub(rows_max);
+    if left_out > 0 && rows_max > 1 {
+        rows.truncate(rows_max - 1);
+        rows.push(format!("    and {} more", left_out + 1));
+    } else if rows.is_empty() {
+        rows.push("    none".to_owned());
+    }
+    rows.truncate(rows_max.max(1));
+    rows.into_iter()
+}
+
+/// Rows for each section: all get some, and what one does not need the others may use.
+fn share(room: usize, wanted: [usize; 3]) -> [usize; 3] {
+    // An empty section has a row that says so.
+    let wanted = wanted.map(|rows| rows.max(1));
+    let mut given = [0; 3];
+    let mut left = room;
+    while left > 0 && given != wanted {
+        for (given, wanted) in given.iter_mut().zip(wanted) {
+            if left > 0 && *given < wanted {
+                *given += 1;
+                left -= 1;
+            }
+        }
+    }
+    given
+}
+
+/// What counters have gained per second.
+struct Rates<'a> {
+    before: Option<&'a Figures>,
+    now: &'a Figures,
+    elapsed_ms: u64,
+}
+
+impl Rates<'_> {
+    fn of(&self, value: impl Fn(&Figures) -> u64) -> Option<u64> {
+        per_second(self.before.map(&value), value(self.now), self.elapsed_ms)
+    }
+
+    fn plain(&self, counter: Counter) -> String {
+        self.of(|figures| figures.counter(counter))
+            .map_or_else(unknown, count)
+    }
+
+    fn plain_bytes(&self, counter: Counter) -> String {
+        self.of(|figures| figures.counter(counter))
+            .map_or_else(unknown, bytes)
+    }
+
+    fn count(&self, counter: Counter) -> String {
+        self.plain(counter) + "/s"
+    }
+
+    /// All counters of one name together.
+    fn counts(&self, key: &str) -> String {
+        let rate = self.of(|figures| figures.sum(key));
+        rate.map_or_else(unknown, count) + "/s"
+    }
+
+    fn bytes(&self, counter: Counter) -> String {
+        self.plain_bytes(counter) + "/s"
+    }
+}
+
+fn elapsed_ms(before: Option<&Snapshot>, now: &Snapshot) -> u64 {
+    before.map_or(0, |before| {
+        now.monotonic_ms.saturating_sub(before.monotonic_ms)
+    })
+}
+
+fn per_second(before: Option<u64>, now: u64, elapsed_ms: u64) -> Option<u64> {
+    let gained = now.checked_sub(before?)?;
+    let rate = u128::from(gained) * 1000 + u128::from(elapsed_ms) / 2;
+    let rate = rate.checked_div(u128::from(elapsed_ms))?;
+    Some(u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size {
+        columns: 80,
+        rows: 24,
+    };
+
+    /// A server with so many workers, each of which has answered `requests`.
+    fn snapshot(monotonic_ms: u64, workers: u16, requests: u64) -> Snapshot {
+        let workers: Vec<_> = (0..workers)
+            .map(|worker| {
+                serde_json::json!({
+                    "worker": worker, "pid": 4_000_000 + u32::from(worker), "processes": 1,
+                    "since_unix_ms": 0, "requests": requests, "cpu_ms": monotonic_ms / 2,
+                    "bytes_sent": requests * 150, "rss_bytes": 999_000_000, "longest_turn_ms": 9999,
+                    "ring_lag_bytes": 16_777_216, "deliveries": requests * 1000,
+                    "connections": {"http_idle": 19_000, "http_active": 999, "sse": 19_999}
+                })
+            })
+            .collect();
+        serde_json::from_value(serde_json::json!({
+            "version": "0.1.0", "pid": 4_194_304, "started_unix_ms": 0, "unix_ms": 7_200_000,
+            "monotonic_ms": monotonic_ms, "worker_starts": 99, "worker_ends": 9,
+            "worker_failures": 9, "ring_bytes": 16_777_216, "workers": workers,
+            "total": {"requests": requests, "responses": {"4xx": requests / 2}},
+            "busiest_channels": (0..10).map(|n| serde_json::json!({
+                "channel": format!("room.{n}"), "subscribers": 1_000_000, "records": 10,
+                "deliveries": 10_000_000
+            })).collect::<Vec<_>>(),
+            "slowest_clients": [{
+                "peer": "127.0.0.1:40000", "channel": "\u{1b}[2J", "blocked_ms": 61_000,
+                "waiting_bytes": 5_000_000
+            }]
+        }))
+        .expect("the fields of a snapshot")
+    }
+
+    fn text(lines: &[Line]) -> String {
+        let texts: Vec<_> = lines.iter().map(|line| line.text.trim_end()).collect();
+        texts.join("\n")
+    }
+
+    #[test]
+    fn rates_are_per_second() {
+        let (before, now) = (snapshot(1_000, 1, 100), snapshot(3_000, 1, 20_100));
+        let frame = text(&draw(Some(&before), &now, None, SIZE));
+        assert!(frame.contains("requests  10.0k/s  4xx 5000/s"), "{frame}");
+        let row =
+            "  0 4000000   50% 20.0k   20.0k   10.0k    10.0M  1.50 MB 16.8 MB  9.9 s  999 MB";
+        assert!(frame.contains(row), "{frame}");
+    }
+
+    #[test]
+    fn without_an_earlier_snapshot_rates_are_not_known() {
+        let frame = text(&draw(None, &snapshot(1_000, 1, 100), None, SIZE));
+        assert!(frame.contains("requests  -/s"), "{frame}");
+    }
+
+    #[test]
+    fn a_counter_that_went_back_has_no_rate() {
+        assert_eq!(per_second(Some(10), 9, 1000), None);
+        assert_eq!(per_second(Some(10), 11, 0), None);
+        assert_eq!(per_second(Some(0), u64::MAX, 1), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_frame_fits_whatever_the_size() {
+        let (before, now) = (snapshot(1_000, 64, 100), snapshot(2_000, 64, 200));
+        for columns in [1, 20, 80, 200] {
+            for rows in [1, 2, 6, 7, 12, 24, 50, 200] {
+                let size = Size { columns, rows };
+                let lines = draw(Some(&before), &now, Some("refused"), size);
+                assert!(lines.len() <= rows, "{size:?}");
+                let is_narrow = |line: &Line| line.text.chars().count() <= columns;
+                assert!(lines.iter().all(is_narrow), "{size:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_section_has_its_share_of_a_small_screen() {
+        let frame = text(&draw(None, &snapshot(1_000, 64, 100), None, SIZE));
+        for part in [
+            "W     PID",
+            "and 59 more",
+            "BUSIEST",
+            "room.3",
+            "SLOWEST",
+            "127.0.0.1",
+        ] {
+            assert!(frame.contains(part), "no {part} in:\n{frame}");
+        }
+        assert_eq!(frame.lines().count(), 24);
+        assert!(!frame.contains('\u{1b}'));
+        assert_eq!(share(12, [2, 0, 0]), [2, 1, 1]);
+        assert_eq!(share(12, [64, 10, 1]), [6, 5, 1]);
+        assert_eq!(share(1, [5, 5, 5]), [1, 0, 0]);
+    }
+}

@@ -1,0 +1,53 @@
+//! The table of figures in docs/metrics.md, rendered from the table of figures.
+
+use super::table::{Counter, Figure, Gauge};
+
+const BEGIN: &str = "<!-- figures: written by `make generate` -->\n";
+const END: &str = "<!-- end of figures -->\n";
+
+/// Set to rewrite the committed page instead of comparing with it.
+const UPDATE: &str = "UPDATE_GENERATED";
+
+#[test]
+fn the_committed_reference_is_the_rendered_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(path).expect("the page exists");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has the mark");
+    let (_, after) = rest.split_once(END).expect("the page has the second mark");
+    let rendered = format!("{before}{BEGIN}{}{END}{after}", markdown());
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(path, rendered).expect("the page can be written");
+    } else {
+        assert!(
+            page == rendered,
+            "docs/metrics.md is old: run `make generate`"
+        );
+    }
+}
+
+fn markdown() -> String {
+    let mut out = String::from("\n| JSON | Prometheus | Meaning |\n|---|---|---|\n");
+    for table in [Counter::TABLE, Gauge::TABLE] {
+        for figures in table.chunk_by(|one, other| one.key == other.key) {
+            out += &row(figures);
+        }
+    }
+    out + "\n"
+}
+
+/// One row for all figures with the same key.
+fn row(figures: &[Figure]) -> String {
+    let Figure {
+        key, metric, help, ..
+    } = figures[0];
+    let labels: Vec<_> = figures.iter().filter_map(|figure| figure.label).collect();
+    let values: Vec<_> = labels
+        .iter()
+        .map(|(_, value)| format!("`{value}`"))
+        .collect();
+    let (label, values) = match labels.first() {
+        None => (String::new(), String::new()),
+        Some((name, _)) => (format!("{{{name}}}"), format!(" {}.", values.join(", "))),
+    };
+    format!("| `{key}` | `fermata_{metric}{label}` | {help}{values} |\n")
+}
