@@ -4,7 +4,7 @@ use fermata_testkit::sse::Stream;
 use fermata_testkit::{Server, Target};
 use fermata_tests::fixture;
 
-use crate::{fermata, figure, wait_for};
+use crate::{fermata, wait_for};
 
 /// More than the buffers of both ends and the channel's log.
 const MESSAGES: usize = 1_200;
