@@ -48,8 +48,8 @@ pub fn check_tcp_free(addr: SocketAddr) -> io::Result<()> {
 }
 
 /// Begins to connect to `addr` and returns before the connection stands: it does when the socket
-/// becomes writable without a hang-up, and [`take_error`] tells why it does not. A send may be tried
-/// at once; it would block until then. The caller closes the descriptor through its driver.
+/// becomes writable without a hang-up. A send may be tried at once; it would block until then. The
+/// caller closes the descriptor through its driver.
 ///
 /// `source` chooses the local address. Its port is then chosen by the kernel for the pair of
 /// addresses and not for the local one alone, so that every source address has all ports.
@@ -67,15 +67,6 @@ pub fn connect_tcp(addr: SocketAddr, source: Option<IpAddr>) -> io::Result<Fd> {
     match rustix::net::connect(&socket, &addr) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into_raw_fd()),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Why a connection that [`connect_tcp`] began has failed; `None` when it has not. Asking clears it.
-#[must_use]
-pub fn take_error(fd: Fd) -> Option<io::Error> {
-    match sockopt::socket_error(borrow(fd)) {
-        Ok(Ok(())) => None,
-        Ok(Err(errno)) | Err(errno) => Some(errno.into()),
     }
 }
 
