@@ -52,6 +52,9 @@ pub enum Violation {
     /// A text message that is not UTF-8 (RFC 6455, 8.1).
     #[error("a text message is not UTF-8; encode it or send it as binary")]
     TextNotUtf8,
+    /// A compressed message that is not the output of DEFLATE (RFC 7692, 7.2.2).
+    #[error("a compressed message is not valid; compress it with DEFLATE as negotiated")]
+    CompressionInvalid,
     /// A frame longer than the limit (RFC 6455, 10.4).
     #[error("a frame is longer than this end accepts; split the message into smaller ones")]
     FrameTooLarge,
@@ -65,7 +68,9 @@ impl Violation {
     #[must_use]
     pub fn close_code(&self) -> CloseCode {
         match self {
-            Self::CloseReasonNotUtf8 | Self::TextNotUtf8 => CloseCode::InvalidPayload,
+            Self::CloseReasonNotUtf8 | Self::TextNotUtf8 | Self::CompressionInvalid => {
+                CloseCode::InvalidPayload
+            }
             Self::FrameTooLarge | Self::MessageTooLarge => CloseCode::MessageTooBig,
             _ => CloseCode::ProtocolError,
         }

@@ -176,6 +176,12 @@ impl Agreed {
         self.client_max_window_bits.unwrap_or(WINDOW_BITS_MAX)
     }
 
+    /// Whether this end has to remember earlier messages, in either direction.
+    #[must_use]
+    pub fn keeps_context(&self) -> bool {
+        !(self.server_no_context_takeover && self.client_no_context_takeover)
+    }
+
     /// Appends the value of the answer's `Sec-WebSocket-Extensions`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(NAME);

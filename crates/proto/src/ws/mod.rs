@@ -1,11 +1,13 @@
 //! WebSocket (RFC 6455) and its compression (RFC 7692) as state machines.
 //!
 //! [`handshake`] looks at a parsed request and says what to answer; [`frame`] reads and writes frame headers;
-//! [`message`] turns received bytes into whole messages; [`close`] keeps track of how the connection ends.
+//! [`message`] turns received bytes into whole messages; [`deflate`] compresses them; [`close`] keeps track of how
+//! the connection ends.
 //! Both ends are spoken: [`Role`] says which one is ours.
 
 pub mod accept;
 pub mod close;
+pub mod deflate;
 mod error;
 pub mod extension;
 pub mod frame;
