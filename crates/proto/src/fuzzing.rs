@@ -8,7 +8,7 @@ use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
 
 mod ws;
 
-pub use ws::{ws, ws_extensions};
+pub use ws::{ws, ws_deflate, ws_extensions};
 
 /// Longest input for checks whose cost grows with the square of the length.
 const SQUARE_BYTES_MAX: usize = 600;
@@ -531,6 +531,20 @@ mod tests {
                 b"\x01\x05\x01\x03Hel\x89\x05Hello\x80\x02lo\x82\x7e\0\x7exxxxxxxxxxxxx",
                 b"\x03\x09\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\0\x41\x03\xf2\x48\xcd\x80\x04\xc9\xc9\x07\0",
                 b"\x01\x11\x01\x02\xc3\xbc\0\x03\xe2\x82\xac\x80\0\x88\x05\x0f\xa0bye",
+            ],
+        );
+    }
+
+    #[test]
+    fn ws_deflate() {
+        run(
+            "ws_deflate",
+            super::ws_deflate,
+            &[
+                b"\x66\0\x05\x0f\x07\xf2\x48\xcd\xc9\xc9\x07\x00\x05\xf2\x00\x11\x00\x00",
+                b"\x00\x04\x00\xff\x1daaaa\"bbbbbbbbbaaaabbbbb\x1daaaa\"bbbbbbbbbaaaabbbbb",
+                b"\x77\x03\x08\x01\x0b\x00\x05\x00\xfa\xffHello\x00\x08\xf3\x48\xcd\xc9\xc9\x07\x00\x00",
+                b"\x12\x06\x11\xf7\x0b\x4b\x4c\x1c\x05\xa3\x80\x06\x00\x00\x00\x00",
             ],
         );
     }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::ws::extension::{self, Policy};
+use crate::ws::deflate::{Compressor, Context, Decompressor};
+use crate::ws::extension::{self, Agreed, Policy};
 use crate::ws::frame::{self, Opcode, Reserved};
 use crate::ws::message::{Event, Kind, Reader, Rules};
 use crate::ws::{Role, Violation, close};
@@ -168,4 +169,69 @@ pub fn ws_extensions(data: &[u8]) {
     agreed.write(&mut answer);
     let again = extension::negotiate([&answer[..]].into_iter(), Some(&Policy::default()));
     assert_eq!(again, Ok(Some(agreed)));
+}
+
+/// Compressed messages. Any bytes give a message within the limit or a violation, and never more is remembered than a
+/// window; the same bytes as messages read back, whatever was agreed on.
+pub fn ws_deflate(data: &[u8]) {
+    // The first bytes select what was agreed on, level and limit; then a length goes before each message.
+    let [windows, selector, level, limit, input @ ..] = data else {
+        return;
+    };
+    let agreed = Agreed {
+        server_max_window_bits: Some(9 + (windows & 15) % 7),
+        client_max_window_bits: Some(8 + (windows >> 4) % 8),
+        server_no_context_takeover: selector & 1 != 0,
+        client_no_context_takeover: selector & 2 != 0,
+    };
+    let (role, peer, mask) = if selector & 4 == 0 {
+        (Role::Server, Role::Client, None)
+    } else {
+        (Role::Client, Role::Server, Some([0x12, 0x80, 0, 0xff]))
+    };
+    let bytes_max = 1 << (4 + limit % 16);
+    let mut receives = Context::new(role, &agreed);
+    let (mut sends, mut reads) = (Context::new(role, &agreed), Context::new(peer, &agreed));
+    let mut decompressor = Decompressor::new();
+    let mut compressor = Compressor::new(1 + level % 9, usize::from(level / 9));
+    let rules = Rules::new(peer, 1 << 20, 1 << 20, true);
+    let mut rest = input;
+    while let Some((&len, after)) = rest.split_first() {
+        let (message, after) = after.split_at(after.len().min(usize::from(len)));
+        rest = after;
+
+        let mut out = vec![7];
+        if decompressor
+            .read(&mut receives, Kind::Binary, message, bytes_max, &mut out)
+            .is_ok()
+        {
+            assert!(out[0] == 7 && out.len() <= bytes_max + 1);
+        } else {
+            receives = Context::new(role, &agreed);
+        }
+        assert!(receives.kept_bytes() <= 1 << 15);
+
+        let mut frame = Vec::new();
+        let message = message.repeat(1 + usize::from(limit / 16));
+        compressor.write(&mut sends, Kind::Binary, &message, mask, &mut frame);
+        assert!(frame.len() <= message.len() + 18);
+        let step = Reader::new().handle(&mut frame, &rules).expect("valid");
+        let Some(Event::Message {
+            compressed,
+            payload,
+            ..
+        }) = step.event
+        else {
+            panic!("a whole message");
+        };
+        if compressed {
+            out.clear();
+            let read =
+                decompressor.read(&mut reads, Kind::Binary, &payload, message.len(), &mut out);
+            assert_eq!((read, &out), (Ok(()), &message));
+        } else {
+            assert_eq!(*payload, message);
+        }
+    }
+    assert_eq!(sends.kept_bytes() > 0, reads.kept_bytes() > 0);
 }
