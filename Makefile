@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-held clean help setup generate test-rust test-phpt test-docs \
 	test-server test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -33,6 +33,11 @@ bench: ## Measure against the peers, about ten minutes; needs a quiet machine
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/run.py
+
+bench-held: ## Measure what a held client costs, beside Pushpin where it is installed; about ten minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/held.py
 
 clean: ## Remove everything that was built
 	rm -rf build target tests/browser/node_modules
@@ -69,6 +74,7 @@ test-docs: all ## Run the samples of the documentation
 test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m unittest discover -s bench/tests -t bench
 	python3 bench/run.py --quick
+	python3 bench/held.py --quick
 
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check

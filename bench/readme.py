@@ -20,8 +20,8 @@ NAME, RATE, RATE_RATIO, CPU, CPU_RATIO = range(5)
 
 
 def newest() -> Path:
-    """The table of the newest run that is kept."""
-    tables = sorted(RUNS.glob("*/*.md"), key=lambda path: (path.parent.name, path.name))
+    """The table of the newest run of run.py that is kept; other suites put their name in front of the time."""
+    tables = sorted(RUNS.glob("*/[0-9]*.md"), key=lambda path: (path.parent.name, path.name))
     if not tables:
         raise SystemExit("bench/runs holds no run: `make bench` makes one")
     return tables[-1]

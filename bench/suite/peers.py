@@ -26,7 +26,9 @@ SUBJECT = "fermata"
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
-SERVICES = ("json", "chat")
+SERVICES = ("json", "chat", "held")
+COMPARED = ("json", "chat")
+"""The services of `run.py` and `counts.py`; `held` belongs to `held.py`."""
 MESSAGES = ("", "answered", "closed")
 
 
@@ -36,13 +38,17 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Service:
-    """One program of a peer: `json` answers GET / with small JSON, `chat` is seed 000's server."""
+    """One program of a peer: `json` answers GET / with small JSON, `chat` is seed 000's server, `held` holds event
+    streams."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()
     """Files of the peer's folder that are copied to its build folder with $names replaced."""
     message: str = ""
     """How a message send ends: "" (cannot send), "answered" (2xx), "closed" (no answer at all)."""
+    publish: str = ""
+    """Where a held service takes messages: {n} is replaced by the number of the group."""
+    publish_body: str = "{message}"
 
 
 @dataclass(frozen=True)
@@ -66,10 +72,18 @@ class Peer:
     def out(self) -> Path:
         return BUILD / self.id
 
-    def fill(self, text: str, port: int = 0) -> str:
+    def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0)) -> str:
         """Replace the names that README.md lists; any other $ stays as it is."""
         return Template(text).safe_substitute(
-            root=ROOT, here=self.here, out=self.out, page=PAGE, port=port, php=PHP, extension=EXTENSION
+            root=ROOT,
+            here=self.here,
+            out=self.out,
+            page=PAGE,
+            port=ports[0],
+            port2=ports[1],
+            port3=ports[2],
+            php=PHP,
+            extension=EXTENSION,
         )
 
     def prepare(self) -> str:
@@ -112,13 +126,14 @@ class Running:
         """Start and wait until the port accepts. `prefix` wraps the command (taskset, valgrind, ...)."""
         self.peer = peer
         self.service = peer.services[service]
-        self.port = _free_port()
+        self.ports = _free_ports()
+        self.port = self.ports[0]
         self.log = peer.out / f"{service}.log"
         peer.out.mkdir(parents=True, exist_ok=True)
         for name in self.service.render:
             text = (peer.here / name).read_text()
-            (peer.out / name).write_text(peer.fill(text, self.port))
-        self.command = prefix + [peer.fill(word, self.port) for word in self.service.start]
+            (peer.out / name).write_text(peer.fill(text, self.ports))
+        self.command = prefix + [peer.fill(word, self.ports) for word in self.service.start]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -165,9 +180,10 @@ class Running:
         raise CannotRun(f"did not listen within {START_SECONDS_MAX:.0f} s; see {self.log}")
 
 
-def load_all() -> dict[str, Peer]:
-    """Every peer by its folder's name, the subject first."""
+def load_all(services: tuple[str, ...] = COMPARED) -> dict[str, Peer]:
+    """Every peer that has one of the services, by its folder's name, the subject first."""
     found = [_load(path) for path in sorted((BENCH / "peers").glob("*/peer.toml"))]
+    found = [peer for peer in found if not peer.services.keys().isdisjoint(services)]
     found.sort(key=lambda peer: peer.id != SUBJECT)
     return {peer.id: peer for peer in found}
 
@@ -182,12 +198,18 @@ def _load(path: Path) -> Peer:
         if id not in table:
             continue
         service = table[id]
-        if unknown := set(service) - {"start", "render", "message"}:
+        if unknown := set(service) - {"start", "render", "message", "publish", "publish_body"}:
             raise ValueError(f"{path}: unknown keys {sorted(unknown)} in [{id}]")
         message = service.get("message", "")
         if message not in MESSAGES:
             raise ValueError(f"{path}: message is {message!r}, expected one of {MESSAGES}")
-        services[id] = Service(tuple(service["start"]), tuple(service.get("render", ())), message)
+        services[id] = Service(
+            tuple(service["start"]),
+            tuple(service.get("render", ())),
+            message,
+            service.get("publish", ""),
+            service.get("publish_body", "{message}"),
+        )
     return Peer(
         id=path.parent.name,
         name=table["name"],
@@ -200,11 +222,12 @@ def _load(path: Path) -> Peer:
     )
 
 
-def _free_port() -> int:
-    """A port that is free now. Another program may take it before the server does; then start fails."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports() -> tuple[int, int, int]:
+    """Ports that are free now. Another program may take one before the server does; then start fails."""
+    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+        for probe in (one, two, three):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
 
 
 def _last_line(text: str) -> str:

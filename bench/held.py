@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""`make bench-held`: what a held client costs, Fermata beside Pushpin in one interleaved run.
+
+Each round starts every server anew, in a random order, and holds more and more clients on it; then it starts them
+again and publishes to a thousand. README.md says what the figures mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from held.load import PROGRAM
+from held.report import Run, load_goals, markdown, write
+from held.rows import FULL, MESSAGE_BYTES, QUICK, Amounts, climb, spread
+from suite import machine
+from suite.load import LoadError
+from suite.peers import BENCH, BUILD, SUBJECT, CannotRun, Running, load_all
+
+ROUNDS = 3
+ROWS = ("stream", "alive", "slow", "burst")
+READY_SECONDS_MAX = 15.0
+
+
+def main() -> int:
+    options = parse_options()
+    if not PROGRAM.exists():
+        print(f"bench: {PROGRAM} does not exist; run `make`", file=sys.stderr)
+        return 2
+    peers = {id: peer for id, peer in load_all(("held",)).items() if id == SUBJECT or id in options.peers}
+    amounts = QUICK if options.quick else FULL
+    rounds = options.rounds or (1 if options.quick else ROUNDS)
+    run = Run(
+        started=datetime.now(UTC),
+        machine=machine.facts(),
+        options={
+            "rounds": rounds,
+            "seed": options.seed,
+            "quick": options.quick,
+            "levels": amounts.levels,
+            "subscribers": amounts.subscribers,
+            "message_bytes": MESSAGE_BYTES,
+            "rows": options.rows,
+            "command": " ".join(sys.argv),
+        },
+        peers=peers,
+    )
+    for id, peer in peers.items():
+        try:
+            run.versions[id] = peer.prepare()
+        except CannotRun as reason:
+            skip(run, id, reason)
+    source = random.Random(options.seed)
+    for round in range(1, rounds + 1):
+        for row in options.rows:
+            order = list(peers)
+            source.shuffle(order)
+            for id in order:
+                if id not in run.not_run and f"{id}/{row}" not in run.not_run:
+                    measure(run, id, row, round, amounts)
+            note(f"{row}: round {round} of {rounds}")
+
+    goals = load_goals()
+    default = BUILD / "quick" if options.quick else BENCH / "runs" / f"{run.started:%Y-%m-%d}-{run.machine['host']}"
+    table, raw = write(run, goals, options.out or default)
+    print(f"\n{markdown(run, goals)}")
+    note(f"table: {table}\nraw:   {raw}")
+    ours = [key for key in [*run.not_run, *run.errors()] if key.split("/")[0] == SUBJECT]
+    return 1 if ours else 0
+
+
+def parse_options() -> argparse.Namespace:
+    others = [id for id in load_all(("held",)) if id != SUBJECT]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--peers", nargs="*", choices=others, default=others, help="beside Fermata; default: all")
+    parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in the rounds")
+    parser.add_argument("--out", type=Path, help="folder for table and raw data, default bench/runs/<date>-<host>")
+    return parser.parse_args()
+
+
+def measure(run: Run, id: str, row: str, round: int, amounts: Amounts) -> None:
+    """One row of one server, which is started for it; the reason is noted when that fails."""
+    peer = run.peers[id]
+    try:
+        with Running(peer, "held", []) as server:
+            run.commands[id] = " ".join(server.command)
+            wait_ready(server)
+            one: Callable[..., Any] = climb if row in ("stream", "alive") else spread
+            found = one(server, id, round, row, amounts, peer.out)
+    except (LoadError, CannotRun) as reason:
+        skip(run, f"{id}/{row}", reason)
+        return
+    (run.ladders if row in ("stream", "alive") else run.broadcasts).append(found)
+
+
+def wait_ready(server: Running) -> None:
+    """A port that accepts is not yet a server that answers: Pushpin's parts find each other later."""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    reason: Exception | str = "no answer"
+    while time.monotonic() < deadline:
+        try:
+            url = f"http://127.0.0.1:{server.port}/stream/group-0"
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                if answer.readline() + answer.readline() == b"event: message\ndata: stream open\n":
+                    return
+                reason = "another answer"
+        except (OSError, urllib.error.URLError) as error:
+            reason = error
+        time.sleep(0.1)
+    raise CannotRun(f"{server.peer.name} does not hold a client within {READY_SECONDS_MAX:.0f} s: {reason}")
+
+
+def skip(run: Run, key: str, reason: Exception) -> None:
+    run.not_run[key] = str(reason)
+    note(f"not run: {key}: {reason}")
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("GOTOOLCHAIN", "local")
+    sys.exit(main())
