@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod hash;
 mod id;
 mod layout;
@@ -29,6 +30,7 @@ mod tally;
 mod tests;
 mod words;
 
+pub use backlog::{Backlog, Missed};
 pub use hash::ChannelHasher;
 pub use id::{ID_BYTES_MAX, IdRef, Ids};
 pub use layout::{

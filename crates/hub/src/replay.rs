@@ -79,34 +79,47 @@ impl Ring {
 
     /// Collects the records of one channel. `false` when some of the range are out of reach.
     fn find(&self, channel: &[u8], range: &ReplayRange, found: &mut Vec<(Seq, usize)>) -> bool {
-        let hash = self.hasher.hash(channel);
         let count_max = range.count_max.min(self.history_count_max);
         let (mut count, mut bytes) = (0, 0usize);
+        self.walk(channel, range.after, range.up_to, |at, size, time| {
+            bytes = bytes.saturating_add(size);
+            let too_old = range.unix_ms.saturating_sub(time) > self.history_age_ms_max;
+            if too_old || count == count_max || bytes > range.bytes_max {
+                return false;
+            }
+            count += 1;
+            found.push((at, size));
+            true
+        })
+    }
+
+    /// Gives the records of one channel, newest first: position, bytes and time, until `each` has enough.
+    /// Whether it reached the beginning of the range: `false` when records of it are out of reach.
+    pub(crate) fn walk(
+        &self,
+        channel: &[u8],
+        after: Seq,
+        up_to: Seq,
+        mut each: impl FnMut(Seq, usize, u64) -> bool,
+    ) -> bool {
+        let hash = self.hasher.hash(channel);
         // Acquire: the words of the newest record were written before the bucket.
         let mut at = self.words.load_acquire(self.bucket(hash));
         for _ in 0..WALK_RECORDS_MAX {
-            if at <= range.after {
+            if at <= after {
                 return true;
             }
             let stamp = self.word_at(at, W_STAMP);
             let (shape, prev) = (self.shape_at(at), self.prev_at(at));
             let time = self.word_at(at, W_TIME);
-            let ours = at <= range.up_to
-                && self.word_at(at, W_HASH) == hash
-                && self.is_channel(at, channel);
+            let ours =
+                at <= up_to && self.word_at(at, W_HASH) == hash && self.is_channel(at, channel);
             let Some(shape) = shape else { return false };
             if !self.still_there(at) || stamp != at || prev >= at {
                 return false;
             }
-            if ours {
-                let size = shape.total_words() * WORD_BYTES;
-                bytes = bytes.saturating_add(size);
-                let too_old = range.unix_ms.saturating_sub(time) > self.history_age_ms_max;
-                if too_old || count == count_max || bytes > range.bytes_max {
-                    return false;
-                }
-                count += 1;
-                found.push((at, size));
+            if ours && !each(at, shape.total_words() * WORD_BYTES, time) {
+                return false;
             }
             at = prev;
         }

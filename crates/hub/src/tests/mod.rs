@@ -1,5 +1,6 @@
 //! Tests of the whole crate: models, deaths at every step, threads, damage.
 
+mod backlog;
 mod crash;
 mod damage;
 mod fanout;
