@@ -68,3 +68,21 @@ fn a_client_that_is_told_of_gaps() {
         ],
     );
 }
+
+#[test]
+fn a_client_that_is_closed() {
+    // It never reads: the server finds out by its log alone, and does not wait for write_timeout_ms.
+    let (server, stream, _) = slow_client("close");
+    wait_for(
+        &server,
+        &[
+            ("total/connections_dropped/slow", 1),
+            ("total/connections_dropped/write_timeout", 0),
+            ("total/connections/sse", 0),
+            ("total/connections_blocked", 0),
+            ("total/subscriptions", 0),
+            ("total/gaps/too_slow", 0),
+        ],
+    );
+    drop(stream);
+}

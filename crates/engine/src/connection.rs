@@ -7,6 +7,8 @@ use fermata_hub::SubId;
 use fermata_io::{Fd, Peer};
 use fermata_proto::{chunked, http1};
 
+use crate::resume::Resume;
+
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
 #[cfg(test)]
 const IDLE_BYTES_MAX: usize = 160;
@@ -103,6 +105,8 @@ pub(crate) struct Connection {
     pub partial: Option<Box<Partial>>,
     pub file: Option<Box<FileBody>>,
     pub presence: Option<Box<Presence>>,
+    /// What a held client that came back has still to be sent before it is live.
+    pub resume: Option<Box<Resume>>,
     /// When something is due for this connection; `u64::MAX` = nothing.
     pub deadline_ms: u64,
     /// Due time of its live entry in the wheel; `u64::MAX` = it has none.
@@ -168,6 +172,7 @@ impl Connection {
             partial: None,
             file: None,
             presence: None,
+            resume: None,
             deadline_ms: u64::MAX,
             armed_ms: u64::MAX,
         }

@@ -1,4 +1,4 @@
-//! Held clients: beginning a hold, live events, replay, presence, the end.
+//! Held clients: beginning a hold, live events, presence, the end. What they missed is in `resume`.
 //!
 //! A held client is its `Connection` and one subscription per channel, nothing else. Live events are
 //! sent straight from the channel's log: they pass no buffer of the connection unless the kernel
@@ -7,14 +7,15 @@
 use std::io::IoSlice;
 
 use fermata_config::LogLevel;
-use fermata_hub::{IdRef, PresenceError, Record, Replay, ReplayRange, SubId};
+use fermata_hub::{Backlog, IdRef, PresenceError, Seq, SubId};
 use fermata_io::Driver;
 use fermata_proto::response::Framing;
 use fermata_proto::{chunk, sse};
 
 use crate::connection::{Presence, Reading, Writing};
-use crate::encode::{self, FORMAT_SSE};
+use crate::encode;
 use crate::hub::{Member, Message, PublishFailure, check_channel, check_message};
+use crate::resume::{OnLoss, Resume};
 use crate::stats::Counter;
 use crate::worker::{Running, Worker};
 
@@ -22,8 +23,11 @@ use crate::worker::{Running, Worker};
 /// behind does not keep the others waiting.
 const SEND_BYTES_MAX: usize = 128 * 1024;
 
-/// Records read from the ring in one turn.
+/// Records read from the ring at once.
 const PUMP_SLICE: usize = 1024;
+
+/// How often the ring is read in one turn while nobody here wants what is read.
+const PUMPS_MAX: usize = 16;
 
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;
@@ -80,16 +84,14 @@ impl<D: Driver> Worker<D> {
                 .is_some_and(|connection| connection.is_head);
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.ring.newest();
-        while self.reader.read_up_to() < newest {
-            self.catch_up();
-        }
         if !ends_at_once {
             self.join(index, hold)?;
         }
         self.write_hold_head(index, hold);
         let mut opening = std::mem::take(&mut self.scratch);
         opening.clear();
-        self.write_opening(hold, &mut opening);
+        let is_past_wanted = !ends_at_once;
+        let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
         let Some(connection) = self.connections.at_mut(index) else {
             return Err(HoldError::Gone);
         };
@@ -112,12 +114,7 @@ impl<D: Driver> Worker<D> {
             self.end_hold(index);
             return Ok(());
         }
-        let mut chain = SubId::NONE;
-        for channel in hold.channels {
-            chain = self.local.subscribe(index, chain, channel, FORMAT_SSE);
-        }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
-        connection.chain = chain;
         self.reporter.end_active(connection);
         self.reporter.held += 1;
         self.counts.add(Counter::Holds, 1);
@@ -125,6 +122,14 @@ impl<D: Driver> Worker<D> {
         connection.closes_on_gap = hold.closes_on_gap;
         connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let has_unread = connection.has_unread || connection.has_hung_up;
+        match backlog {
+            // `send_held` lists it when the opening is sent.
+            Some(backlog) => {
+                let is_queued = false;
+                connection.resume = Some(Box::new(Resume { backlog, is_queued }));
+            }
+            None => self.go_live(index, hold.channels.iter().copied()),
+        }
         self.restart_deadline(index);
         self.mark_dirty(index);
         if has_unread {
@@ -193,44 +198,48 @@ impl<D: Driver> Worker<D> {
         self.write_head(index, 200, Some(sse::CONTENT_TYPE), headers, framing);
     }
 
-    /// What a held client gets first: its own events, what it missed, and its position.
-    fn write_opening(&mut self, hold: &Hold<'_>, out: &mut Vec<u8>) {
+    /// What a held client gets first: its own events, the first piece of what it missed, and its
+    /// position. `Some` when there is more before it can be live.
+    fn write_opening(
+        &mut self,
+        hold: &Hold<'_>,
+        newest: Seq,
+        is_past_wanted: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Backlog> {
         for message in hold.with {
             sse::event(out, None, message.name, message.data);
         }
-        let ids = self.encoder.ids;
-        let up_to = self.reader.read_up_to();
-        match hold.since.map(|since| self.ring.parse_id(since)) {
-            None => {}
+        let since = hold.since.map(|since| self.ring.parse_id(since));
+        let after = match since {
+            // It keeps its position and asks again elsewhere.
+            Some(IdRef::Seq(_)) if !is_past_wanted => return None,
+            Some(IdRef::Seq(after)) => after,
             Some(IdRef::Foreign | IdRef::Invalid) => {
                 self.counts.add(Counter::GapsUnknown, 1);
                 encode::gap("unknown id", out);
+                newest
             }
-            Some(IdRef::Seq(after)) => {
-                let range = ReplayRange {
-                    after,
-                    up_to,
-                    count_max: self.settings.history_count_max,
-                    bytes_max: self.settings.queue_bytes_max,
-                    unix_ms: self.driver.unix_ms(),
-                };
-                let start = out.len();
-                let mut replayed = 0;
-                let mut each = |record: &Record| {
-                    replayed += 1;
-                    encode::event(&ids, record, out);
-                };
-                let replay = self.ring.replay(hold.channels, &range, &mut each);
-                self.counts.add(Counter::Replayed, replayed);
-                if replay == Replay::Gap {
-                    self.counts.add(Counter::GapsExpired, 1);
-                    let events = out.split_off(start);
-                    encode::gap("expired", out);
-                    out.extend_from_slice(&events);
-                }
+            None => newest,
+        };
+        let has_past = matches!(since, Some(IdRef::Seq(_)));
+        if !has_past {
+            encode::position(&self.encoder.ids, newest, out);
+            // This worker has read everything up to now: the usual case.
+            if self.reader.read_up_to() == newest {
+                return None;
             }
         }
-        encode::position(&ids, up_to, out);
+        let mut backlog = Backlog::new(hold.channels, after);
+        self.write_missed(&mut backlog, OnLoss::TellExpired, out);
+        let up_to = self.reader.read_up_to();
+        if !backlog.is_at(up_to) {
+            return Some(backlog);
+        }
+        if has_past {
+            encode::position(&self.encoder.ids, up_to, out);
+        }
+        None
     }
 
     /// Counts the client in the presence of its channels.
@@ -343,7 +352,7 @@ impl<D: Driver> Worker<D> {
     /// keeps up is then never overtaken by its channel's log.
     pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
         let mut served = 0;
-        loop {
+        for _ in 0..PUMPS_MAX {
             while let Some(index) = self.local.next_ready() {
                 self.send_held(index);
                 served += 1;
@@ -356,6 +365,7 @@ impl<D: Driver> Worker<D> {
             }
             self.pump();
         }
+        true
     }
 
     /// A whole round at once: the next records of the ring, to all their subscribers.
@@ -382,12 +392,23 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        if connection.is_blocked || connection.reading != Reading::Held {
+        if connection.reading != Reading::Held {
+            return;
+        }
+        if connection.is_blocked {
+            // A client that takes nothing would otherwise learn of its end when it takes something.
+            if connection.closes_on_gap && self.local.has_gap(connection.chain) {
+                self.on_gap(index);
+            }
             return;
         }
         if connection.unsent() > 0 {
             // The head or a replay goes first; `flush` comes back here.
             self.flush(index);
+            return;
+        }
+        if connection.resume.is_some() {
+            self.queue_resume(index);
             return;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
@@ -516,6 +537,7 @@ impl<D: Driver> Worker<D> {
         // Events that the client has not received stay behind: it resumes after the last it has.
         self.local.unsubscribe(connection.chain);
         connection.chain = SubId::NONE;
+        connection.resume = None;
         self.reporter.held -= u64::from(connection.reading == Reading::Held);
         connection.reading = Reading::Handling;
         if connection.out.capacity() == 0 {

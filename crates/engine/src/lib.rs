@@ -20,6 +20,7 @@ mod master;
 mod output;
 mod publisher;
 mod request;
+mod resume;
 pub mod router;
 mod server;
 mod slab;

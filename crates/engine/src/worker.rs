@@ -10,7 +10,7 @@
 //! subject: `input` (bytes to requests), `answer` (responses), `output` (bytes to sockets and
 //! closing), `hold` (held clients and fan-out), `control` (the control socket).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -138,6 +138,8 @@ pub struct Worker<D: Driver> {
     pub(crate) dirty: Vec<u32>,
     /// Connections to go on with in the next turn without waiting for an event.
     pub(crate) again: Vec<u32>,
+    /// Held clients that have room for the next piece of what they missed.
+    pub(crate) resuming: VecDeque<Key>,
 
     pub(crate) input: Vec<u8>,
     pub(crate) current: Option<Current>,
@@ -239,6 +241,7 @@ impl<D: Driver> Worker<D> {
             fresh: Vec::new(),
             dirty: Vec::new(),
             again: Vec::new(),
+            resuming: VecDeque::new(),
             input: vec![0; input_bytes],
             current: None,
             request: Request::new(),
@@ -419,7 +422,7 @@ impl<D: Driver> Worker<D> {
         // Handlers may have taken long.
         self.driver.refresh_now();
         self.flush_dirty();
-        let has_fanout = self.fan_out(FANOUT_SLICE);
+        let has_fanout = self.fan_out(FANOUT_SLICE) | self.resume_held();
         if has_fanout {
             self.driver.refresh_now();
         }
@@ -436,7 +439,10 @@ impl<D: Driver> Worker<D> {
 
         self.events.clear();
         self.events_at = 0;
-        let is_busy = has_fanout || !self.again.is_empty() || !self.dirty.is_empty();
+        let is_busy = has_fanout
+            || !self.again.is_empty()
+            || !self.dirty.is_empty()
+            || !self.resuming.is_empty();
         let mut again = std::mem::take(&mut self.again);
         for index in again.drain(..) {
             if let Some(connection) = self.connections.at_mut(index) {

@@ -247,6 +247,12 @@ impl Local {
             .any(|subscription| subscription.cursor < self.stream(subscription).end())
     }
 
+    /// Whether something was lost for this owner.
+    pub fn has_gap(&self, chain: SubId) -> bool {
+        self.chain(chain)
+            .any(|subscription| subscription.cursor < self.stream(subscription).start())
+    }
+
     /// What is to be sent if it lies in one slice and is complete: the fast path of [`Local::gather`] with `raw` off.
     /// At most `bytes_max` bytes unless one frame alone is larger. `None`: use `gather`.
     pub fn contiguous(&self, chain: SubId, bytes_max: usize) -> Option<&[u8]> {
@@ -280,10 +286,7 @@ impl Local {
         out: &mut Vec<&'a [u8]>,
         bytes_max: usize,
     ) -> Gathered {
-        if self
-            .chain(chain)
-            .any(|subscription| subscription.cursor < self.stream(subscription).start())
-        {
+        if self.has_gap(chain) {
             return Gathered {
                 bytes: 0,
                 gap: true,

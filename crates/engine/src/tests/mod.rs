@@ -9,6 +9,7 @@ mod deadlines;
 mod fanout;
 mod holds;
 mod requests;
+mod resume;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -149,7 +150,8 @@ impl Rig {
             let is_idle = self.fake.calls().idle_waits > before
                 && self.requests == requests
                 && self.worker.events.is_empty()
-                && self.worker.dirty.is_empty();
+                && self.worker.dirty.is_empty()
+                && self.worker.resuming.is_empty();
             idle = if is_idle { idle + 1 } else { 0 };
         }
     }
