@@ -1,7 +1,8 @@
 //! The scenarios `sse` and `hold`.
 
-use fermata_testkit::{Server, Signal, send_signal, wait_until};
+use fermata_testkit::{Directory, Server, Signal, send_signal, wait_until};
 use fermata_tests::{fixture, json};
+use serde_json::Value;
 
 use crate::support::{Load, load};
 
@@ -47,6 +48,77 @@ fn every_client_gets_every_message() {
         result.count("published")
     );
     assert_eq!(result.json["incomplete_publishes"], 0);
+}
+
+#[test]
+fn steps_follow_one_another_with_their_own_numbers() {
+    let server = fixture("hub").start();
+    let [url, publish, publish_all] = urls(&server);
+    let directory = Directory::new();
+    let events = directory.join("events");
+    let result = load(&[
+        "sse",
+        &url,
+        "-c",
+        "40",
+        "-g",
+        "4",
+        "--publish",
+        &publish,
+        "--publish-all",
+        &publish_all,
+        "--step",
+        "quiet=100ms",
+        "--step",
+        "groups=400ms,groups=50",
+        "--step",
+        "all=400ms,all=10",
+        "--events",
+        &events.display().to_string(),
+    ]);
+    result.assert_passed();
+    let steps = result.json["steps"].as_array().expect("there are steps");
+    let count = |step: &Value, name: &str| step["counters"][name].as_u64().expect("a counter");
+    let [quiet, groups, all] = &steps[..] else {
+        panic!("three steps: {steps:?}");
+    };
+    assert_eq!(count(quiet, "deliveries"), 0);
+    // Each step has its messages to itself: 10 clients in a group, 40 in all.
+    assert!(count(groups, "published") >= 20, "{}", result.all());
+    assert_eq!(count(groups, "deliveries"), 10 * count(groups, "published"));
+    assert!(count(all, "published") >= 4, "{}", result.all());
+    assert_eq!(count(all, "deliveries"), 40 * count(all, "published"));
+    assert_eq!(all["last_byte_us"]["count"], count(all, "published"));
+
+    let text = std::fs::read_to_string(events).expect("the events are there");
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
+    let told: Vec<String> = lines
+        .iter()
+        .filter_map(|line| {
+            Some(format!(
+                "{} {}",
+                line["step"].as_str()?,
+                line["event"].as_str()?
+            ))
+        })
+        .collect();
+    let expected = ["quiet", "groups", "all"];
+    let expected: Vec<String> = expected
+        .iter()
+        .flat_map(|name| [format!("{name} begins"), format!("{name} ends")])
+        .collect();
+    assert_eq!(told, expected);
+    assert!(lines.iter().any(|line| line["open"] == 40), "{text}");
+}
+
+#[test]
+fn a_step_that_cannot_publish_is_refused() {
+    let result = load(&["sse", "http://127.0.0.1:1/", "--step", "a=1s,all=2"]);
+    assert_eq!(result.code, Some(2));
+    assert!(result.stderr.contains("--publish-all"), "{}", result.stderr);
 }
 
 #[test]

@@ -11,12 +11,12 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::link::Link;
 use crate::output::Outputs;
-use crate::report::{Command, Report, Stage};
+use crate::report::{Command, Rates, Report, Stage};
 use crate::totals::{GroupSizes, Totals};
 
 const SIGNALS: u64 = u64::MAX;
 /// How long a child may take to end after it was told to.
-const END_US: u64 = 30_000_000;
+const END_US: u64 = 120_000_000;
 
 /// What a process is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,20 @@ pub(crate) struct Job {
     pub work: Work,
 }
 
-/// How a run with receivers goes on after everybody is connected.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Course {
+/// A part of a run with receivers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub name: String,
     pub hold_us: u64,
+    /// What is published meanwhile.
+    pub rates: Rates,
+}
+
+/// How a run with receivers goes on after everybody is connected.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    /// What follows one after the other, each when the messages of the one before have arrived.
+    pub steps: Vec<Step>,
     /// How long to wait for what was published and has not come.
     pub settle_us: u64,
     pub sizes: GroupSizes,
@@ -50,7 +60,7 @@ pub(crate) struct Course {
 impl Course {
     /// Of a run without receivers.
     pub const NONE: Self = Self {
-        hold_us: 0,
+        steps: Vec::new(),
         settle_us: 0,
         sizes: GroupSizes {
             clients: 0,
@@ -64,8 +74,11 @@ impl Course {
 enum Phase {
     /// Receivers connect, or exchangers work.
     Working,
-    /// Receivers hold, the publisher publishes, until the time given.
-    Holding(u64),
+    /// Receivers hold, the publisher publishes as the step says, until the time given.
+    Holding(usize, u64),
+    /// After a step that is not the last: its messages arrive. It takes from the first time, which
+    /// lets every process report once more, to the second.
+    Between(usize, u64, u64),
     /// The publisher waits for its last answers.
     Stopping(u64),
     /// The last messages are on their way.
@@ -205,9 +218,9 @@ impl Parent<'_> {
             let over = self.children.iter().all(|child| child.exit.is_some())
                 && self.children.iter().all(|child| !child.connected);
             if over || now_us >= tick_us {
+                let phase = self.phase_name().to_owned();
                 let point = self.outcome.totals.end_interval(now_us);
-                self.outputs
-                    .show(&self.outcome.totals, &point, self.phase_name());
+                self.outputs.show(&self.outcome.totals, &point, &phase);
                 tick_us = now_us + self.interval_us;
             }
             if over {
@@ -290,11 +303,29 @@ impl Parent<'_> {
                 }
                 if self.all(Role::Receiver, Stage::Ready) {
                     self.outcome.connected_s = now_us as f64 / 1e6;
-                    self.phase = Phase::Holding(now_us + self.course.hold_us);
-                    return self.tell(Role::Publisher, &Command::Publish);
+                    self.outcome.totals.begin_steps(now_us);
+                    return self.begin_step(0, now_us);
                 }
             }
-            Phase::Holding(until_us) if now_us >= until_us => {
+            Phase::Holding(step, until_us)
+                if now_us >= until_us && step + 1 < self.course.steps.len() =>
+            {
+                let from_us = now_us + 2 * self.interval_us;
+                let until_us = from_us + self.course.settle_us;
+                self.phase = Phase::Between(step, from_us, until_us);
+                let pause = Command::Publish(Rates::default());
+                return self.tell(Role::Publisher, &pause);
+            }
+            Phase::Between(step, from_us, until_us)
+                if now_us >= until_us
+                    || now_us >= from_us
+                        && self.all(Role::Publisher, Stage::Ready)
+                        && self.outcome.totals.incomplete() == 0 =>
+            {
+                self.end_step(step, now_us);
+                return self.begin_step(step + 1, now_us);
+            }
+            Phase::Holding(_, until_us) if now_us >= until_us => {
                 self.phase = Phase::Stopping(now_us + self.course.settle_us);
                 return self.tell(Role::Publisher, &Command::StopPublishing);
             }
@@ -319,7 +350,34 @@ impl Parent<'_> {
         Ok(())
     }
 
+    fn begin_step(&mut self, step: usize, now_us: u64) -> Result<(), Error> {
+        let Some(Step { hold_us, rates, .. }) = self.course.steps.get(step) else {
+            return self.end();
+        };
+        self.phase = Phase::Holding(step, now_us + hold_us);
+        let command = Command::Publish(*rates);
+        self.outputs
+            .begin_step(&self.course.steps[step].name, now_us);
+        self.tell(Role::Publisher, &command)
+    }
+
+    fn end_step(&mut self, step: usize, now_us: u64) {
+        let step = &self.course.steps[step];
+        self.outcome.totals.end_step(step, now_us);
+        self.outputs.end_step(&step.name, now_us);
+    }
+
     fn end(&mut self) -> Result<(), Error> {
+        let now_us = self.clock.now_us();
+        match self.phase {
+            Phase::Working | Phase::Ending(_) => {}
+            Phase::Holding(step, _) | Phase::Between(step, ..) => self.end_step(step, now_us),
+            Phase::Stopping(_) | Phase::Settling(_) => {
+                if let Some(last) = self.course.steps.len().checked_sub(1) {
+                    self.end_step(last, now_us);
+                }
+            }
+        }
         self.phase = Phase::Ending(self.clock.now_us() + END_US);
         for role in [Role::Exchanger, Role::Receiver, Role::Publisher] {
             self.tell(role, &Command::Close)?;
@@ -354,20 +412,25 @@ impl Parent<'_> {
     fn phase_end_us(&self) -> u64 {
         match self.phase {
             Phase::Working => u64::MAX,
-            Phase::Holding(until_us)
+            // Whether everything has arrived is told by reports.
+            Phase::Between(_, from_us, until_us) => match self.clock.now_us() < from_us {
+                true => from_us,
+                false => until_us,
+            },
+            Phase::Holding(_, until_us)
             | Phase::Stopping(until_us)
             | Phase::Settling(until_us)
             | Phase::Ending(until_us) => until_us,
         }
     }
 
-    fn phase_name(&self) -> &'static str {
+    fn phase_name(&self) -> &str {
         let exchanges = |child: &Child| child.role == Role::Exchanger;
         match self.phase {
             Phase::Working if self.children.iter().any(exchanges) => "running",
             Phase::Working => "connecting",
-            Phase::Holding(_) => "holding",
-            Phase::Stopping(_) | Phase::Settling(_) => "settling",
+            Phase::Holding(step, _) => &self.course.steps[step].name,
+            Phase::Between(..) | Phase::Stopping(_) | Phase::Settling(_) => "settling",
             Phase::Ending(_) => "ending",
         }
     }

@@ -21,7 +21,7 @@ pub(crate) enum Stage {
     /// Connecting, or doing all of its work.
     #[default]
     Working,
-    /// Every client is connected or given up; the publisher waits for its start.
+    /// Every client is connected or given up; the publisher has nothing to do.
     Ready,
     /// Every client has what was published; the publisher has all its answers.
     Settled,
@@ -53,11 +53,20 @@ pub(crate) struct Report {
     pub errors: Vec<(String, u64)>,
 }
 
+/// Messages per second; zero for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    /// To one group after the other.
+    pub groups: f64,
+    /// To all.
+    pub all: f64,
+}
+
 /// From the parent to a child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// Begin to publish.
-    Publish,
+    /// Publish at these rates from now on, both zero for a pause.
+    Publish(Rates),
     /// Publish nothing more, and say what was confirmed.
     StopPublishing,
     /// Everybody has to have got these: sequence number of the last confirmed message per group.

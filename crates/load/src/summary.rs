@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::counters::{Counter, Counters};
 use crate::output::text::{bytes, count, micros};
 use crate::parent::Outcome;
-use crate::totals::Point;
+use crate::totals::{Point, StepTotals};
 
 /// The layout of the JSON result; raised when a field changes its meaning.
 const JSON_VERSION: u32 = 1;
@@ -105,6 +105,10 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
             bytes(counters.get(Counter::BytesReceived) as f64 / measured_s.max(1e-6))
         ),
     );
+    // One step is the whole run.
+    for step in totals.steps.iter().filter(|_| totals.steps.len() > 1) {
+        line("step", step_text(step));
+    }
     for (name, histogram) in [
         (labels.latency, &totals.latency),
         ("last byte", &totals.last_byte),
@@ -162,6 +166,19 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
     out
 }
 
+fn step_text(step: &StepTotals) -> String {
+    let name = step.step.as_ref().map_or("", |step| step.name.as_str());
+    let mut text = format!(
+        "{name}: {} published, {} deliveries",
+        step.counters.get(Counter::Published),
+        step.counters.get(Counter::Deliveries)
+    );
+    if !step.last_byte.is_empty() {
+        let _ = write!(text, ", last byte {}", quantiles_text(&step.last_byte));
+    }
+    text
+}
+
 fn quantiles_text(histogram: &Histogram<u64>) -> String {
     let parts = QUANTILES.map(|(name, quantile)| {
         format!("{name} {}", micros(histogram.value_at_quantile(quantile)))
@@ -192,6 +209,7 @@ pub(crate) fn json(outcome: &Outcome, labels: &Labels, options: Value) -> Value 
         "incomplete_publishes": totals.incomplete(),
         "errors": totals.errors.list().iter().map(|(text, count)| json!({"text": text, "count": count})).collect::<Vec<_>>(),
         "broken": outcome.broken,
+        "steps": totals.steps.iter().map(step_json).collect::<Vec<_>>(),
         "series": totals.series.iter().map(point_json).collect::<Vec<_>>(),
     })
 }
@@ -212,7 +230,24 @@ fn histogram_json(histogram: &Histogram<u64>) -> Value {
     Value::Object(object)
 }
 
-fn point_json(point: &Point) -> Value {
+fn step_json(step: &StepTotals) -> Value {
+    let asked = step.step.as_ref();
+    json!({
+        "name": asked.map(|step| step.name.as_str()),
+        "hold_s": asked.map(|step| step.hold_us as f64 / 1e6),
+        "groups_per_s": asked.map(|step| step.rates.groups),
+        "all_per_s": asked.map(|step| step.rates.all),
+        "from_s": step.from_s,
+        "to_s": step.to_s,
+        "counters": counters_json(&step.counters),
+        "latency_us": histogram_json(&step.latency),
+        "last_byte_us": histogram_json(&step.last_byte),
+        "publish_answer_us": histogram_json(&step.publish),
+    })
+}
+
+/// One interval of the run.
+pub(crate) fn point_json(point: &Point) -> Value {
     let rate = |counter| point.counters.get(counter) as f64 / point.length_s;
     json!({
         "at_s": point.at_s,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use hdrhistogram::Histogram;
 
 use crate::counters::Counters;
+use crate::parent::Step;
 use crate::report::{Errors, Report, add_recorded, histogram};
 
 /// Points of the series; when there are more, every second one is dropped and the pace halved.
@@ -28,6 +29,34 @@ pub(crate) struct Point {
     pub max_us: u64,
 }
 
+/// What was measured in a step of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct StepTotals {
+    /// Its beginning and its end, when its messages had arrived, in seconds since the start.
+    pub from_s: f64,
+    pub to_s: f64,
+    /// The step as it was asked for.
+    pub step: Option<Step>,
+    pub counters: Counters,
+    pub latency: Histogram<u64>,
+    pub publish: Histogram<u64>,
+    pub last_byte: Histogram<u64>,
+}
+
+impl StepTotals {
+    fn new(from_us: u64) -> Self {
+        Self {
+            from_s: from_us as f64 / 1e6,
+            to_s: 0.0,
+            step: None,
+            counters: Counters::default(),
+            latency: histogram(),
+            publish: histogram(),
+            last_byte: histogram(),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Publish {
     group: Option<u32>,
@@ -47,6 +76,10 @@ pub(crate) struct Totals {
     pub last_byte: Histogram<u64>,
     pub errors: Errors,
     pub series: Vec<Point>,
+    /// The steps that are over.
+    pub steps: Vec<StepTotals>,
+    /// The present one, from the first on.
+    step: Option<StepTotals>,
     pub measured_us: u64,
     /// Per group: the sequence number of its last confirmed message, known when publishing is over.
     pub confirmed: Vec<(u32, u32)>,
@@ -100,6 +133,8 @@ impl Totals {
             last_byte: histogram(),
             errors: Errors::default(),
             series: Vec::new(),
+            steps: Vec::new(),
+            step: None,
             measured_us: 0,
             confirmed: Vec::new(),
             open: vec![0; children],
@@ -120,6 +155,11 @@ impl Totals {
         add_recorded(&mut self.interval, &report.latency);
         add_recorded(&mut self.connect, &report.connect);
         add_recorded(&mut self.publish, &report.publish);
+        if let Some(step) = &mut self.step {
+            step.counters.merge(&report.counters);
+            add_recorded(&mut step.latency, &report.latency);
+            add_recorded(&mut step.publish, &report.publish);
+        }
         self.measured_us = self.measured_us.max(report.measured_us);
         self.open[child] = report.open;
         self.open_max = self.open_max.max(self.open());
@@ -141,6 +181,20 @@ impl Totals {
                 publish.last_us = publish.last_us.max(last_us);
                 self.complete(number);
             }
+        }
+    }
+
+    /// Everybody is connected: what is reported from now on belongs to the first step.
+    pub fn begin_steps(&mut self, now_us: u64) {
+        self.step = Some(StepTotals::new(now_us));
+    }
+
+    /// Ends the present step and begins the next.
+    pub fn end_step(&mut self, step: &Step, now_us: u64) {
+        if let Some(mut ended) = self.step.replace(StepTotals::new(now_us)) {
+            ended.to_s = now_us as f64 / 1e6;
+            ended.step = Some(step.clone());
+            self.steps.push(ended);
         }
     }
 
@@ -200,7 +254,11 @@ impl Totals {
             return;
         };
         if u64::from(publish.arrived) == self.group_sizes.size(group) {
-            self.last_byte.saturating_record(u64::from(publish.last_us));
+            let last_us = u64::from(publish.last_us);
+            self.last_byte.saturating_record(last_us);
+            if let Some(step) = &mut self.step {
+                step.last_byte.saturating_record(last_us);
+            }
             self.publishes.remove(&number);
         }
     }

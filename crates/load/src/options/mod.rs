@@ -57,6 +57,11 @@ pub(crate) struct Common {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
 
+    /// Write a line of JSON per interval, and when a step begins and ends, to this file while the run
+    /// goes on
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub events: Option<PathBuf>,
+
     /// Send every interval to this statsd server
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = value::address, help_heading = "Output")]
     pub statsd: Option<SocketAddr>,

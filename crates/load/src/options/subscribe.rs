@@ -11,7 +11,8 @@ use crate::counters::Counter;
 use crate::error::Error;
 use crate::exchange::http::Request;
 use crate::message::BYTES_MIN;
-use crate::parent::{Course, Job, Role};
+use crate::parent::{Course, Job, Role, Step};
+use crate::report::Rates;
 use crate::subscribe::{publisher, receiver};
 use crate::summary::Labels;
 use crate::target::{Target, Template};
@@ -70,6 +71,12 @@ pub(crate) struct SubscribeArguments {
     /// How long to hold and publish after everybody is connected [default: 10s, hold: 1m]
     #[arg(long, short = 't', value_name = "TIME", value_parser = value::duration)]
     duration: Option<Duration>,
+
+    /// A part of the run, instead of --duration and the rates: "NAME=TIME[,groups=RATE][,all=RATE]",
+    /// messages per second to groups and to all. Repeated, the steps follow one another, each when
+    /// the messages of the one before have arrived; the result has the numbers of each
+    #[arg(long = "step", value_name = "STEP", conflicts_with_all = ["duration", "publish_rate", "publish_all_rate"], value_parser = value::step)]
+    steps: Vec<Step>,
 
     /// How long to wait at the end for messages that have not come
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
@@ -219,8 +226,8 @@ impl SubscribeArguments {
         let run = fermata_io::random::u64() as u32;
         let mut jobs = self.receivers(&target, defaults.scheme == "ws", sizes, run)?;
         let sources = self.publish.sources(self.groups)?;
-        let publishes = !sources.is_empty();
-        if publishes {
+        let publishes_anywhere = !sources.is_empty();
+        if publishes_anywhere {
             let plan = publisher::Plan {
                 sources,
                 source_address: None,
@@ -237,8 +244,12 @@ impl SubscribeArguments {
                 work: Box::new(move |clock, link| publisher::run(plan, clock, link)),
             });
         }
+        let steps = self.steps(duration)?;
+        // A run that only holds has done its work when everybody is connected.
+        let publishes = |step: &Step| step.rates.groups > 0.0 || step.rates.all > 0.0;
+        let publishes = publishes_anywhere && steps.iter().any(publishes);
         let course = Course {
-            hold_us: micros(duration),
+            steps,
             settle_us: micros(self.settle),
             sizes,
         };
@@ -258,6 +269,34 @@ impl SubscribeArguments {
             },
         };
         Ok((jobs, course, labels))
+    }
+
+    fn steps(&self, duration: Duration) -> Result<Vec<Step>, Error> {
+        let publish = &self.publish;
+        let to_all = publish.publish_all.is_some() || publish.publish_ws.is_some();
+        for step in &self.steps {
+            let missing = match step.rates {
+                Rates { groups, .. } if groups > 0.0 && publish.publish.is_none() => "--publish",
+                Rates { all, .. } if all > 0.0 && !to_all => "--publish-all",
+                _ => continue,
+            };
+            let cause = format!(
+                "step \"{}\" publishes, and there is no {missing}",
+                step.name
+            );
+            return Err(Error::option("--step", cause, "say where to publish"));
+        }
+        if !self.steps.is_empty() {
+            return Ok(self.steps.clone());
+        }
+        Ok(vec![Step {
+            name: "holding".to_string(),
+            hold_us: micros(duration),
+            rates: Rates {
+                groups: publish.publish_rate,
+                all: publish.publish_all_rate,
+            },
+        }])
     }
 
     fn receivers(
@@ -369,16 +408,11 @@ impl ConnectArguments {
 impl PublishArguments {
     fn sources(&self, groups: u32) -> Result<Vec<publisher::Source>, Error> {
         let given = [
-            ("--publish", &self.publish, self.publish_rate, false),
-            (
-                "--publish-all",
-                &self.publish_all,
-                self.publish_all_rate,
-                true,
-            ),
+            ("--publish", &self.publish, false),
+            ("--publish-all", &self.publish_all, true),
         ];
         let mut sources = Vec::new();
-        for (option, url, rate, to_all) in given {
+        for (option, url, to_all) in given {
             let Some(url) = url else {
                 continue;
             };
@@ -404,7 +438,6 @@ impl PublishArguments {
                     headers: self.publish_headers.concat().into_bytes(),
                     body: Some(body),
                 }),
-                rate,
                 to_all,
             });
         }
@@ -415,7 +448,6 @@ impl PublishArguments {
             sources.push(publisher::Source {
                 address: target.address,
                 how: publisher::How::Websocket(opening),
-                rate: self.publish_all_rate,
                 to_all: true,
             });
         }

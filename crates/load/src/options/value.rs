@@ -4,6 +4,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::clock::micros;
+use crate::parent::Step;
+use crate::report::Rates;
+
 /// `10s`, `500ms`, `2m`, `1h`; a number alone is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -19,6 +23,29 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| format!("\"{text}\" is no duration; give one like 10s or 500ms"))?;
     Duration::try_from_secs_f64(number * factor).map_err(|_| format!("\"{text}\" is too long"))
+}
+
+/// `NAME=TIME[,groups=PER_SECOND][,all=PER_SECOND]`.
+pub(crate) fn step(text: &str) -> Result<Step, String> {
+    const FORM: &str = "give a step as NAME=TIME[,groups=PER_SECOND][,all=PER_SECOND]";
+    let (name, rest) = text.split_once('=').ok_or(FORM)?;
+    let mut parts = rest.split(',');
+    let mut step = Step {
+        name: name.to_string(),
+        hold_us: micros(duration(parts.next().unwrap_or_default())?),
+        rates: Rates::default(),
+    };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("groups", per_s)) => step.rates.groups = rate(per_s)?,
+            Some(("all", per_s)) => step.rates.all = rate(per_s)?,
+            _ => return Err(FORM.to_string()),
+        }
+    }
+    match name.is_empty() {
+        true => Err(FORM.to_string()),
+        false => Ok(step),
+    }
 }
 
 /// A duration from 10 ms to one minute.
@@ -94,6 +121,30 @@ mod tests {
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert!(duration("2d").is_err() && duration("").is_err() && duration("-1").is_err());
+    }
+
+    #[test]
+    fn steps() {
+        let expected = |groups, all| Step {
+            name: "a b".to_string(),
+            hold_us: 2_500_000,
+            rates: Rates { groups, all },
+        };
+        assert_eq!(step("a b=2.5s"), Ok(expected(0.0, 0.0)));
+        assert_eq!(step("a b=2.5,groups=20"), Ok(expected(20.0, 0.0)));
+        assert_eq!(step("a b=2.5,all=0.2,groups=1"), Ok(expected(1.0, 0.2)));
+        for wrong in [
+            "",
+            "a",
+            "=1s",
+            "a=",
+            "a=1s,",
+            "a=1s,all",
+            "a=1s,all=0",
+            "a=1s,x=1",
+        ] {
+            assert!(step(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

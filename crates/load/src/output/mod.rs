@@ -1,5 +1,6 @@
 //! What a run shows while it goes on.
 
+mod events;
 pub(crate) mod plot;
 mod progress;
 mod prometheus;
@@ -11,6 +12,7 @@ use fermata_io::sys::epoll::Epoll;
 use crate::error::Error;
 use crate::options::Common;
 use crate::totals::{Point, Totals};
+use events::Events;
 use progress::Progress;
 use prometheus::Prometheus;
 use statsd::Statsd;
@@ -19,6 +21,7 @@ use statsd::Statsd;
 pub(crate) struct Outputs {
     scenario: &'static str,
     progress: Option<Progress>,
+    events: Option<Events>,
     statsd: Option<Statsd>,
     prometheus: Option<Prometheus>,
 }
@@ -32,6 +35,7 @@ impl Outputs {
         Ok(Self {
             scenario,
             progress: (!common.quiet).then(Progress::new),
+            events: common.events.as_deref().map(Events::create).transpose()?,
             statsd: statsd.transpose()?,
             prometheus: common.prometheus.map(Prometheus::new).transpose()?,
         })
@@ -50,11 +54,28 @@ impl Outputs {
         if let Some(progress) = &mut self.progress {
             progress.show(totals, point, phase);
         }
+        if let Some(events) = &mut self.events {
+            events.show(point, phase);
+        }
         if let Some(statsd) = &mut self.statsd {
             statsd.show(point);
         }
         if let Some(prometheus) = &mut self.prometheus {
             prometheus.show(totals, self.scenario);
+        }
+    }
+
+    /// A step of the run begins.
+    pub fn begin_step(&mut self, name: &str, now_us: u64) {
+        if let Some(events) = &mut self.events {
+            events.step(name, "begins", now_us);
+        }
+    }
+
+    /// A step of the run is over.
+    pub fn end_step(&mut self, name: &str, now_us: u64) {
+        if let Some(events) = &mut self.events {
+            events.step(name, "ends", now_us);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::exchange::http::Request;
 use crate::link::Link;
 use crate::message::Message;
-use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
+use crate::report::{Command, Errors, Rates, Report, Stage, histogram, take_recorded};
 use crate::response::Reader;
 use crate::schedule::Schedule;
 use crate::target::Values;
@@ -41,12 +41,11 @@ const LINK: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 const NONE: Fd = -1;
 
-/// Publishes to one URL at one rate.
+/// Publishes to one URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub address: SocketAddr,
     pub how: How,
-    pub rate: f64,
     /// To all groups at once, by one message; else to one group after the other.
     pub to_all: bool,
 }
@@ -120,13 +119,14 @@ struct Publisher {
     connections: Vec<Connection>,
     /// One per group, the last for all.
     streams: Vec<Stream>,
-    schedules: Vec<Schedule>,
+    /// One per source, `None` where nothing is to be published at present.
+    schedules: Vec<Option<Schedule>>,
     /// The next group, for the sources that take one after the other.
     turn: u32,
     number: u32,
-    publishing: bool,
-    started_us: u64,
-    measured_us: u64,
+    /// Time it has published before `started_us`, and since when it does now.
+    published_us: u64,
+    started_us: Option<u64>,
     counters: Counters,
     reported: Counters,
     answers: Histogram<u64>,
@@ -169,9 +169,8 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
         schedules: Vec::new(),
         turn: 0,
         number: 0,
-        publishing: false,
-        started_us: 0,
-        measured_us: 0,
+        published_us: 0,
+        started_us: None,
         counters: Counters::default(),
         reported: Counters::default(),
         answers: histogram(),
@@ -204,8 +203,14 @@ impl Publisher {
             }
             let idle =
                 |connection: &Connection| connection.sent.is_none() && connection.queue.is_empty();
-            if stopping && stage < Stage::Settled && self.connections.iter().all(idle) {
-                stage = Stage::Settled;
+            let is_idle = self.started_us.is_none() && self.connections.iter().all(idle);
+            let present = match is_idle {
+                true if stopping => Stage::Settled,
+                true => Stage::Ready,
+                false => Stage::Working,
+            };
+            if stage != present && stage != Stage::Settled {
+                stage = present;
                 report_us = now_us;
             }
             if closing {
@@ -215,9 +220,8 @@ impl Publisher {
                 self.report(link, stage)?;
                 report_us = now_us + self.plan.interval_us;
             }
-            if self.publishing
-                && let Some(next_us) = self.schedules.iter().map(Schedule::next_us).min()
-            {
+            let schedules = self.schedules.iter().flatten();
+            if let Some(next_us) = schedules.map(Schedule::next_us).min() {
                 let delay = Duration::from_micros(next_us.saturating_sub(now_us));
                 alarm.set(delay).map_err(Error::system("setting a timer"))?;
             }
@@ -234,14 +238,14 @@ impl Publisher {
                         let alive = alive.map_err(Error::system("reading the parent's pipe"))?;
                         for command in commands {
                             match command {
-                                Command::Publish => self.start(),
+                                Command::Publish(rates) => self.publish_at(rates),
                                 Command::StopPublishing => {
-                                    self.stop();
+                                    self.publish_at(Rates::default());
                                     stopping = true;
                                 }
                                 Command::Settle(_) => {}
                                 Command::Close => {
-                                    self.stop();
+                                    self.publish_at(Rates::default());
                                     closing = true;
                                 }
                             }
@@ -255,28 +259,34 @@ impl Publisher {
         }
     }
 
-    fn start(&mut self) {
-        self.publishing = true;
-        self.started_us = self.clock.now_us();
-        let rates = self.plan.sources.iter().map(|source| source.rate);
-        self.schedules = rates
-            .map(|rate| Schedule::new(self.started_us, rate))
+    /// Publishes at these rates from now on.
+    fn publish_at(&mut self, rates: Rates) {
+        let now_us = self.clock.now_us();
+        self.published_us = self.measured_us();
+        let rate = |source: &Source| match source.to_all {
+            true => rates.all,
+            false => rates.groups,
+        };
+        let sources = self.plan.sources.iter().map(rate);
+        self.schedules = sources
+            .map(|rate| (rate > 0.0).then(|| Schedule::new(now_us, rate)))
             .collect();
+        let publishes = self.schedules.iter().any(Option::is_some);
+        self.started_us = publishes.then_some(now_us);
     }
 
-    fn stop(&mut self) {
-        if std::mem::take(&mut self.publishing) {
-            self.measured_us = self.clock.now_us() - self.started_us;
-        }
+    /// Time it has published so far.
+    fn measured_us(&self) -> u64 {
+        let present = |started_us| self.clock.now_us().saturating_sub(started_us);
+        self.published_us + self.started_us.map_or(0, present)
     }
 
     /// Gives every message that is due to its connection.
     fn enqueue(&mut self, now_us: u64) {
-        if !self.publishing {
-            return;
-        }
         for source in 0..self.schedules.len() {
-            while let Some(due_us) = self.schedules[source].take(now_us) {
+            while let Some(schedule) = &mut self.schedules[source]
+                && let Some(due_us) = schedule.take(now_us)
+            {
                 let group = if self.plan.sources[source].to_all {
                     ALL
                 } else {
@@ -560,9 +570,6 @@ impl Publisher {
     fn report(&mut self, link: &mut Link, stage: Stage) -> Result<(), Error> {
         let counters = self.counters.since(&self.reported);
         self.reported = self.counters;
-        if self.publishing {
-            self.measured_us = self.clock.now_us() - self.started_us;
-        }
         let mut confirmed = Vec::new();
         if stage == Stage::Settled {
             for (index, stream) in self.streams.iter().enumerate() {
@@ -576,7 +583,7 @@ impl Publisher {
         }
         let report = Report {
             stage,
-            measured_us: self.measured_us,
+            measured_us: self.measured_us(),
             counters,
             publish: take_recorded(&mut self.answers),
             publishes: std::mem::take(&mut self.publishes),

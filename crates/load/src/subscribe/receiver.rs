@@ -205,7 +205,7 @@ impl Receiver {
                             self.close_all();
                             return self.report(link, Stage::Ended);
                         }
-                        Command::Publish | Command::StopPublishing => {}
+                        Command::Publish(_) | Command::StopPublishing => {}
                     }
                 }
                 if !alive {
