@@ -1,5 +1,6 @@
 //! Master and workers: supervision, signals, start and stop.
 
 mod drain;
+mod stall;
 mod start;
 mod supervision;

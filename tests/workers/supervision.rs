@@ -79,6 +79,16 @@ fn new_connections_are_served_while_a_worker_is_missing() {
 
 #[test]
 fn a_worker_that_crashes_again_and_again_is_restarted_ever_later() {
+    dies_again_and_again(Signal::Abort);
+}
+
+/// As the kernel does to a worker that takes too much memory.
+#[test]
+fn a_worker_that_is_killed_again_and_again_is_restarted_ever_later() {
+    dies_again_and_again(Signal::Kill);
+}
+
+fn dies_again_and_again(signal: Signal) {
     let server = fixture("hub")
         .setting("restart_delay_ms_max", 2_000)
         .start();
@@ -92,7 +102,7 @@ fn a_worker_that_crashes_again_and_again_is_restarted_ever_later() {
     {
         assert!(pauses.len() < 30, "no back-off in {pauses:?}");
         let killed = Instant::now();
-        assert!(send_signal(victim, Signal::Abort));
+        assert!(send_signal(victim, signal));
         victim = server.wait_replaced(0, victim);
         pauses.push(killed.elapsed());
         assert_eq!(other.get("/pid").text(), pids[&1].to_string());

@@ -229,6 +229,10 @@ settings! {
          After it the publish is refused with BackpressureException.";
     restart_delay_ms_max: u64 = "5000", Kind::Milliseconds { min: 10, max: HOUR }, None,
         "Longest pause before a worker that keeps dying is started again.";
+    stall_timeout_ms: u64 = "60000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Time a worker may stay inside one handler, or otherwise not answer its master, before it is killed and replaced.\n\
+         Its other clients hang meanwhile, so long work belongs into another process.\n\
+         0 never kills; use it while a debugger stops workers.";
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fermata_config::Settings;
+use fermata_config::{LogLevel, Settings};
 use fermata_hub::{
     Config, ConfigError, ID_BYTES_MAX, IdRef, Kind, Layout, LockError, Message as Record,
     OpenError, Owner, PublishError, ReplayRange, Ring,
@@ -24,6 +24,9 @@ const INDEX_BUCKETS_PER_MIB: usize = 1024;
 
 /// Waits of a publisher for a worker that is behind: short, because that worker is running.
 const BEHIND_WAIT: Duration = Duration::from_micros(500);
+
+/// How long a publisher waits in silence before the log says for whom.
+const BEHIND_NOTICE_MS: u64 = 100;
 
 /// Why the shared memory of channels is not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -204,7 +207,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
                      told that messages may be missing",
                     path.display()
                 );
-                logger.write(fermata_config::LogLevel::Warning, unix_ms(), &message);
+                logger.write(LogLevel::Warning, unix_ms(), &message);
             }
             Ok(ring)
         }
@@ -216,7 +219,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
                 path.display(),
                 aside.display()
             );
-            logger.write(fermata_config::LogLevel::Error, unix_ms(), &message);
+            logger.write(LogLevel::Error, unix_ms(), &message);
             let failed = |source| HubError::Io {
                 path: Some(path.clone()),
                 source,
@@ -325,7 +328,8 @@ impl<D: Driver> Worker<D> {
         &mut self,
         mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
     ) -> Result<T, PublishFailure> {
-        let mut give_up_ms = None;
+        let mut waiting_since_ms = None;
+        let mut was_noticed = false;
         loop {
             let error = match attempt(&mut self.ring, &self.owner) {
                 Ok(value) => {
@@ -334,7 +338,7 @@ impl<D: Driver> Worker<D> {
                 }
                 Err(error) => error,
             };
-            match error {
+            let behind = match error {
                 PublishError::TooLarge { .. } => {
                     return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
                 }
@@ -344,24 +348,47 @@ impl<D: Driver> Worker<D> {
                 PublishError::Lock(LockError::Corrupt) => {
                     return Err(PublishFailure::Backpressure(error.to_string()));
                 }
-                PublishError::Behind { .. } | PublishError::Lock(LockError::Locked { .. }) => {}
-            }
+                PublishError::Behind { slot } => Some(slot),
+                PublishError::Lock(LockError::Locked { .. }) => None,
+            };
             let wait_ms = self.settings.publish_wait_ms_max;
             let now_ms = self.driver.refresh_now();
-            if give_up_ms.is_none() {
+            if waiting_since_ms.is_none() {
                 self.counts.add(Counter::PublishWaits, 1);
             }
-            if now_ms >= *give_up_ms.get_or_insert(now_ms + wait_ms) {
-                let message = format!("{error}; waited for publish_wait_ms_max ({wait_ms} ms)");
+            let waited_ms = now_ms - *waiting_since_ms.get_or_insert(now_ms);
+            if waited_ms >= wait_ms {
+                let cause = self.why_publishing_waits(&error);
+                let message = format!("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)");
                 return Err(PublishFailure::Backpressure(message));
             }
-            if matches!(error, PublishError::Behind { slot } if slot == u32::from(self.slot)) {
+            if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut was_noticed, true) {
+                let message = format!("publishing waits: {}", self.why_publishing_waits(&error));
+                self.log_for_client(LogLevel::Warning, &message);
+            }
+            if behind == Some(u32::from(self.slot)) {
                 self.catch_up();
             } else {
                 self.wake_workers();
+                // Whoever waits for a stalled worker is not stalled itself.
+                self.reporter.shared.beat(self.slot);
                 std::thread::sleep(BEHIND_WAIT);
             }
         }
+    }
+
+    fn why_publishing_waits(&self, error: &PublishError) -> String {
+        let PublishError::Behind { slot } = *error else {
+            return error.to_string();
+        };
+        let who = match self.reporter.shared.worker(slot) {
+            Some((index, pid)) => format!("worker {index} (pid {pid})"),
+            None => "a worker that is just starting or ending".to_owned(),
+        };
+        let bytes = self.ring.lag_bytes(slot);
+        format!(
+            "the ring (history_bytes_max) is full of events that {who} has not read, {bytes} bytes of them"
+        )
     }
 
     /// Wakes the workers that sleep while there is something to read.

@@ -3,6 +3,8 @@
 //! It holds every listener, so the connections that wait in a dead worker's queue are served by its
 //! replacement. It serves nothing itself and runs no PHP after the fork.
 
+mod stall;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
@@ -23,6 +25,7 @@ use crate::log::Logger;
 use crate::router::Router;
 use crate::stats;
 use crate::worker::{Parts, Worker};
+use stall::Pulse;
 
 /// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
 pub const EXIT_RETIRED: i32 = 255;
@@ -140,6 +143,7 @@ struct Child {
     stream: UnixStream,
     started_ms: u64,
     is_replaced: bool,
+    pulse: Pulse,
 }
 
 /// The place of a worker: one listener, and when to fill the place again.
@@ -166,6 +170,8 @@ pub(crate) struct Master {
     signals: signal::Pipe,
     driver: Epoll,
     stopping_until_ms: Option<u64>,
+    /// When workers are next asked for a sign of life; `u64::MAX` = never.
+    check_due_ms: u64,
 }
 
 impl Master {
@@ -214,6 +220,10 @@ impl Master {
                 delay_ms: 0,
             })
             .collect();
+        let check_due_ms = match settings.stall_timeout_ms {
+            0 => u64::MAX,
+            _ => driver.now_ms(),
+        };
         Ok(Master {
             settings: Arc::new(settings),
             router: Arc::new(router),
@@ -228,6 +238,7 @@ impl Master {
             signals,
             driver,
             stopping_until_ms: None,
+            check_due_ms,
         })
     }
 
@@ -261,6 +272,7 @@ impl Master {
                 );
                 self.kill_all();
             }
+            self.check_workers(now_ms);
             events.clear();
             let timeout = self
                 .next_due_ms()
@@ -352,6 +364,7 @@ impl Master {
                     stream,
                     started_ms,
                     is_replaced,
+                    pulse: Pulse::new(started_ms),
                 });
                 Ok(None)
             }
@@ -470,7 +483,7 @@ impl Master {
                 let index = child.index;
                 let lifetime_ms = now_ms - child.started_ms;
                 if self.stopping_until_ms.is_none() {
-                    self.schedule(index, lifetime_ms, false);
+                    self.schedule(index, lifetime_ms);
                 }
             }
             Ok(0) => {
@@ -514,22 +527,20 @@ impl Master {
         self.log(level, &format!("worker {index} ended pid={pid} ({exit})"));
         if !child.is_replaced && self.stopping_until_ms.is_none() {
             let lifetime_ms = now_ms - child.started_ms;
-            self.schedule(index, lifetime_ms, exit == Exit::Signal(SIGKILL));
+            self.schedule(index, lifetime_ms);
         }
     }
 
     /// Plans the replacement of a worker that has lived for `lifetime_ms`.
     ///
-    /// One that keeps failing right after its start is restarted more and more slowly, so that a
-    /// broken script costs little. Somebody who kills workers is not such a failure.
-    fn schedule(&mut self, index: u16, lifetime_ms: u64, was_killed: bool) {
+    /// One that keeps ending right after its start is restarted more and more slowly, so that a broken
+    /// script, or a kernel without memory that kills it again and again, costs little.
+    fn schedule(&mut self, index: u16, lifetime_ms: u64) {
         let now_ms = self.driver.now_ms();
         let seat = &mut self.seats[usize::from(index)];
         if lifetime_ms >= STABLE_MS {
             seat.delay_ms = 0;
             seat.due_ms = Some(now_ms);
-        } else if was_killed {
-            seat.due_ms = Some(now_ms + RESTART_DELAY_MS);
         } else {
             self.delay_restart(index);
         }
@@ -547,7 +558,8 @@ impl Master {
 
     fn next_due_ms(&self) -> Option<u64> {
         let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
-        restarts.chain(self.stopping_until_ms).min()
+        let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
+        restarts.chain(self.stopping_until_ms).chain(check).min()
     }
 
     fn end(&mut self) -> Started {

@@ -162,6 +162,8 @@ pub struct Router {
     root: Node,
     /// Every method that has a handler, in the order they were added.
     methods: Vec<Box<str>>,
+    /// Number, method and pattern of every handler, for log lines.
+    labels: Vec<(u32, Box<str>)>,
 }
 
 /// What is known about a path up to some segment.
@@ -263,6 +265,8 @@ impl Router {
                 pattern: pattern.to_owned(),
             });
         }
+        let label = format!("{} {pattern}", method.unwrap_or("any method"));
+        self.labels.push((handler, label.into()));
         if is_exact {
             self.exact
                 .insert(pattern.as_bytes().into(), targets.clone());
@@ -273,6 +277,12 @@ impl Router {
             self.methods.push(method.into());
         }
         Ok(())
+    }
+
+    /// Method and pattern that a handler was first added for, as people write them.
+    pub fn label(&self, handler: u32) -> Option<&str> {
+        let found = self.labels.iter().find(|(number, _)| *number == handler);
+        found.map(|(_, label)| &**label)
     }
 
     /// Serves the files of `directory` below `prefix`. Handlers beat files.

@@ -287,6 +287,9 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
             if self.step_input() {
+                // The master names it if it never returns.
+                let handler = self.request().handler();
+                self.reporter.shared.set_handler(self.slot, Some(handler));
                 return Some(Event::Request);
             }
             if self.next_input() {
@@ -364,6 +367,7 @@ impl<D: Driver> Worker<D> {
         if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
             self.flushed_unix_ms = unix_ms;
             self.driver.refresh_now();
+            self.reporter.shared.beat(self.slot);
             self.flush_dirty();
             // What is left over goes on in `turn`, which finds it by itself.
             self.fan_out(FANOUT_SLICE);
@@ -421,6 +425,8 @@ impl<D: Driver> Worker<D> {
     fn turn(&mut self) -> Turn {
         // Handlers may have taken long.
         self.driver.refresh_now();
+        self.reporter.shared.beat(self.slot);
+        self.reporter.shared.set_handler(self.slot, None);
         self.flush_dirty();
         let has_fanout = self.fan_out(FANOUT_SLICE) | self.resume_held();
         if has_fanout {

@@ -44,7 +44,11 @@ const SLOTS_AT: usize = 2 * LINE;
 const PID: usize = 0;
 const INDEX: usize = 1;
 const SINCE_UNIX_MS: usize = 2;
-const COUNTERS: usize = 3;
+/// Changes while the worker's loop goes round.
+const BEAT: usize = 3;
+/// Number of the handler that runs plus one; 0 = none since the turn began.
+const HANDLER: usize = 4;
+const COUNTERS: usize = 5;
 const GAUGES: usize = COUNTERS + Counter::LEN;
 const LISTS: usize = GAUGES + Gauge::WRITTEN;
 const CHANNELS: usize = LISTS + 1;
@@ -152,7 +156,39 @@ impl Shared {
         let at = slot_at(slot);
         self.store(at + INDEX, u64::from(index));
         self.store(at + SINCE_UNIX_MS, unix_ms);
+        self.store(at + BEAT, 0);
+        self.store(at + HANDLER, 0);
         self.words[at + PID].store(u64::from(pid), Ordering::Release);
+    }
+
+    /// The worker's loop goes round; called at least once per turn.
+    pub(crate) fn beat(&self, slot: u16) {
+        self.add(slot_at(slot) + BEAT, 1);
+    }
+
+    /// How often the worker's loop has gone round. For whoever looks again later.
+    pub(crate) fn beats(&self, slot: u16) -> u64 {
+        self.load(slot_at(slot) + BEAT)
+    }
+
+    /// The worker hands a request to this handler, or (`None`) begins a turn.
+    #[inline]
+    pub(crate) fn set_handler(&self, slot: u16, handler: Option<u32>) {
+        let number = handler.map_or(0, |handler| u64::from(handler) + 1);
+        self.store(slot_at(slot) + HANDLER, number);
+    }
+
+    /// The handler that the worker runs, if it has reached one in its turn.
+    pub(crate) fn handler(&self, slot: u16) -> Option<u32> {
+        let number = self.load(slot_at(slot) + HANDLER).checked_sub(1)?;
+        u32::try_from(number).ok()
+    }
+
+    /// Number and process id of the worker in a slot of the hub.
+    pub(crate) fn worker(&self, slot: u32) -> Option<(u16, u32)> {
+        let at = slot_at(u16::try_from(slot).ok()?);
+        let pid = self.words[at + PID].load(Ordering::Acquire) as u32;
+        (pid != 0).then(|| (self.load(at + INDEX) as u16, pid))
     }
 
     /// A worker has ended: the master keeps what it has counted for its seat.
