@@ -1,0 +1,410 @@
+//! The wrapper: which descriptors have a session, and which events the kernel cannot know of.
+
+use std::collections::HashSet;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fermata_io::{Accepted, Driver, Event, Fd};
+use rustls::ClientConfig;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+
+use crate::fd_map::FdMap;
+use crate::handle::{Failure, Handle};
+use crate::leaving::Leaving;
+use crate::session::{SEND_BYTES, Session, SessionError};
+
+/// Tokens of connections that were closed before their owner has watched them: no owner's token,
+/// which has an index in its low half, lies here.
+const OWN_TOKENS: u64 = 0xffff_fffe_f000_0000;
+
+/// A driver that encrypts.
+///
+/// One without sessions adds a comparison to each call.
+pub struct Tls<D> {
+    inner: D,
+    handle: Rc<Handle>,
+    /// Listeners whose connections are encrypted.
+    secured: HashSet<Fd>,
+    sessions: FdMap<Fd, Box<Session>>,
+    /// Watched sessions that events concern before their owner hears of them: with ciphertext that
+    /// waits for the kernel, or with a client's handshake.
+    busy: FdMap<u64, Fd>,
+    leaving: Leaving,
+    /// Sessions that know more than the kernel: reported by the next wait.
+    listed: Vec<Fd>,
+    /// Ciphertext that has just been read, and that is about to be sent.
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// Pieces of a `send` as one.
+    gathered: Vec<u8>,
+}
+
+impl<D: Driver> Tls<D> {
+    /// Wraps `inner`; `handle` says how to serve and counts what happens.
+    pub fn new(inner: D, handle: Rc<Handle>) -> Tls<D> {
+        Tls {
+            inner,
+            handle,
+            secured: HashSet::new(),
+            sessions: FdMap::default(),
+            busy: FdMap::default(),
+            leaving: Leaving::default(),
+            listed: Vec::new(),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// Connections accepted from `listener` speak TLS from now on.
+    pub fn secure(&mut self, listener: Fd) {
+        self.secured.insert(listener);
+    }
+
+    /// Makes `fd`, a connection that we open, speak TLS to the server called `name`. To be called
+    /// before `add_stream`.
+    ///
+    /// The handshake runs inside `wait`. The connection is reported writable when it is complete;
+    /// until then a send would block. A failure is reported as a hang-up, and `recv` tells it.
+    ///
+    /// # Errors
+    /// The configuration and the name do not go together.
+    pub fn connect(
+        &mut self,
+        fd: Fd,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<(), rustls::Error> {
+        let conn = UnbufferedClientConnection::new(config, name)?;
+        self.sessions.insert(fd, Box::new(Session::client(conn)));
+        self.handle.opened();
+        Ok(())
+    }
+
+    /// The driver inside, for what has no session.
+    pub fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// Sees to what follows from a call: figures, and who has to be told what.
+    fn settle(&mut self, fd: Fd) {
+        let Some(session) = self.sessions.get_mut(&fd) else {
+            return;
+        };
+        if session.take_completion() {
+            self.handle.count_handshake(session.is_resumed());
+            if let Some(certificate) = session.peer_certificate()
+                && !session.is_client()
+            {
+                self.handle.set_client(fd, certificate);
+            }
+        }
+        if let Some(token) = session.token {
+            let is_connecting = session.is_client() && session.is_handshaking();
+            if session.has_unsent() || is_connecting {
+                self.busy.insert(token, fd);
+            }
+        }
+    }
+
+    /// Reports `fd` in the next wait although the kernel will not.
+    fn list(&mut self, fd: Fd) {
+        if let Some(session) = self.sessions.get_mut(&fd)
+            && session.token.is_some()
+            && !std::mem::replace(&mut session.is_listed, true)
+        {
+            self.listed.push(fd);
+        }
+    }
+
+    fn recv_session(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(session) = self.sessions.get_mut(&fd) else {
+            return self.inner.recv(fd, buf);
+        };
+        let received = session.recv(&mut self.inner, fd, buf, &mut self.incoming);
+        match &received {
+            // It was short, and the owner waits for an event before it reads on.
+            Ok(read) if *read != Some(0) && *read != Some(buf.len()) && session.has_news() => {
+                self.list(fd);
+            }
+            Err(error) => {
+                if let Some(failure) = SessionError::failure_in(error) {
+                    self.handle.count_failure(failure);
+                }
+            }
+            _ => {}
+        }
+        self.settle(fd);
+        received
+    }
+
+    fn send_session(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
+        let Some(session) = self.sessions.get_mut(&fd) else {
+            return self.inner.send_one(fd, buf);
+        };
+        let sent = session.send(&mut self.inner, fd, buf, &mut self.outgoing);
+        self.settle(fd);
+        sent
+    }
+
+    fn close_session(&mut self, fd: Fd, mut session: Box<Session>) {
+        self.handle.closed(fd);
+        if let Some(token) = session.token {
+            self.busy.remove(&token);
+        }
+        if session.is_handshaking() && !session.is_fresh() && !session.is_client() {
+            self.handle.count_failure(Failure::Abandoned);
+        }
+        session.finish(&mut self.outgoing);
+        if session.flush(&mut self.inner, fd) {
+            self.inner.close(fd);
+            return;
+        }
+        let token = match session.token {
+            Some(token) => token,
+            None => {
+                let token = OWN_TOKENS | u64::from(fd.cast_unsigned());
+                if self.inner.add_stream(fd, token).is_err() {
+                    self.inner.close(fd);
+                    return;
+                }
+                token
+            }
+        };
+        let bytes = session.into_unsent();
+        self.leaving.add(&mut self.inner, fd, token, bytes);
+        self.handle.set_leaving(self.leaving.len());
+    }
+
+    /// What the owner hears of an event; `None`: nothing.
+    fn handle_event(&mut self, mut event: Event) -> Option<Event> {
+        if self.leaving.handle_event(&mut self.inner, &event) {
+            self.handle.set_leaving(self.leaving.len());
+            return None;
+        }
+        let Some(&fd) = self.busy.get(&event.token) else {
+            return Some(event);
+        };
+        let session = self.sessions.get_mut(&fd)?;
+        let was_connecting = session.is_client() && session.is_handshaking();
+        if was_connecting {
+            session.advance(&mut self.inner, fd, &mut self.incoming);
+        } else if event.writable {
+            event.writable = session.flush(&mut self.inner, fd);
+        }
+        let has_unsent = session.has_unsent();
+        let has_news = session.has_news();
+        self.settle(fd);
+        let session = self.sessions.get(&fd)?;
+        if was_connecting {
+            event.readable = has_news;
+            event.writable = !session.is_handshaking() && !has_unsent;
+            event.hangup = session.has_failed() || session.has_ended;
+            event.readable |= event.hangup;
+        }
+        let is_connecting = session.is_client() && session.is_handshaking();
+        if !has_unsent && !is_connecting {
+            self.busy.remove(&event.token);
+        }
+        (event.readable || event.writable || event.hangup).then_some(event)
+    }
+
+    fn wait_with_sessions(
+        &mut self,
+        events: &mut Vec<Event>,
+        timeout_ms: Option<u64>,
+    ) -> io::Result<()> {
+        let mut timeout_ms = timeout_ms;
+        if !self.listed.is_empty() {
+            timeout_ms = Some(0);
+        } else if let Some(due_ms) = self.leaving.due_ms() {
+            let rest_ms = due_ms.saturating_sub(self.inner.now_ms());
+            timeout_ms = Some(timeout_ms.map_or(rest_ms, |ms| ms.min(rest_ms)));
+        }
+        let first = events.len();
+        self.inner.wait(events, timeout_ms)?;
+        if !self.busy.is_empty() || !self.leaving.is_empty() {
+            let mut kept = first;
+            for at in first..events.len() {
+                if let Some(event) = self.handle_event(events[at]) {
+                    events[kept] = event;
+                    kept += 1;
+                }
+            }
+            events.truncate(kept);
+            self.leaving.expire(&mut self.inner);
+            self.handle.set_leaving(self.leaving.len());
+        }
+        for fd in self.listed.drain(..) {
+            // It may have been closed since, and the number taken by another connection.
+            if let Some(session) = self.sessions.get_mut(&fd)
+                && std::mem::take(&mut session.is_listed)
+                && let Some(token) = session.token
+            {
+                events.push(Event {
+                    token,
+                    readable: true,
+                    writable: false,
+                    hangup: session.has_ended || session.has_failed(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Driver> Driver for Tls<D> {
+    #[inline]
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    #[inline]
+    fn refresh_now(&mut self) -> u64 {
+        self.inner.refresh_now()
+    }
+
+    #[inline]
+    fn unix_ms(&self) -> u64 {
+        self.inner.unix_ms()
+    }
+
+    fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.inner.add_listener(fd, token)
+    }
+
+    #[inline]
+    fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.inner.add_stream(fd, token)?;
+        if !self.sessions.is_empty()
+            && let Some(session) = self.sessions.get_mut(&fd)
+        {
+            session.token = Some(token);
+            let has_news = session.has_news();
+            self.settle(fd);
+            if has_news {
+                self.list(fd);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_wake(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        self.inner.add_wake(fd, token)
+    }
+
+    fn remove(&mut self, fd: Fd) -> io::Result<()> {
+        self.inner.remove(fd)
+    }
+
+    /// As the wrapped driver; sessions with news of their own are appended on top of its bound.
+    #[inline]
+    fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
+        if self.sessions.is_empty() && self.leaving.is_empty() {
+            return self.inner.wait(events, timeout_ms);
+        }
+        self.wait_with_sessions(events, timeout_ms)
+    }
+
+    fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>> {
+        let accepted = self.inner.accept(listener)?;
+        if let Some(Accepted { fd, .. }) = accepted
+            && self.secured.contains(&listener)
+        {
+            let conn = self
+                .handle
+                .config()
+                .ok_or_else(|| io::Error::other("a TLS listener without a configuration"))
+                .and_then(|config| {
+                    UnbufferedServerConnection::new(config).map_err(io::Error::other)
+                });
+            match conn {
+                Ok(conn) => {
+                    self.sessions.insert(fd, Box::new(Session::server(conn)));
+                    self.handle.opened();
+                }
+                Err(error) => {
+                    // Never in the clear what was promised to be encrypted.
+                    self.inner.close(fd);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(accepted)
+    }
+
+    #[inline]
+    fn recv(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.sessions.is_empty() {
+            return self.inner.recv(fd, buf);
+        }
+        self.recv_session(fd, buf)
+    }
+
+    fn send(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        if self.sessions.is_empty() || !self.sessions.contains_key(&fd) {
+            return self.inner.send(fd, bufs);
+        }
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let mut total = 0;
+        let mut outcome = Ok(Some(0));
+        let mut bufs = bufs.iter().peekable();
+        while outcome.as_ref().is_ok_and(Option::is_some) && bufs.peek().is_some() {
+            // At least one, however long it is.
+            gathered.clear();
+            while let Some(buf) =
+                bufs.next_if(|buf| gathered.is_empty() || gathered.len() + buf.len() <= SEND_BYTES)
+            {
+                gathered.extend_from_slice(buf);
+            }
+            outcome = self.send_session(fd, &gathered);
+            if let Ok(Some(taken)) = outcome {
+                total += taken;
+                if taken < gathered.len() {
+                    break;
+                }
+            }
+        }
+        if gathered.capacity() <= 2 * SEND_BYTES {
+            self.gathered = gathered;
+        }
+        match outcome {
+            Ok(None) if total > 0 => Ok(Some(total)),
+            Ok(Some(_)) => Ok(Some(total)),
+            outcome => outcome,
+        }
+    }
+
+    #[inline]
+    fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
+        if self.sessions.is_empty() {
+            return self.inner.send_one(fd, buf);
+        }
+        self.send_session(fd, buf)
+    }
+
+    fn shutdown_write(&mut self, fd: Fd) {
+        match self.sessions.get_mut(&fd) {
+            Some(session) => {
+                session.shutdown_write(&mut self.inner, fd, &mut self.outgoing);
+                self.settle(fd);
+            }
+            None => self.inner.shutdown_write(fd),
+        }
+    }
+
+    #[inline]
+    fn close(&mut self, fd: Fd) {
+        if !self.sessions.is_empty()
+            && let Some(session) = self.sessions.remove(&fd)
+        {
+            self.close_session(fd, session);
+            return;
+        }
+        self.secured.remove(&fd);
+        self.inner.close(fd);
+    }
+}

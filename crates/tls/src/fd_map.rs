@@ -1,0 +1,34 @@
+//! A map keyed by descriptors and tokens.
+//!
+//! Both are chosen by the kernel and by us, never by a peer, so one multiplication is hash enough.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+pub(crate) type FdMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+
+#[derive(Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_i32(&mut self, number: i32) {
+        self.write_u64(u64::from(number.cast_unsigned()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 divided by the golden ratio: consecutive numbers land far apart.
+        self.0 = (self.0 ^ number)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
+    }
+}

@@ -1,0 +1,37 @@
+//! TLS as an event loop driver around another one.
+//!
+//! [`Tls`] serves the contract of [`fermata_io::Driver`]: what it reads is decrypted, what it sends
+//! is encrypted, and its owner does not notice. Descriptors accepted from a listener that was marked
+//! by [`Tls::secure`] get a session; all others pass through.
+//!
+//! - [`driver`]: the wrapper; [`mod@session`] below it: one connection's state and buffers.
+//! - [`server`]: from files to a configuration that connections share, read again on demand;
+//!   [`certificate`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
+//! - [`development`]: a certificate for localhost, made on this machine.
+//! - [`client`]: the other end, for the load generator and tests.
+//! - [`handle`]: what the owner of the driver may ask: figures and certificates of clients.
+//!
+//! A session at rest holds no buffer: incomplete records, plaintext that did not fit and ciphertext
+//! that the kernel has not taken exist only while there are any. Each is bounded by a constant.
+
+#![forbid(unsafe_code)]
+
+pub mod certificate;
+pub mod client;
+pub mod development;
+pub mod driver;
+mod fd_map;
+pub mod handle;
+mod leaving;
+pub mod names;
+pub mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+pub mod ticket;
+
+pub use client::{ClientOptions, client_config};
+pub use driver::Tls;
+pub use handle::{ClientCertificate, Failure, Handle};
+pub use rustls::pki_types::ServerName;
+pub use server::{Certificates, LoadError, Loaded, Options};

@@ -1,0 +1,80 @@
+//! Which certificate a client gets: by the name it asks for (SNI), and by what it can verify.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use webpki::EndEntityCert;
+
+/// Certificates by name. The first one serves clients that ask for no name, or for an unknown one.
+#[derive(Debug)]
+pub struct Names {
+    all: Vec<Arc<CertifiedKey>>,
+    exact: HashMap<String, Vec<usize>>,
+    /// `example.org` for `*.example.org`.
+    wildcard: HashMap<String, Vec<usize>>,
+}
+
+impl Names {
+    /// Takes the names from the certificates; of several with the same name the earlier is preferred.
+    pub fn new(all: Vec<Arc<CertifiedKey>>) -> Names {
+        let mut names = Names {
+            all: Vec::new(),
+            exact: HashMap::new(),
+            wildcard: HashMap::new(),
+        };
+        for (at, certified) in all.iter().enumerate() {
+            for name in dns_names(certified) {
+                let (map, name) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut names.wildcard, parent),
+                    None => (&mut names.exact, name.as_str()),
+                };
+                map.entry(name.to_owned()).or_default().push(at);
+            }
+        }
+        names.all = all;
+        names
+    }
+
+    /// The candidates for `name`, best first.
+    fn candidates(&self, name: Option<&str>) -> Vec<&Arc<CertifiedKey>> {
+        let found = name.and_then(|name| {
+            let name = name.to_ascii_lowercase();
+            self.exact.get(&name).or_else(|| {
+                // A wildcard stands for one label (RFC 6125, 6.4.3).
+                let (_, parent) = name.split_once('.')?;
+                self.wildcard.get(parent)
+            })
+        });
+        match found {
+            Some(places) => places.iter().map(|&at| &self.all[at]).collect(),
+            None => self.all.iter().take(1).collect(),
+        }
+    }
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let candidates = self.candidates(hello.server_name());
+        let can_verify = |certified: &CertifiedKey| {
+            certified
+                .key
+                .choose_scheme(hello.signature_schemes())
+                .is_some()
+        };
+        let best = candidates.iter().find(|certified| can_verify(certified));
+        best.or(candidates.first())
+            .map(|certified| Arc::clone(certified))
+    }
+}
+
+fn dns_names(certified: &CertifiedKey) -> Vec<String> {
+    let Some(Ok(certificate)) = certified.cert.first().map(EndEntityCert::try_from) else {
+        return Vec::new();
+    };
+    certificate
+        .valid_dns_names()
+        .map(str::to_ascii_lowercase)
+        .collect()
+}

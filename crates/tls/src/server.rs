@@ -1,0 +1,169 @@
+//! From files to what connections share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+use crate::certificate::{self, FileError};
+use crate::names::Names;
+use crate::ticket::{Secret, Tickets};
+
+/// Application protocols we speak (ALPN).
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// Whether clients have to prove who they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// PEM file with the certificates of those who may vouch for clients.
+    pub path: PathBuf,
+    /// A client without a certificate is let in.
+    pub is_optional: bool,
+}
+
+/// What to serve TLS with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Certificate chains and their keys; the first serves clients that ask for no known name.
+    pub pairs: Vec<(PathBuf, PathBuf)>,
+    /// Who vouches for clients; `None`: they are not asked.
+    pub clients: Option<ClientAuthority>,
+    /// Refuse TLS 1.2.
+    pub is_tls13_only: bool,
+    /// Seconds after which the keys of session tickets change.
+    pub ticket_period_s: u32,
+}
+
+/// Why TLS cannot be served. The sentence names the setting, the cause and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file is not what it should be.
+    #[error("{setting}: {error}")]
+    File {
+        /// The setting that names it.
+        setting: &'static str,
+        /// What is wrong with it.
+        error: FileError,
+    },
+    /// What the files give does not make a configuration.
+    #[error("{setting}: {cause}")]
+    Unusable {
+        /// The setting to look at.
+        setting: &'static str,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+/// What was loaded.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What new connections are to use.
+    pub config: Arc<ServerConfig>,
+    /// Sentences that belong into the log as warnings.
+    pub warnings: Vec<String>,
+}
+
+/// The files of a server and the secret of its tickets, which outlives a reload.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    options: Options,
+    secret: Secret,
+}
+
+impl Certificates {
+    /// For these files.
+    ///
+    /// # Errors
+    /// The kernel gives no random numbers.
+    pub fn new(options: Options) -> Result<Certificates, LoadError> {
+        let secret = Secret::new(options.ticket_period_s)
+            .map_err(|error| unusable("tls_ticket_period_s", error))?;
+        Ok(Certificates { options, secret })
+    }
+
+    /// Reads all files.
+    ///
+    /// # Errors
+    /// The first thing that makes them unusable.
+    pub fn load(&self, unix_s: u64) -> Result<Loaded, LoadError> {
+        let mut warnings = Vec::new();
+        let mut all = Vec::new();
+        for (certificate, key) in &self.options.pairs {
+            let pair =
+                certificate::read_pair(certificate, key, unix_s).map_err(|(is_key, error)| {
+                    LoadError::File {
+                        setting: if is_key { "tls_key" } else { "tls_certificate" },
+                        error,
+                    }
+                })?;
+            warnings.extend(pair.warnings);
+            all.push(pair.certified);
+        }
+        let versions: &[&SupportedProtocolVersion] = if self.options.is_tls13_only {
+            &[&version::TLS13]
+        } else {
+            &[&version::TLS13, &version::TLS12]
+        };
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(|error| unusable("tls_version_min", error))?;
+        let mut context = Vec::new();
+        let builder = match &self.options.clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let roots = read_roots(clients, &mut context)?;
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = if clients.is_optional {
+                    verifier.allow_unauthenticated()
+                } else {
+                    verifier
+                };
+                let verifier = verifier
+                    .build()
+                    .map_err(|error| unusable("tls_client_ca", error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Names::new(all)));
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        let period_s = self.options.ticket_period_s;
+        config.ticketer = Arc::new(Tickets::new(&self.secret, period_s, &context));
+        // Sessions are resumed by ticket alone, so that any worker can and none remembers them.
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(Loaded {
+            config: Arc::new(config),
+            warnings,
+        })
+    }
+}
+
+/// The authorities of clients; `context` gets what tells them from others.
+fn read_roots(
+    clients: &ClientAuthority,
+    context: &mut Vec<u8>,
+) -> Result<RootCertStore, LoadError> {
+    let setting = "tls_client_ca";
+    let chain = certificate::read_chain(&clients.path)
+        .map_err(|error| LoadError::File { setting, error })?;
+    context.push(u8::from(clients.is_optional));
+    let mut roots = RootCertStore::empty();
+    for certificate in chain {
+        context.extend_from_slice(&certificate);
+        roots
+            .add(certificate)
+            .map_err(|error| unusable(setting, error))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(setting: &'static str, error: impl ToString) -> LoadError {
+    LoadError::Unusable {
+        setting,
+        cause: error.to_string(),
+    }
+}

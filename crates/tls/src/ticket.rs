@@ -1,0 +1,247 @@
+//! Session tickets: a client that comes back skips the costly half of the handshake.
+//!
+//! The server keeps nothing; the ticket is its state, sealed. All workers are forked from one process
+//! and derive the same keys from its secret by the clock, so a ticket of one worker is good for all,
+//! and none has to tell the others. Each period's secret is a hash of the one before, which is then
+//! forgotten: who breaks into the server cannot open the tickets of earlier periods.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::server::ProducesTickets;
+
+/// Periods that a clock set forward can make us count through; beyond them it was simply wrong.
+const PERIODS_MAX: u64 = 100_000;
+
+/// Bytes that a ticket may have to be worth looking at. Ours are far smaller, client certificates
+/// included.
+const TICKET_BYTES_MAX: usize = 64 * 1024;
+
+/// Seals and opens tickets.
+pub struct Tickets {
+    period_s: u32,
+    context: Vec<u8>,
+    state: Mutex<State>,
+}
+
+/// What the keys of all periods from now on follow from.
+#[derive(Clone)]
+pub struct Secret {
+    bytes: [u8; 32],
+    period: u64,
+}
+
+struct State {
+    secret: Secret,
+    current: LessSafeKey,
+    /// Opens what was sealed in the period before.
+    previous: LessSafeKey,
+}
+
+impl Secret {
+    /// A new one, unknown to anybody.
+    ///
+    /// # Errors
+    /// The kernel gives no random numbers.
+    pub fn new(period_s: u32) -> Result<Secret, rustls::Error> {
+        let mut bytes = [0; 32];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        Ok(Secret {
+            bytes,
+            // Keys of the period before are derived as well.
+            period: period_at(unix_s(), period_s).saturating_sub(1),
+        })
+    }
+
+    fn derive(&self, label: &[u8], context: &[u8]) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes);
+        let mut message = hmac::Context::with_key(&key);
+        message.update(label);
+        message.update(context);
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(message.sign().as_ref());
+        bytes
+    }
+
+    fn advance(&mut self) {
+        self.bytes = self.derive(b"next", b"");
+        self.period += 1;
+    }
+
+    fn key(&self, context: &[u8]) -> LessSafeKey {
+        let bytes = self.derive(b"key", context);
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes)
+            .expect("the algorithm takes keys of 32 bytes");
+        LessSafeKey::new(key)
+    }
+}
+
+impl Tickets {
+    /// Tickets whose keys change every `period_s` seconds. Those of another `context` are refused:
+    /// a ticket stands for a verified client certificate, so what it was verified by belongs there.
+    pub fn new(secret: &Secret, period_s: u32, context: &[u8]) -> Tickets {
+        let mut secret = secret.clone();
+        let previous = secret.key(context);
+        secret.advance();
+        let current = secret.key(context);
+        Tickets {
+            period_s,
+            context: context.to_owned(),
+            state: Mutex::new(State {
+                secret,
+                current,
+                previous,
+            }),
+        }
+    }
+
+    fn encrypt_at(&self, plain: &[u8], unix_s: u64) -> Option<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).ok()?;
+        let mut sealed = plain.to_owned();
+        self.with_keys(unix_s, |state| {
+            let nonce = Nonce::assume_unique_for_key(nonce);
+            let aad = Aad::empty();
+            state
+                .current
+                .seal_in_place_append_tag(nonce, aad, &mut sealed)
+                .ok()
+        })?;
+        Some([&nonce[..], &sealed].concat())
+    }
+
+    fn decrypt_at(&self, ticket: &[u8], unix_s: u64) -> Option<Vec<u8>> {
+        if ticket.len() > TICKET_BYTES_MAX {
+            return None;
+        }
+        let (nonce, sealed) = ticket.split_first_chunk::<NONCE_LEN>()?;
+        self.with_keys(unix_s, |state| {
+            [&state.current, &state.previous]
+                .into_iter()
+                .find_map(|key| {
+                    let mut bytes = sealed.to_owned();
+                    let nonce = Nonce::assume_unique_for_key(*nonce);
+                    let plain = key.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
+                    Some(plain.to_owned())
+                })
+        })
+    }
+
+    /// Brings the keys up to date and uses them.
+    fn with_keys<T>(&self, unix_s: u64, use_keys: impl FnOnce(&State) -> Option<T>) -> Option<T> {
+        let mut state = self.state.lock().ok()?;
+        let period = period_at(unix_s, self.period_s);
+        let behind = period.saturating_sub(state.secret.period);
+        for _ in 0..behind.min(PERIODS_MAX) {
+            let key = state.secret.key(&self.context);
+            state.previous = key;
+            state.secret.advance();
+            state.current = state.secret.key(&self.context);
+        }
+        use_keys(&state)
+    }
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Tickets").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Secret").finish_non_exhaustive()
+    }
+}
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.period_s
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.encrypt_at(plain, unix_s())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.decrypt_at(ticket, unix_s())
+    }
+}
+
+fn period_at(unix_s: u64, period_s: u32) -> u64 {
+    unix_s / u64::from(period_s.max(1))
+}
+
+/// The wall clock: workers agree on it, and tickets live for hours.
+fn unix_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD_S: u32 = 100;
+
+    fn secret(unix_s: u64) -> Secret {
+        Secret {
+            bytes: [7; 32],
+            period: period_at(unix_s, PERIOD_S).saturating_sub(1),
+        }
+    }
+
+    #[test]
+    fn two_workers_open_each_others_tickets_for_a_period() {
+        let one = Tickets::new(&secret(1_000), PERIOD_S, b"");
+        let two = Tickets::new(&secret(1_000), PERIOD_S, b"");
+        let ticket = one.encrypt_at(b"state", 1_099).expect("sealed");
+        assert_eq!(
+            two.decrypt_at(&ticket, 1_000).as_deref(),
+            Some(&b"state"[..])
+        );
+        assert_eq!(
+            two.decrypt_at(&ticket, 1_199).as_deref(),
+            Some(&b"state"[..])
+        );
+        assert_eq!(two.decrypt_at(&ticket, 1_200), None);
+        // The keys do not come back with the clock.
+        assert_eq!(two.decrypt_at(&ticket, 1_000), None);
+    }
+
+    #[test]
+    fn one_that_slept_through_many_periods_agrees_with_the_others() {
+        let awake = Tickets::new(&secret(0), PERIOD_S, b"");
+        for unix_s in (0..10_000).step_by(50) {
+            awake.decrypt_at(b"", unix_s);
+        }
+        let asleep = Tickets::new(&secret(0), PERIOD_S, b"");
+        let ticket = awake.encrypt_at(b"state", 10_000).expect("sealed");
+        assert!(asleep.decrypt_at(&ticket, 10_000).is_some());
+    }
+
+    #[test]
+    fn what_was_changed_cut_or_made_for_others_is_refused() {
+        let tickets = Tickets::new(&secret(1_000), PERIOD_S, b"one");
+        let ticket = tickets.encrypt_at(b"state", 1_000).expect("sealed");
+        for at in 0..ticket.len() {
+            let mut changed = ticket.clone();
+            changed[at] ^= 1;
+            assert_eq!(tickets.decrypt_at(&changed, 1_000), None);
+            assert_eq!(tickets.decrypt_at(&ticket[..at], 1_000), None);
+        }
+        let other = Tickets::new(&secret(1_000), PERIOD_S, b"two");
+        assert_eq!(other.decrypt_at(&ticket, 1_000), None);
+    }
+}
