@@ -4,6 +4,7 @@
 //! `partial` and `file` hold memory only while bytes are in flight. `IDLE_BYTES_MAX` pins the size.
 
 use fermata_hub::SubId;
+use fermata_io::buffer::Buffer;
 use fermata_io::{Fd, Peer};
 use fermata_proto::{chunked, http1};
 
@@ -11,7 +12,7 @@ use crate::resume::Resume;
 
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
 #[cfg(test)]
-const IDLE_BYTES_MAX: usize = 160;
+const IDLE_BYTES_MAX: usize = 128;
 
 /// Sent bytes at the front of `out` that are not worth removing.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
@@ -99,9 +100,9 @@ pub(crate) struct Connection {
     /// Sent bytes at the front of `out`. Invariant: `out_sent <= out.len()`.
     pub out_sent: u32,
     /// Bytes for the client that the kernel has not taken yet.
-    pub out: Vec<u8>,
+    pub out: Buffer,
     /// Bytes from the client that are not parsed yet.
-    pub inbox: Vec<u8>,
+    pub inbox: Buffer,
     pub partial: Option<Box<Partial>>,
     pub file: Option<Box<FileBody>>,
     pub presence: Option<Box<Presence>>,
@@ -167,8 +168,8 @@ impl Connection {
             chain: SubId::NONE,
             keep_alive_ms: 0,
             out_sent: 0,
-            out: Vec::new(),
-            inbox: Vec::new(),
+            out: Buffer::default(),
+            inbox: Buffer::default(),
             partial: None,
             file: None,
             presence: None,

@@ -2,6 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
+use fermata_io::buffer::Buffer;
 
 use crate::connection::{Origin, Reading, Writing};
 use crate::master::Link;
@@ -107,7 +108,7 @@ impl<D: Driver> Worker<D> {
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head | Reading::Body if is_retired => {
                 connection.partial = None;
-                connection.inbox = Vec::new();
+                connection.inbox = Buffer::default();
                 self.refuse(
                     index,
                     503,

@@ -6,6 +6,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
+use fermata_io::buffer::Buffer;
 use fermata_proto::http1::{self, Body, Method, Parse};
 use fermata_proto::{chunked, percent, response};
 
@@ -582,7 +583,7 @@ impl<D: Driver> Worker<D> {
 /// Brings a connection into the state in which its last response is written.
 fn refuse_in(connection: &mut Connection) {
     connection.partial = None;
-    connection.inbox = Vec::new();
+    connection.inbox = Buffer::default();
     connection.reading = Reading::Handling;
     connection.keeps_alive = false;
     connection.writing = Writing::Linger;
