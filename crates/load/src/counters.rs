@@ -54,6 +54,7 @@ counters! {
     Misdirected "misdirected" "Messages of another group.";
     Unconfirmed "unconfirmed" "Skipped messages whose publishing had failed; no fault.";
     Foreign "foreign" "Events that are no message of this run.";
+    WatchedCpuNs "watched_cpu_ns" "Nanoseconds that the processes of --watch were on a processor.";
     GapEvents "gap_events" "Events named gap: the server says that messages are gone.";
 }
 
@@ -74,6 +75,10 @@ impl Counters {
 
     pub fn increment(&mut self, counter: Counter) {
         self.add(counter, 1);
+    }
+
+    pub fn clear(&mut self, counter: Counter) {
+        self.0[counter as usize] = 0;
     }
 
     pub fn get(&self, counter: Counter) -> u64 {

@@ -6,6 +6,7 @@
 //!
 //! - [`options`](Arguments): the command line, and what it asks each process to do.
 //! - `exchange`: requests and answers, closed or open loop.
+//! - `fanout`: held WebSockets, and bursts that one of them sends to all.
 //! - `subscribe`: held clients, and the process that publishes to them.
 //! - `parent`, `link`, `report`, `totals`: processes and what they tell.
 //! - `output`, `summary`: what a run shows.
@@ -16,17 +17,20 @@ mod clock;
 mod counters;
 mod error;
 mod exchange;
+mod fanout;
 mod link;
 mod message;
 mod options;
 mod output;
 mod parent;
+mod processor;
 mod report;
 mod response;
 mod schedule;
 mod subscribe;
 mod summary;
 mod target;
+mod tls;
 mod totals;
 mod websocket;
 
@@ -62,6 +66,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         Scenario::Ws(WsScenario::Echo(echo)) => {
             let (jobs, labels) = echo.jobs()?;
             (&echo.common, jobs, Course::NONE, labels)
+        }
+        Scenario::Ws(WsScenario::Upgrade(upgrade)) => {
+            let (jobs, labels) = upgrade.jobs()?;
+            (&upgrade.common, jobs, Course::NONE, labels)
+        }
+        Scenario::Ws(WsScenario::Fanout(fanout)) => {
+            let (jobs, labels) = fanout.jobs()?;
+            (&fanout.common, jobs, Course::NONE, labels)
         }
         Scenario::Ws(WsScenario::Broadcast(broadcast)) => {
             let (jobs, course, labels) = broadcast.jobs(options::subscribe::BROADCAST)?;

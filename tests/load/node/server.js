@@ -1,12 +1,18 @@
 // Sends every message back on /echo, and to everybody on /broadcast. Pings each client once.
-// Arguments: nothing, or "damage": then the third message of each connection comes back changed.
+// Arguments: "damage" and the third message of each connection comes back changed; "deaf" and the fifth is
+// lost; "tls" and it speaks wss; "subprotocol" and it chooses one, whatever is offered.
 
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { WebSocketServer } from 'ws';
 
-const damage = process.argv[2] === 'damage';
-const http = createServer();
-const server = new WebSocketServer({ server: http });
+const [damage, deaf, tls, subprotocol] = ['damage', 'deaf', 'tls', 'subprotocol'].map((word) =>
+  process.argv.includes(word),
+);
+const file = (name) => readFileSync(new URL(name, import.meta.url));
+const http = tls ? createSecureServer({ cert: file('certificate.pem'), key: file('key.pem') }) : createServer();
+const server = new WebSocketServer({ server: http, handleProtocols: () => subprotocol && 'bench' });
 
 server.on('connection', (socket, request) => {
   let count = 0;
@@ -15,6 +21,9 @@ server.on('connection', (socket, request) => {
     count += 1;
     if (damage && count === 3) {
       data[data.length - 1] ^= 1;
+    }
+    if (deaf && count === 5) {
+      return;
     }
     const receivers = request.url === '/broadcast' ? server.clients : [socket];
     for (const receiver of receivers) {

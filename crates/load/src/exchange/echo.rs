@@ -35,22 +35,24 @@ pub(crate) struct Wire {
 
 impl Echo {
     pub fn new(opening: Opening, message_bytes: usize, binary: bool) -> Self {
-        let message: Vec<u8> = (0..message_bytes)
-            .map(|at| b'a' + (at % 26) as u8)
-            .collect();
         Self {
             opening,
             opcode: if binary { Opcode::Binary } else { Opcode::Text },
             rules: Rules::new(Role::Client, message_bytes as u64, message_bytes, false),
             masks: Masks::new(),
-            message,
+            message: text(message_bytes),
             connections: 0,
         }
     }
 }
 
+/// A text of this length.
+pub(crate) fn text(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| b'a' + (at % 26) as u8).collect()
+}
+
 /// Writes the number of a message over its first bytes.
-fn write_number(message: &mut [u8], number: u32) {
+pub(crate) fn write_number(message: &mut [u8], number: u32) {
     for (at, byte) in message[..BYTES_MIN].iter_mut().enumerate() {
         *byte = b"0123456789abcdef"[(number >> (28 - 4 * at)) as usize & 15];
     }

@@ -1,8 +1,10 @@
-//! Requests and their answers: the loop of the scenarios `http` and `ws echo`.
+//! Requests and their answers: the loop of the scenarios `http`, `ws echo` and `ws upgrade`.
 
 pub(crate) mod echo;
 pub(crate) mod http;
 mod runner;
+pub(crate) mod secure;
+pub(crate) mod upgrade;
 
 pub(crate) use runner::{Plan, run};
 
@@ -32,6 +34,9 @@ pub(crate) trait Protocol {
 
     /// Appends request `number`.
     fn request(&mut self, wire: &mut Self::Wire, number: u64, out: &mut Vec<u8>);
+
+    /// All that this turn sends has been appended; may append what it kept back to send it in one piece.
+    fn end_turn(&mut self, _wire: &mut Self::Wire, _out: &mut Vec<u8>) {}
 
     /// Reads on in `input` up to the end of one answer and tells how many bytes that were; all of them
     /// when there is no answer. May append to `out` what has to be sent back.

@@ -477,7 +477,12 @@ impl<P: Protocol> Runner<P> {
 
     fn flush(&mut self, slot: u32) {
         let connection = &mut self.connections[slot as usize];
-        if connection.fd == NONE || connection.unsent.is_empty() {
+        if connection.fd == NONE {
+            return;
+        }
+        let wire = &mut connection.wire;
+        self.protocol.end_turn(wire, &mut connection.unsent);
+        if connection.unsent.is_empty() {
             return;
         }
         match self.epoll.send_one(connection.fd, &connection.unsent) {

@@ -4,18 +4,20 @@ use clap::Args;
 
 use super::Common;
 use super::http::ExchangeArguments;
+use super::ws::parse_target;
 use crate::counters::Counter;
 use crate::error::Error;
 use crate::exchange;
 use crate::exchange::echo::{BYTES_MIN, Echo};
+use crate::exchange::secure::Secure;
 use crate::parent::{Job, Role};
 use crate::summary::Labels;
-use crate::target::Target;
+use crate::tls::TlsArguments;
 use crate::websocket::Opening;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EchoArguments {
-    /// Where to connect
+    /// Where to connect, by ws or wss
     #[arg(value_name = "URL")]
     url: String,
 
@@ -31,18 +33,22 @@ pub(crate) struct EchoArguments {
     binary: bool,
 
     #[command(flatten)]
+    tls: TlsArguments,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
 impl EchoArguments {
     /// The processes of this scenario and what their result is called.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
-        let target = Target::parse("URL", &self.url, "ws")?;
+        let (target, connector) = parse_target(&self.url, &self.tls)?;
         let plans = self.exchange.plans(&target, true, &self.common)?;
         let jobs = plans.into_iter().map(|plan| {
             let headers = self.common.headers.concat().into_bytes();
             let opening = Opening::new(&target.host, &target.path, headers);
-            let protocol = Echo::new(opening, self.message_bytes as usize, self.binary);
+            let echo = Echo::new(opening, self.message_bytes as usize, self.binary);
+            let protocol = Secure::new(echo, connector.clone());
             Job {
                 role: Role::Exchanger,
                 work: Box::new(move |clock, link| exchange::run(plan, protocol, clock, link)),

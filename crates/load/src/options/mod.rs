@@ -4,6 +4,7 @@ pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod subscribe;
 mod value;
+pub(crate) mod ws;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,10 +39,13 @@ pub(crate) enum Scenario {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub(crate) enum WsScenario {
     /// Send messages to a server that sends each one back, and verify them
     Echo(echo::EchoArguments),
+    /// Open WebSockets and close them again, each by its handshake
+    Upgrade(ws::UpgradeArguments),
+    /// Hold clients, and have one of them send bursts that the server sends to all
+    Fanout(ws::FanoutArguments),
     /// Hold clients on WebSockets, publish to them and verify every message
     Broadcast(subscribe::SubscribeArguments),
 }

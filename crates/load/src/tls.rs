@@ -1,0 +1,251 @@
+//! The client's side of TLS, for `wss`.
+//!
+//! Every connection does a full handshake: a session that is resumed would hide what a new client costs
+//! the server.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use crate::error::Error;
+
+/// Whom to trust.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsArguments {
+    /// Trust servers with a certificate of this authority (PEM)
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+
+    /// Trust any certificate
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl TlsArguments {
+    /// Trusts anybody.
+    #[cfg(test)]
+    pub fn insecure() -> Self {
+        Self {
+            ca: None,
+            insecure: true,
+        }
+    }
+
+    /// What connections to `host` (with or without a port) begin with.
+    pub fn connector(&self, host: &str) -> Result<Connector, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::option("URL", error.to_string(), "measure it by ws://"))?;
+        let mut config = match (&self.ca, self.insecure) {
+            (Some(path), _) => builder.with_root_certificates(read_authorities(path)?),
+            (None, true) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+            (None, false) => {
+                let fix = "give --ca FILE with the authority of its certificate, or --insecure";
+                return Err(Error::option("URL", "nothing says whom to trust", fix));
+            }
+        }
+        .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        let name = host_name(host).to_string();
+        let name = ServerName::try_from(name).map_err(|error| {
+            Error::option("URL", error.to_string(), "give a host name or an address")
+        })?;
+        Ok(Connector {
+            config: Arc::new(config),
+            name,
+        })
+    }
+}
+
+fn read_authorities(path: &Path) -> Result<RootCertStore, Error> {
+    let unusable = |cause: String| {
+        let cause = format!("{}: {cause}", path.display());
+        Error::option("--ca", cause, "give a PEM file with certificates")
+    };
+    let mut authorities = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(path);
+    for certificate in certificates.map_err(|error| unusable(error.to_string()))? {
+        let added = certificate.map_err(|error| unusable(error.to_string()))?;
+        let added = authorities.add(added);
+        added.map_err(|error| unusable(error.to_string()))?;
+    }
+    match authorities.is_empty() {
+        true => Err(unusable("it has no certificate".to_string())),
+        false => Ok(authorities),
+    }
+}
+
+/// Without the port and the brackets of an IPv6 address.
+fn host_name(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    host.split(':').next().unwrap_or_default()
+}
+
+/// Begins TLS connections to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Connector {
+    /// A new connection, which has something to send at once.
+    pub fn connect(&self) -> Result<Tls, String> {
+        let connection = ClientConnection::new(self.config.clone(), self.name.clone());
+        let mut connection = connection.map_err(|error| error.to_string())?;
+        // Whoever writes waits for the socket, so there is no need for a second bound here.
+        connection.set_buffer_limit(None);
+        Ok(Tls {
+            connection: Box::new(connection),
+        })
+    }
+}
+
+/// One connection: bytes in, bytes out.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    connection: Box<ClientConnection>,
+}
+
+impl Tls {
+    /// Encrypts what is to be sent; before the handshake is complete it is kept for then.
+    pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let written = self.connection.writer().write_all(plain);
+        written.map_err(|error| error.to_string())?;
+        self.take_output(out);
+        Ok(())
+    }
+
+    /// Decrypts what came and appends it to `plain`, and to `out` what has to be sent for it.
+    pub fn read(
+        &mut self,
+        mut input: &[u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        while !input.is_empty() {
+            let taken = self.connection.read_tls(&mut input);
+            let taken = taken.map_err(|error| error.to_string())?;
+            let state = self.connection.process_new_packets();
+            state.map_err(|error| error.to_string())?;
+            match self.connection.reader().read_to_end(plain) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        self.take_output(out);
+        Ok(())
+    }
+
+    fn take_output(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            // A vector takes everything.
+            if self.connection.write_tls(out).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Accepts every certificate, but checks that the server has its key.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names() {
+        assert_eq!(host_name("a.b:81"), "a.b");
+        assert_eq!(host_name("a.b"), "a.b");
+        assert_eq!(host_name("[::1]:81"), "::1");
+    }
+
+    #[test]
+    fn somebody_has_to_be_trusted() {
+        let nobody = TlsArguments {
+            ca: None,
+            insecure: false,
+        };
+        let error = nobody.connector("h:1").expect_err("refused").to_string();
+        assert!(error.contains("--insecure"), "{error}");
+        let missing = TlsArguments {
+            ca: Some("/nowhere.pem".into()),
+            insecure: false,
+        };
+        let error = missing.connector("h:1").expect_err("refused").to_string();
+        assert!(error.starts_with("--ca: /nowhere.pem"), "{error}");
+    }
+
+    #[test]
+    fn a_connection_begins_with_a_handshake_record() {
+        let connector = TlsArguments::insecure()
+            .connector("127.0.0.1:1")
+            .expect("a connector");
+        let mut out = Vec::new();
+        let mut tls = connector.connect().expect("a connection");
+        tls.write(b"GET", &mut out).expect("kept for later");
+        assert_eq!(out[..2], [22, 3]);
+        let mut plain = Vec::new();
+        assert!(tls.read(b"HTTP/1.1 400", &mut plain, &mut out).is_err());
+        assert!(plain.is_empty());
+    }
+}
