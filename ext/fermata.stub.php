@@ -444,7 +444,7 @@ namespace Fermata {
         public function since(?string $eventId): static {}
 
         /**
-         * Sends a comment after this many seconds of silence, so that proxies do not cut the line.
+         * Sends a comment before there were this many seconds of silence, so that proxies do not cut the line.
          *
          * @param int $seconds 1 to 3600; 0 = off. Default: the setting keep_alive_ms (25 seconds)
          * @throws Exception\MisuseError when out of range

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: ad7d4e80aa326374d54769801dab5dd8acb4efea */
+ * Stub hash: 6cbef905898b6e7955c2571309fe9be6a92a9064 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")

@@ -85,9 +85,9 @@ def _times(value: float) -> str:
 
 
 FIGURES = [
-    Figure("memory", "user memory for each held client, PSS", lambda it: it.slope(), "stream", _bytes),
-    Figure("memory-private", "the same, private pages", lambda it: it.slope("private"), "stream", _bytes),
-    Figure("memory-alive", "the same with keep-alives, PSS", lambda it: it.slope(), "alive", _bytes),
+    Figure("memory", "user memory for each held client, private pages", lambda it: it.slope("private"), "stream", _bytes),
+    Figure("memory-pss", "the same, PSS", lambda it: it.slope(), "stream", _bytes),
+    Figure("memory-alive", "private pages with keep-alives", lambda it: it.slope("private"), "alive", _bytes),
     Figure("base", "user memory before the first client, PSS", lambda it: it.base.pss, "stream", _megabytes),
     Figure(
         "base-worker",

@@ -82,15 +82,15 @@ class Reporting(unittest.TestCase):
         self.assertEqual(against.verdict(goal_value(found, against)), "met")
         self.assertEqual(Goal("memory", "test", at_most=100).verdict(150.0), "missed")
         text = markdown(found, [against])
-        self.assertIn("| user memory for each held client, PSS | 150 B | 45,000 B | 0.0033× |", text)
-        self.assertIn("- **met** user memory for each held client, PSS (stream) ≤ 0.01× pushpin", text)
+        self.assertIn("| user memory for each held client, private pages | 150 B | 45,000 B | 0.0033× |", text)
+        self.assertIn("- **met** user memory for each held client, private pages (stream) ≤ 0.01× pushpin", text)
 
     def test_a_peer_that_is_missing_is_named_with_the_reason(self) -> None:
         found = run(ladder(SUBJECT, 150))
         found.not_run["pushpin"] = "pushpin is not installed"
         text = markdown(found, load_goals())
         self.assertIn("not run: pushpin is not installed", text)
-        self.assertIn("| user memory for each held client, PSS | 150 B | – | – |", text)
+        self.assertIn("| user memory for each held client, private pages | 150 B | – | – |", text)
         self.assertIn("**not measured**", text)
 
     def test_lost_messages_show_in_the_table_and_are_an_error(self) -> None:

@@ -2,4 +2,5 @@
 
 mod format;
 mod holding;
+mod idle;
 mod resume;

@@ -193,7 +193,8 @@ settings! {
         Some("Limits queueBytes"),
         "Unsent bytes that a connection may have queued before the server stops reading from it.";
     keep_alive_ms: u64 = "25000", Kind::Milliseconds { min: 0, max: HOUR }, None,
-        "Silence on a held SSE connection after which a comment is sent, so that proxies keep it open.\n\
+        "Longest silence on a held SSE connection: a comment is sent before, so that proxies keep it open.\n\
+         Clients get their comments at different times, however many come at once.\n\
          0 turns the comments off.\n\
          Hold::keepAlive() sets it for one client, in seconds.";
     channels_per_hold_max: usize = "32", Kind::Count { min: 1, max: 1_024, unit: "channels" }, None,

@@ -122,6 +122,8 @@ impl<D: Driver> Worker<D> {
         connection.closes_on_gap = hold.closes_on_gap;
         connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let has_unread = connection.has_unread || connection.has_hung_up;
+        // It gets a place among the keep-alives when what is opened here has gone out.
+        connection.deadline_ms = u64::MAX;
         match backlog {
             // `send_held` lists it when the opening is sent.
             Some(backlog) => {
@@ -130,7 +132,6 @@ impl<D: Driver> Worker<D> {
             }
             None => self.go_live(index, hold.channels.iter().copied()),
         }
-        self.restart_deadline(index);
         self.mark_dirty(index);
         if has_unread {
             self.go_on(index);

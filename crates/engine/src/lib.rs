@@ -18,6 +18,7 @@ mod input;
 mod log;
 mod master;
 mod output;
+mod pace;
 mod publisher;
 mod request;
 mod resume;

@@ -5,6 +5,7 @@ use fermata_io::Driver;
 use fermata_io::wheel::Fired;
 
 use crate::connection::Reading;
+use crate::pace::Place;
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::worker::Worker;
@@ -73,7 +74,8 @@ impl<D: Driver> Worker<D> {
             Reading::Head => now_ms + settings.header_timeout_ms,
             Reading::Body => now_ms + settings.body_timeout_ms,
             Reading::Held if connection.keep_alive_ms > 0 => {
-                now_ms + u64::from(connection.keep_alive_ms)
+                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+                place.after_sending_ms(now_ms, connection.deadline_ms)
             }
             Reading::Held | Reading::Handling => u64::MAX,
             Reading::Lingering => return,
@@ -99,7 +101,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        connection.deadline_ms = u64::MAX;
+        let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
         if connection.is_blocked {
             let message = format!(
                 "{}: the client took nothing for write_timeout_ms",
@@ -116,7 +118,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         match connection.reading {
-            Reading::Held => self.keep_alive(index),
+            Reading::Held => {
+                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+                connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
+                self.keep_alive(index);
+            }
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
                 self.refuse_head(

@@ -285,21 +285,64 @@ fn slow_handlers_do_not_hold_back_answers_that_are_ready() {
 
 #[test]
 fn a_silent_stream_gets_comments() {
+    const COMMENT: &[u8] = b"4\r\n: \n\n\r\n";
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a?keep=10000"));
     let _ = peer.read();
-    rig.advance(9_800);
-    assert_eq!(peer.read(), b"");
-    rig.advance(400);
-    assert_eq!(peer.read(), b"4\r\n: \n\n\r\n");
-    rig.advance(5_000);
+    for _ in 0..3 {
+        rig.advance(10_000);
+        assert_eq!(peer.read(), COMMENT, "one in each interval");
+    }
     rig.publish("a", "news");
     rig.run();
     assert!(!peer.read().is_empty());
-    rig.advance(9_800);
+    rig.advance(4_900);
     assert_eq!(peer.read(), b"", "news count as a sign of life");
-    rig.advance(400);
-    assert_eq!(peer.read(), b"4\r\n: \n\n\r\n");
+    rig.advance(5_100);
+    assert_eq!(peer.read(), COMMENT);
+}
+
+#[test]
+fn keep_alives_of_a_crowd_are_spread_and_stay_so() {
+    let mut rig = Rig::new(1);
+    let peers: Vec<_> = (0..1000).map(|_| rig.connect()).collect();
+    for peer in &peers {
+        peer.write(&get("/hold/a?keep=10000"));
+    }
+    rig.run();
+    let comments = |rig: &mut Rig| {
+        rig.advance(1000);
+        peers.iter().filter(|peer| !peer.read().is_empty()).count()
+    };
+    comments(&mut rig);
+    // The rest of the first interval is as busy as the second one, and each second as the others.
+    for second in 1..20 {
+        let count = comments(&mut rig);
+        assert!((90..=110).contains(&count), "{count} in second {second}");
+    }
+    rig.publish("a", "to all");
+    rig.run();
+    let _ = comments(&mut rig);
+    let after: Vec<_> = (1..20).map(|_| comments(&mut rig)).collect();
+    assert_eq!(after[..3], [0; 3], "half an interval of rest");
+    assert!(after.iter().all(|count| *count <= 220), "{after:?}");
+}
+
+#[test]
+fn comments_of_many_clients_come_in_few_turns() {
+    let mut rig = Rig::new(1);
+    let peers: Vec<_> = (0..500).map(|_| rig.connect()).collect();
+    for peer in &peers {
+        peer.write(&get("/hold/a?keep=10000"));
+    }
+    rig.run();
+    rig.advance(10_000);
+    let connections = rig.worker.connections.iter();
+    let mut times: Vec<_> = connections.map(|it| it.deadline_ms).collect();
+    assert_eq!(times.len(), 500);
+    times.sort_unstable();
+    times.dedup();
+    assert!(times.len() <= 101, "{} times in 10 seconds", times.len());
 }
 
 #[test]

@@ -1,0 +1,167 @@
+//! When held clients get their keep-alives: each at a time of its own.
+//!
+//! Clients come in crowds (a restart, a broadcast that all of them get), and comments that followed
+//! one interval later would come in the same crowd for ever. So a client's first comment is due
+//! anywhere within the interval, as its number decides, and it keeps its place in the interval from
+//! then on. Something sent in between moves a comment that would come soon after by half an interval:
+//! silence never lasts longer than the interval, and nothing is sent twice as often as it has to be.
+//!
+//! Due times lie on a grid, so that a worker with very many clients wakes ten times a second for a
+//! batch of them and not a thousand times for one. Workers have different grids.
+
+/// Distance of the grid's lines.
+const TICK_MS: u64 = 100;
+
+/// Intervals below this are too short for the grid.
+const GRIDDED_MS_MIN: u64 = 20 * TICK_MS;
+
+/// 2^32 by the golden ratio: multiples of it, taken modulo 2^32, are spread evenly however many there are.
+const GOLDEN: u32 = 0x9e37_79b9;
+
+/// A client as the schedule sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its number within the worker.
+    index: u32,
+    /// The worker's slot.
+    slot: u16,
+    /// The longest silence; not zero.
+    interval_ms: u32,
+}
+
+impl Place {
+    pub fn of(index: u32, slot: u16, interval_ms: u32) -> Place {
+        Place {
+            index,
+            slot,
+            interval_ms,
+        }
+    }
+
+    /// The first comment of a client that is held from now on: anywhere within the interval.
+    fn first_ms(self, now_ms: u64) -> u64 {
+        self.on_grid(now_ms, now_ms + 1 + self.share(self.interval() - 1))
+    }
+
+    /// The next comment after something was sent, when `due_ms` was due so far.
+    #[inline]
+    pub fn after_sending_ms(self, now_ms: u64, due_ms: u64) -> u64 {
+        let (interval, half) = (self.interval(), self.interval() / 2);
+        match due_ms.checked_sub(now_ms) {
+            Some(ahead) if (half..=interval).contains(&ahead) => due_ms,
+            Some(ahead) if ahead < half => due_ms + half,
+            // It had no place, or what was due was something else.
+            _ => self.first_ms(now_ms),
+        }
+    }
+
+    /// The next comment after one that was due at `due_ms`.
+    pub fn after_comment_ms(self, now_ms: u64, due_ms: u64) -> u64 {
+        let next_ms = due_ms + self.interval();
+        if next_ms > now_ms {
+            next_ms
+        } else {
+            // A handler has kept the loop for longer than the interval.
+            self.first_ms(now_ms)
+        }
+    }
+
+    fn interval(self) -> u64 {
+        u64::from(self.interval_ms)
+    }
+
+    /// This client's share of `span_ms`.
+    fn share(self, span_ms: u64) -> u64 {
+        // From one on: the only client of a server had better not get its comment at once.
+        let fraction = u64::from(self.index.wrapping_add(1).wrapping_mul(GOLDEN));
+        (fraction * span_ms) >> 32
+    }
+
+    /// The last line of the grid up to `due_ms`, or the one after it where that is past.
+    fn on_grid(self, now_ms: u64, due_ms: u64) -> u64 {
+        if self.interval() < GRIDDED_MS_MIN {
+            return due_ms;
+        }
+        // 37 has no divisor in common with the distance of the lines, so neighbours are far apart.
+        let offset = u64::from(self.slot) * 37 % TICK_MS;
+        let line_ms = due_ms - (due_ms + offset) % TICK_MS;
+        if line_ms > now_ms {
+            line_ms
+        } else {
+            line_ms + TICK_MS
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place(index: u32, interval_ms: u32) -> Place {
+        Place::of(index, 3, interval_ms)
+    }
+
+    #[test]
+    fn a_crowd_is_spread_over_the_interval() {
+        // 20,000 clients that come within 1 ms: in each of 55 seconds a 55th of them.
+        let mut seconds = [0; 55];
+        for index in 0..20_000 {
+            let due_ms = place(index, 55_000).first_ms(1_000_000);
+            seconds[((due_ms - 1_000_001) / 1000) as usize] += 1;
+        }
+        let is_fair = |count: &u32| (320..=410).contains(count);
+        assert!(seconds.iter().all(is_fair), "{seconds:?}");
+    }
+
+    #[test]
+    fn a_broadcast_does_not_gather_them() {
+        let mut seconds = vec![0; 56];
+        for index in 0..20_000 {
+            let place = place(index, 55_000);
+            let due_ms = place.after_sending_ms(1_030_000, place.first_ms(1_000_000));
+            seconds[((due_ms - 1_030_000) / 1000) as usize] += 1;
+        }
+        // All lie in the second half of the interval, twice as close as before.
+        assert!(seconds.iter().all(|count| *count <= 800), "{seconds:?}");
+    }
+
+    #[test]
+    fn what_is_due_often_enough_stays_where_it_is() {
+        let place = place(7, 10_000);
+        for (due_ms, expected) in [
+            (105_000, 105_000),
+            (110_000, 110_000),
+            (104_999, 109_999),
+            (100_000, 105_000),
+        ] {
+            assert_eq!(place.after_sending_ms(100_000, due_ms), expected);
+        }
+    }
+
+    proptest! {
+        /// Whatever happens, the next comment lies ahead and no farther than the interval.
+        #[test]
+        fn silence_never_lasts_longer_than_the_interval(
+            index in any::<u32>(),
+            slot in 0_u16..64,
+            interval_ms in 1_u32..=3_600_000,
+            now_ms in 1_u64..1 << 40,
+            due_ms in prop_oneof![any::<u64>(), 0_u64..1 << 40],
+            ahead_ms in 0_u64..3_600_000,
+            late_ms in 0_u64..10_000,
+        ) {
+            let place = Place::of(index, slot, interval_ms);
+            let within = |due_ms: u64| due_ms > now_ms && due_ms <= now_ms + u64::from(interval_ms);
+            prop_assert!(within(place.first_ms(now_ms)));
+            let due_ms = if due_ms % 2 == 0 { due_ms } else { now_ms + ahead_ms };
+            let after = place.after_sending_ms(now_ms, due_ms);
+            prop_assert!(within(after), "{after}");
+            if within(due_ms) {
+                prop_assert!(after >= now_ms + u64::from(interval_ms) / 2, "half an interval of rest");
+            }
+            prop_assert!(within(place.after_comment_ms(now_ms, now_ms.saturating_sub(late_ms))));
+        }
+    }
+}
