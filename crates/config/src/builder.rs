@@ -134,11 +134,10 @@ impl Builder {
         if let Some(port) = self.port
             && listen_source != Some(Source::Environment)
         {
-            let listen = Listen {
-                port,
-                ..self.settings.listen_address()
-            };
-            self.settings.listen = listen.to_string();
+            let mut addresses = self.settings.listen_addresses();
+            addresses[0].port = port;
+            let texts: Vec<String> = addresses.iter().map(Listen::to_string).collect();
+            self.settings.listen = texts.join(",");
         }
         check(&self.settings)?;
         Ok(self.settings)
@@ -171,6 +170,28 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
         ("queue_bytes_max", settings.queue_bytes_max),
     ] {
         fits("event_bytes_max", event, other, bound, bound)?;
+    }
+    check_tls(settings)
+}
+
+fn check_tls(settings: &Settings) -> Result<(), SettingError> {
+    let certificates = settings.tls_certificate.len();
+    let keys = settings.tls_key.len();
+    if certificates != keys {
+        return Err(SettingError::Conflict {
+            name: "tls_certificate",
+            value: format!("{certificates} files"),
+            cause: format!("tls_key is {keys}"),
+            fix: "give one key for each certificate, in the same order".to_owned(),
+        });
+    }
+    if settings.has_https() && certificates == 0 && settings.tls_development == "off" {
+        return Err(SettingError::Conflict {
+            name: "listen",
+            value: settings.listen.clone(),
+            cause: "https needs a certificate".to_owned(),
+            fix: "give tls_certificate and tls_key, or tls_development for localhost".to_owned(),
+        });
     }
     Ok(())
 }
@@ -355,6 +376,31 @@ mod tests {
             ("HOME", "/root"),
         ];
         assert!(environment(&pairs).is_ok());
+    }
+
+    #[test]
+    fn https_needs_a_certificate_and_each_certificate_a_key() {
+        let https = ("FERMATA_LISTEN", "https://127.0.0.1:8443");
+        let certificate = ("FERMATA_TLS_CERTIFICATE", "a.pem,b.pem");
+        for (pairs, words) in [
+            (
+                vec![https],
+                "but https needs a certificate; give tls_certificate",
+            ),
+            (
+                vec![https, certificate],
+                "tls_certificate is 2 files, but tls_key is 0",
+            ),
+            (
+                vec![https, certificate, ("FERMATA_TLS_KEY", "a.key")],
+                "tls_certificate is 2 files, but tls_key is 1",
+            ),
+        ] {
+            let error = environment(&pairs).expect_err(words).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(environment(&[https, certificate, ("FERMATA_TLS_KEY", "a.key,b.key")]).is_ok());
+        assert!(environment(&[https, ("FERMATA_TLS_DEVELOPMENT", "on")]).is_ok());
     }
 
     #[test]

@@ -21,6 +21,6 @@ mod value;
 
 pub use builder::{Builder, Source};
 pub use error::SettingError;
-pub use listen::Listen;
+pub use listen::{LISTENERS_MAX, Listen, Scheme};
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
 pub use value::{Kind, LogFormat, LogLevel};

@@ -5,9 +5,23 @@ use std::fmt;
 /// Longest path of a Unix socket: `sun_path` has 108 bytes with the final NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
+/// Addresses that one server may listen at.
+pub const LISTENERS_MAX: usize = 16;
+
+/// What is spoken at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// HTTP and WebSocket in the clear.
+    Http,
+    /// The same inside TLS.
+    Https,
+}
+
 /// Where a server listens: the parts of `http://HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
+    /// What is spoken there.
+    pub scheme: Scheme,
     /// An IPv4 address, an IPv6 address without brackets, or a name to resolve.
     pub host: String,
     /// The TCP port; 0 lets the kernel choose a free one.
@@ -15,7 +29,29 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Reads `http://HOST:PORT`; an IPv6 address stands in brackets, a final `/` is ignored.
+    /// Reads one or more addresses with commas between them.
+    ///
+    /// # Errors
+    /// The cause, as a clause after "it is …".
+    pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let all = text
+            .split(',')
+            .map(|part| Self::parse(part.trim()))
+            .collect::<Result<Vec<_>, _>>()?;
+        if all.len() > LISTENERS_MAX {
+            return Err(format!("{} addresses, over {LISTENERS_MAX}", all.len()));
+        }
+        for (at, listen) in all.iter().enumerate() {
+            let is_same = |other: &&Self| (&other.host, other.port) == (&listen.host, listen.port);
+            if listen.port != 0 && all[..at].iter().any(|other| is_same(&other)) {
+                return Err(format!("twice {}:{}", listen.host, listen.port));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address stands in brackets, a final
+    /// `/` is ignored.
     ///
     /// # Errors
     /// The cause, as a clause after "it is …".
@@ -23,15 +59,16 @@ impl Listen {
         if text.is_empty() {
             return Err("empty".to_owned());
         }
-        if text.starts_with("https://") {
-            return Err("https, but Fermata does not speak TLS: put a proxy in front".to_owned());
-        }
-        let Some(authority) = text.strip_prefix("http://") else {
-            return Err("not an address: it must start with http://".to_owned());
+        let (scheme, authority) = if let Some(authority) = text.strip_prefix("http://") {
+            (Scheme::Http, authority)
+        } else if let Some(authority) = text.strip_prefix("https://") {
+            (Scheme::Https, authority)
+        } else {
+            return Err("not an address: it must start with http:// or https://".to_owned());
         };
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains(['/', '?', '#', '@']) {
-            return Err("not an address: only a host and a port may follow http://".to_owned());
+            return Err("not an address: only a host and a port may follow ://".to_owned());
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
@@ -61,6 +98,7 @@ impl Listen {
             return Err("without a port".to_owned());
         };
         Ok(Self {
+            scheme,
             host: host.to_owned(),
             port: parse_port(port)?,
         })
@@ -69,11 +107,21 @@ impl Listen {
 
 impl fmt::Display for Listen {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.scheme;
         if self.host.contains(':') {
-            write!(out, "http://[{}]:{}", self.host, self.port)
+            write!(out, "{scheme}://[{}]:{}", self.host, self.port)
         } else {
-            write!(out, "http://{}:{}", self.host, self.port)
+            write!(out, "{scheme}://{}:{}", self.host, self.port)
         }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        })
     }
 }
 
@@ -116,6 +164,7 @@ mod tests {
             ("http://127.0.0.1:8080", "127.0.0.1", 8080),
             ("http://[::1]:0", "::1", 0),
             ("http://localhost:65535", "localhost", 65535),
+            ("https://[::]:8443", "::", 8443),
         ] {
             let listen = Listen::parse(text).expect(text);
             assert_eq!((listen.host.as_str(), listen.port), (host, port));
@@ -130,7 +179,8 @@ mod tests {
             "",
             "8080",
             "127.0.0.1:8080",
-            "https://127.0.0.1:8443",
+            "ftp://127.0.0.1:8443",
+            "https://127.0.0.1",
             "http://127.0.0.1",
             "http://:8080",
             "http://::1:8080",
@@ -146,6 +196,21 @@ mod tests {
             "http://ho st:1",
         ] {
             assert!(Listen::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_commas_and_nothing_twice() {
+        let list = Listen::parse_list("http://[::1]:80, https://[::1]:443").expect("two");
+        let schemes: Vec<Scheme> = list.iter().map(|listen| listen.scheme).collect();
+        assert_eq!(schemes, [Scheme::Http, Scheme::Https]);
+        assert!(Listen::parse_list("http://a:0,https://a:0").is_ok());
+        for text in [
+            "http://a:1,",
+            "http://a:1,https://a:1",
+            &"http://a:0,".repeat(17),
+        ] {
+            assert!(Listen::parse_list(text).is_err(), "{text:?}");
         }
     }
 

@@ -58,7 +58,7 @@ A value can be given in four places, and the later one in this list wins:
 
 1. the built-in default,
 2. `php.ini` or `php -d`, as `fermata.<name>`,
-3. the program, as an argument of `Server`, `Limits`, `History` or `Log`,
+3. the program, as an argument of `Server`, `Tls`, `Limits`, `History` or `Log`,
 4. the environment, as `FERMATA_<NAME>`.
 
 The environment variable `PORT` replaces the port of `listen`, unless `FERMATA_LISTEN` is given too.

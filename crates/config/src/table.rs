@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::builder::ENVIRONMENT_PREFIX;
-use crate::listen::Listen;
+use crate::listen::{Listen, Scheme};
 use crate::value::{Kind, LogFormat, LogLevel, Value};
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
@@ -64,13 +64,24 @@ pub fn effective(settings: &Settings) -> Vec<(&'static str, String)> {
 }
 
 impl Settings {
-    /// The parts of `listen`.
-    pub fn listen_address(&self) -> Listen {
+    /// The parts of `listen`, at least one.
+    pub fn listen_addresses(&self) -> Vec<Listen> {
         // A caller may have filled the public field by hand; the default is then the safe answer.
-        Listen::parse(&self.listen).unwrap_or_else(|_| Listen {
-            host: "127.0.0.1".to_owned(),
-            port: 8080,
+        Listen::parse_list(&self.listen).unwrap_or_else(|_| {
+            vec![Listen {
+                scheme: Scheme::Http,
+                host: "127.0.0.1".to_owned(),
+                port: 8080,
+            }]
         })
+    }
+
+    /// Whether TLS is spoken at any address.
+    pub fn has_https(&self) -> bool {
+        let addresses = self.listen_addresses();
+        addresses
+            .iter()
+            .any(|listen| listen.scheme == Scheme::Https)
     }
 }
 
@@ -124,10 +135,30 @@ macro_rules! settings {
 }
 
 settings! {
-    listen: String = "http://127.0.0.1:8080", Kind::Address, Some("Server listen"),
-        "Address the server binds.\n\
+    listen: String = "http://127.0.0.1:8080", Kind::Addresses, Some("Server listen"),
+        "Addresses the server binds, with commas between them; every worker listens at all of them.\n\
+         An https address speaks TLS and needs tls_certificate or tls_development.\n\
          Port 0 takes any free port.\n\
-         The environment variable PORT replaces the port alone.";
+         The environment variable PORT replaces the port of the first address alone.";
+    tls_certificate: Vec<PathBuf> = "", Kind::Paths, Some("Tls certificate"),
+        "PEM files with the certificate chains for https addresses, the server's own certificate first in each.\n\
+         A client gets the one for the name it asks for; the first serves those that ask for none or an unknown one.\n\
+         SIGHUP to the master reads them again.";
+    tls_key: Vec<PathBuf> = "", Kind::Paths, Some("Tls key"),
+        "PEM files with the private keys of tls_certificate, in the same order.";
+    tls_development: String = "off", Kind::Choice(&["off", "on"]), Some("Tls development"),
+        "Make a certificate for localhost when tls_certificate is empty, and keep it in ~/.local/share/fermata.\n\
+         For development: only those who trust its authority on this machine accept it.";
+    tls_version_min: String = "1.2", Kind::Choice(&["1.2", "1.3"]), Some("Tls minVersion"),
+        "Oldest version of TLS that is spoken.";
+    tls_client_ca: Option<PathBuf> = "", Kind::Path, Some("Tls clientCa"),
+        "PEM file with the authorities that vouch for clients.\n\
+         Empty means that clients are not asked for a certificate.";
+    tls_client_required: String = "on", Kind::Choice(&["on", "off"]), Some("Tls clientRequired"),
+        "Whether a client without a certificate is turned away when tls_client_ca is set.";
+    tls_ticket_period_ms: u64 = "21600000", Kind::Milliseconds { min: 60 * SECOND, max: 7 * 24 * HOUR }, None,
+        "Time after which the keys of session tickets change.\n\
+         A client that comes back within it skips the costly part of the handshake.";
     workers: u16 = "0", Kind::Count { min: 0, max: WORKERS_MAX as u64, unit: "processes" },
         Some("Server workers"),
         "Worker processes.\n\
@@ -265,6 +296,7 @@ mod tests {
             workers: 3,
             control: Some("unix:/run/f.sock".to_owned()),
             history_path: Some(PathBuf::from("/var/lib/ring")),
+            tls_key: vec![PathBuf::from("/a.pem"), PathBuf::from("b c.pem")],
             log_level: LogLevel::Debug,
             ..Settings::default()
         };

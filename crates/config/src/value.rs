@@ -8,12 +8,14 @@ use crate::listen::{Listen, parse_control};
 /// What text a setting accepts, with its bounds. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `http://HOST:PORT`.
-    Address,
+    /// `http://HOST:PORT` or `https://HOST:PORT`, several with commas between them.
+    Addresses,
     /// `unix:/path`, or empty for none.
     Control,
     /// A file path, or empty for none.
     Path,
+    /// File paths with commas between them, or empty for none.
+    Paths,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number of something.
@@ -45,9 +47,10 @@ impl Kind {
     /// The name of the type, as documentation shows it.
     pub fn type_name(&self) -> &'static str {
         match self {
-            Self::Address => "address",
+            Self::Addresses => "addresses",
             Self::Control => "socket",
             Self::Path => "path",
+            Self::Paths => "paths",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
@@ -61,16 +64,19 @@ impl Kind {
             Self::Count { unit, .. } => unit,
             Self::Bytes { .. } => "bytes",
             Self::Milliseconds { .. } => "ms",
-            Self::Address | Self::Control | Self::Path | Self::Choice(_) => "",
+            Self::Addresses | Self::Control | Self::Path | Self::Paths | Self::Choice(_) => "",
         }
     }
 
     /// The accepted values in words.
     pub fn range(&self) -> String {
         match self {
-            Self::Address => "http://HOST:PORT".to_owned(),
+            Self::Addresses => {
+                "http://HOST:PORT or https://HOST:PORT, several with commas".to_owned()
+            }
             Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
             Self::Path => "a file path, or empty for none".to_owned(),
+            Self::Paths => "file paths with commas, or empty for none".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
             Self::Bytes { min, max } => format!("{} to {}", bytes_text(*min), bytes_text(*max)),
@@ -81,9 +87,12 @@ impl Kind {
     /// What to write instead of a refused value; completes "… give ".
     pub(crate) fn fix(&self) -> String {
         match self {
-            Self::Address => "http://HOST:PORT, such as http://127.0.0.1:8080".to_owned(),
+            Self::Addresses => {
+                "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080".to_owned()
+            }
             Self::Control => "unix:/path/to.sock, or nothing for no control socket".to_owned(),
             Self::Path => "a file path, or nothing".to_owned(),
+            Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
@@ -107,7 +116,7 @@ impl Kind {
                 let (digits, unit) = split_size(text);
                 (digits, unit, min, max)
             }
-            Self::Address | Self::Control | Self::Path | Self::Choice(_) => {
+            Self::Addresses | Self::Control | Self::Path | Self::Paths | Self::Choice(_) => {
                 return Err("not a number".to_owned());
             }
         };
@@ -191,7 +200,7 @@ number_value!(u16, u64, usize);
 impl Value for String {
     fn read(text: &str, kind: &Kind) -> Result<Self, String> {
         match kind {
-            Kind::Address => Listen::parse(text).map(|_| text.to_owned()),
+            Kind::Addresses => Listen::parse_list(text).map(|_| text.to_owned()),
             _ => kind.word(text),
         }
     }
@@ -224,6 +233,27 @@ impl Value for Option<PathBuf> {
         self.as_deref()
             .map(|path| path.display().to_string())
             .unwrap_or_default()
+    }
+}
+
+/// The price of a list that can be written into an environment variable: no path has a comma.
+impl Value for Vec<PathBuf> {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+        if text.contains('\0') {
+            return Err("not a path: it contains a NUL byte".to_owned());
+        }
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parts = text.split(',').map(str::trim);
+        if parts.clone().any(str::is_empty) {
+            return Err("a list with an empty path".to_owned());
+        }
+        Ok(parts.map(PathBuf::from).collect())
+    }
+    fn text(&self) -> String {
+        let paths: Vec<String> = self.iter().map(|path| path.display().to_string()).collect();
+        paths.join(",")
     }
 }
 

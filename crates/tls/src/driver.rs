@@ -1,6 +1,5 @@
 //! The wrapper: which descriptors have a session, and which events the kernel cannot know of.
 
-use std::collections::HashSet;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 
-use crate::fd_map::FdMap;
+use crate::fd_map::{FdMap, FdSet};
 use crate::handle::{Failure, Handle};
 use crate::leaving::Leaving;
 use crate::session::{SEND_BYTES, Session, SessionError};
@@ -27,7 +26,7 @@ pub struct Tls<D> {
     inner: D,
     handle: Rc<Handle>,
     /// Listeners whose connections are encrypted.
-    secured: HashSet<Fd>,
+    secured: FdSet,
     sessions: FdMap<Fd, Box<Session>>,
     /// Watched sessions that events concern before their owner hears of them: with ciphertext that
     /// waits for the kernel, or with a client's handshake.
@@ -48,7 +47,7 @@ impl<D: Driver> Tls<D> {
         Tls {
             inner,
             handle,
-            secured: HashSet::new(),
+            secured: FdSet::default(),
             sessions: FdMap::default(),
             busy: FdMap::default(),
             leaving: Leaving::default(),
@@ -80,7 +79,7 @@ impl<D: Driver> Tls<D> {
     ) -> Result<(), rustls::Error> {
         let conn = UnbufferedClientConnection::new(config, name)?;
         self.sessions.insert(fd, Box::new(Session::client(conn)));
-        self.handle.opened();
+        self.handle.opened(fd);
         Ok(())
     }
 
@@ -324,7 +323,7 @@ impl<D: Driver> Driver for Tls<D> {
             match conn {
                 Ok(conn) => {
                     self.sessions.insert(fd, Box::new(Session::server(conn)));
-                    self.handle.opened();
+                    self.handle.opened(fd);
                 }
                 Err(error) => {
                     // Never in the clear what was promised to be encrypted.

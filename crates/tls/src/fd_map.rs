@@ -2,9 +2,12 @@
 //!
 //! Both are chosen by the kernel and by us, never by a peer, so one multiplication is hash enough.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
+use fermata_io::Fd;
+
+pub(crate) type FdSet = HashSet<Fd, BuildHasherDefault<Multiply>>;
 pub(crate) type FdMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 
 use crate::certificate;
-use crate::fd_map::FdMap;
+use crate::fd_map::{FdMap, FdSet};
 
 /// Why a handshake did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Handle {
     full: Cell<u64>,
     resumed: Cell<u64>,
     failed: [Cell<u64>; Failure::ALL.len()],
-    open: Cell<u64>,
+    open: RefCell<FdSet>,
     leaving: Cell<u64>,
     clients: RefCell<FdMap<Fd, Rc<ClientCertificate>>>,
 }
@@ -108,7 +108,12 @@ impl Handle {
 
     /// Open connections with a session.
     pub fn open(&self) -> u64 {
-        self.open.get()
+        self.open.borrow().len() as u64
+    }
+
+    /// Whether the connection at `fd` is encrypted.
+    pub fn is_secure(&self, fd: Fd) -> bool {
+        self.open.borrow().contains(&fd)
     }
 
     /// Closed connections whose last bytes the kernel has not taken yet.
@@ -139,12 +144,12 @@ impl Handle {
         count.set(count.get() + 1);
     }
 
-    pub(crate) fn opened(&self) {
-        self.open.set(self.open.get() + 1);
+    pub(crate) fn opened(&self, fd: Fd) {
+        self.open.borrow_mut().insert(fd);
     }
 
     pub(crate) fn closed(&self, fd: Fd) {
-        self.open.set(self.open.get() - 1);
+        self.open.borrow_mut().remove(&fd);
         self.clients.borrow_mut().remove(&fd);
     }
 

@@ -84,6 +84,12 @@ impl Certificates {
         Ok(Certificates { options, secret })
     }
 
+    /// Forgets what opens the tickets of earlier periods. Handshakes do so by themselves; a process
+    /// that has none, but will fork others, calls this now and then.
+    pub fn forget(&self, unix_s: u64) {
+        self.secret.forget(unix_s, self.options.ticket_period_s);
+    }
+
     /// Reads all files.
     ///
     /// # Errors

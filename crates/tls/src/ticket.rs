@@ -6,7 +6,7 @@
 //! forgotten: who breaks into the server cannot open the tickets of earlier periods.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -25,18 +25,24 @@ const TICKET_BYTES_MAX: usize = 64 * 1024;
 pub struct Tickets {
     period_s: u32,
     context: Vec<u8>,
-    state: Mutex<State>,
+    secret: Secret,
+    keys: Mutex<Keys>,
 }
 
-/// What the keys of all periods from now on follow from.
+/// What the keys of all periods from now on follow from. Clones share it, so that none of them keeps
+/// what another one has forgotten.
 #[derive(Clone)]
-pub struct Secret {
+pub struct Secret(Arc<Mutex<Chain>>);
+
+/// Stands one period behind the present, whose tickets are still opened.
+#[derive(Clone)]
+struct Chain {
     bytes: [u8; 32],
     period: u64,
 }
 
-struct State {
-    secret: Secret,
+struct Keys {
+    period: u64,
     current: LessSafeKey,
     /// Opens what was sealed in the period before.
     previous: LessSafeKey,
@@ -52,13 +58,42 @@ impl Secret {
         SystemRandom::new()
             .fill(&mut bytes)
             .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
-        Ok(Secret {
-            bytes,
-            // Keys of the period before are derived as well.
-            period: period_at(unix_s(), period_s).saturating_sub(1),
-        })
+        let period = period_at(unix_s(), period_s).saturating_sub(1);
+        Ok(Secret::of(Chain { bytes, period }))
     }
 
+    /// Forgets what is not needed any more at this time.
+    pub fn forget(&self, unix_s: u64, period_s: u32) {
+        self.advance(period_at(unix_s, period_s));
+    }
+
+    fn of(chain: Chain) -> Secret {
+        Secret(Arc::new(Mutex::new(chain)))
+    }
+
+    /// The chain one period before `period`, or as it is when it is past that.
+    fn advance(&self, period: u64) -> Chain {
+        let mut chain = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = period.saturating_sub(1).saturating_sub(chain.period);
+        for _ in 0..behind.min(PERIODS_MAX) {
+            chain.advance();
+        }
+        chain.clone()
+    }
+
+    fn keys(&self, period: u64, context: &[u8]) -> Keys {
+        let mut chain = self.advance(period);
+        let previous = chain.key(context);
+        chain.advance();
+        Keys {
+            period: chain.period,
+            current: chain.key(context),
+            previous,
+        }
+    }
+}
+
+impl Chain {
     fn derive(&self, label: &[u8], context: &[u8]) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes);
         let mut message = hmac::Context::with_key(&key);
@@ -86,18 +121,11 @@ impl Tickets {
     /// Tickets whose keys change every `period_s` seconds. Those of another `context` are refused:
     /// a ticket stands for a verified client certificate, so what it was verified by belongs there.
     pub fn new(secret: &Secret, period_s: u32, context: &[u8]) -> Tickets {
-        let mut secret = secret.clone();
-        let previous = secret.key(context);
-        secret.advance();
-        let current = secret.key(context);
         Tickets {
             period_s,
             context: context.to_owned(),
-            state: Mutex::new(State {
-                secret,
-                current,
-                previous,
-            }),
+            secret: secret.clone(),
+            keys: Mutex::new(secret.keys(0, context)),
         }
     }
 
@@ -105,7 +133,7 @@ impl Tickets {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
         let mut sealed = plain.to_owned();
-        self.with_keys(unix_s, |state| {
+        self.with_keys(unix_s, |keys| {
             let nonce = Nonce::assume_unique_for_key(nonce);
             let aad = Aad::empty();
             state
@@ -121,30 +149,25 @@ impl Tickets {
             return None;
         }
         let (nonce, sealed) = ticket.split_first_chunk::<NONCE_LEN>()?;
-        self.with_keys(unix_s, |state| {
-            [&state.current, &state.previous]
-                .into_iter()
-                .find_map(|key| {
-                    let mut bytes = sealed.to_owned();
-                    let nonce = Nonce::assume_unique_for_key(*nonce);
-                    let plain = key.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
-                    Some(plain.to_owned())
-                })
+        self.with_keys(unix_s, |keys| {
+            [&keys.current, &keys.previous].into_iter().find_map(|key| {
+                let mut bytes = sealed.to_owned();
+                let nonce = Nonce::assume_unique_for_key(*nonce);
+                let plain = key.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?;
+                Some(plain.to_owned())
+            })
         })
     }
 
     /// Brings the keys up to date and uses them.
-    fn with_keys<T>(&self, unix_s: u64, use_keys: impl FnOnce(&State) -> Option<T>) -> Option<T> {
-        let mut state = self.state.lock().ok()?;
+    fn with_keys<T>(&self, unix_s: u64, use_keys: impl FnOnce(&Keys) -> Option<T>) -> Option<T> {
+        let mut keys = self.keys.lock().ok()?;
         let period = period_at(unix_s, self.period_s);
-        let behind = period.saturating_sub(state.secret.period);
-        for _ in 0..behind.min(PERIODS_MAX) {
-            let key = state.secret.key(&self.context);
-            state.previous = key;
-            state.secret.advance();
-            state.current = state.secret.key(&self.context);
+        // Never back: a clock that is set back does not bring back keys.
+        if period > keys.period {
+            *keys = self.secret.keys(period, &self.context);
         }
-        use_keys(&state)
+        use_keys(&keys)
     }
 }
 
@@ -196,10 +219,10 @@ mod tests {
     const PERIOD_S: u32 = 100;
 
     fn secret(unix_s: u64) -> Secret {
-        Secret {
+        Secret::of(Chain {
             bytes: [7; 32],
             period: period_at(unix_s, PERIOD_S).saturating_sub(1),
-        }
+        })
     }
 
     #[test]
@@ -229,6 +252,18 @@ mod tests {
         let asleep = Tickets::new(&secret(0), PERIOD_S, b"");
         let ticket = awake.encrypt_at(b"state", 10_000).expect("sealed");
         assert!(asleep.decrypt_at(&ticket, 10_000).is_some());
+    }
+
+    #[test]
+    fn those_who_share_a_secret_forget_together_and_still_agree() {
+        let shared = secret(1_000);
+        let before = Tickets::new(&shared, PERIOD_S, b"");
+        shared.forget(1_550, PERIOD_S);
+        let after = Tickets::new(&shared, PERIOD_S, b"");
+        let ticket = after.encrypt_at(b"state", 1_550).expect("sealed");
+        assert!(before.decrypt_at(&ticket, 1_650).is_some());
+        let other = Tickets::new(&secret(1_000), PERIOD_S, b"");
+        assert!(other.decrypt_at(&ticket, 1_650).is_some());
     }
 
     #[test]
