@@ -15,15 +15,7 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 
 impl<D: Driver> Worker<D> {
     /// Takes new connections. True when there may be more.
-    pub(crate) fn accept(&mut self, origin: Origin) -> bool {
-        let listener = if origin == Origin::Public {
-            self.listener
-        } else {
-            self.control
-        };
-        let Some(listener) = listener else {
-            return false;
-        };
+    pub(crate) fn accept(&mut self, listener: Fd, origin: Origin) -> bool {
         self.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
             match self.driver.accept(listener) {
@@ -48,7 +40,7 @@ impl<D: Driver> Worker<D> {
 
     fn pause_accepting(&mut self) {
         self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
-        for fd in [self.listener, self.control].into_iter().flatten() {
+        for fd in self.listeners.iter().copied().chain(self.control) {
             let _ = self.driver.remove(fd);
         }
     }
@@ -59,14 +51,10 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.accept_ms = u64::MAX;
-        let listeners = [
-            (self.listener, TOKEN_LISTENER),
-            (self.control, TOKEN_CONTROL),
-        ];
-        for (fd, token) in listeners {
-            if let Some(fd) = fd
-                && self.driver.add_listener(fd, token).is_err()
-            {
+        let control = self.control.map(|fd| (fd, TOKEN_CONTROL));
+        let public = self.listeners.iter().copied().zip(TOKEN_LISTENER..);
+        for (fd, token) in public.chain(control) {
+            if self.driver.add_listener(fd, token).is_err() {
                 // Short of memory still.
                 self.pause_accepting();
                 return;

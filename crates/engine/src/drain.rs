@@ -21,6 +21,7 @@ impl<D: Driver> Worker<D> {
         match link.read() {
             crate::master::Order::None => {}
             crate::master::Order::Drain => self.begin_drain(false),
+            crate::master::Order::ReloadTls => self.reload_tls(),
             crate::master::Order::MasterDied => {
                 self.log(LogLevel::Error, "the master process has ended; stopping");
                 self.unlink();
@@ -65,17 +66,16 @@ impl<D: Driver> Worker<D> {
             }
             if !retired {
                 // Who has connected before the end was announced is still served.
-                for _ in 0..LAST_ACCEPTS_MAX {
-                    if !self.accept(Origin::Public) {
-                        break;
+                for listener in self.listeners.clone() {
+                    for _ in 0..LAST_ACCEPTS_MAX {
+                        if !self.accept(listener, Origin::Public) {
+                            break;
+                        }
                     }
                 }
                 self.accept_ms = u64::MAX;
             }
-            for fd in [self.listener.take(), self.control.take()]
-                .into_iter()
-                .flatten()
-            {
+            for fd in self.listeners.drain(..).chain(self.control.take()) {
                 // The master keeps a copy, unless the whole server stops.
                 let _ = self.driver.remove(fd);
                 self.driver.close(fd);
@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
         let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
             return false;
         };
-        if self.connections.is_empty() {
+        if self.connections.is_empty() && self.tls_leaving() == 0 {
             return true;
         }
         if self.driver.now_ms() < until_ms {

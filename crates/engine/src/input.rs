@@ -83,8 +83,9 @@ impl<D: Driver> Worker<D> {
                         return false;
                     }
                 }
-                Err(_) => {
+                Err(error) => {
                     // Reset by the peer; there is nobody to tell.
+                    self.note_recv_error(index, &error);
                     self.close(index);
                     return false;
                 }

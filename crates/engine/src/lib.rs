@@ -15,6 +15,7 @@ pub mod files;
 mod hold;
 mod hub;
 mod input;
+mod listeners;
 mod log;
 mod master;
 mod output;
@@ -29,6 +30,7 @@ pub mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod tls;
 mod worker;
 
 pub use answer::Gone;
@@ -42,4 +44,5 @@ pub use master::{EXIT_RETIRED, StartError, Started, control_path};
 pub use publisher::{PublisherError, publish};
 pub use request::{Request, RequestView};
 pub use server::Server;
+pub use tls::{ServerTls, TlsError};
 pub use worker::{Event, Parts, Worker};

@@ -6,24 +6,28 @@
 mod stall;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use fermata_config::{LogLevel, SettingError, Settings};
+use fermata_config::{LogLevel, Scheme, SettingError, Settings};
 use fermata_hub::{Owner, Ring};
 use fermata_io::process::{self, Exit, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, Fd, net};
+use fermata_tls::Tls;
 
 use crate::hub::{self, HubError};
+use crate::listeners;
 use crate::log::Logger;
 use crate::router::Router;
 use crate::stats;
+use crate::tls::{ServerTls, TlsError};
 use crate::worker::{Parts, Worker};
 use stall::Pulse;
 
@@ -31,7 +35,7 @@ use stall::Pulse;
 pub const EXIT_RETIRED: i32 = 255;
 
 /// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// A worker that has lived this long was not a failed start: the restart delay begins anew.
 const STABLE_MS: u64 = 1_000;
@@ -44,14 +48,20 @@ const KILL_GRACE_MS: u64 = 2_000;
 
 const TOKEN_SIGNALS: u64 = 0;
 
+/// The terminal of whatever process opens it; there is none for a daemon.
+const TERMINAL: &str = "/dev/tty";
+
 /// Why a server did not start. Each sentence names the setting, the cause and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting has a bad value.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The listener.
-    #[error("listen: cannot listen on http://{address}: {cause}")]
+    /// The certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A listener.
+    #[error("listen: cannot listen on {address}: {cause}")]
     Listen {
         /// What was asked for.
         address: String,
@@ -82,7 +92,7 @@ pub enum StartError {
 /// Which process `start` has returned in.
 pub enum Started {
     /// In a worker: pull events from it.
-    Worker(Box<Worker<Epoll>>),
+    Worker(Box<Worker<Tls<Epoll>>>),
     /// In the process that called: all workers have ended.
     Ended {
         /// What the process should exit with: 0 after an orderly stop.
@@ -94,6 +104,7 @@ pub enum Started {
 pub(crate) enum Order {
     None,
     Drain,
+    ReloadTls,
     MasterDied,
 }
 
@@ -104,6 +115,7 @@ pub struct Link {
 }
 
 const ORDER_DRAIN: u8 = b'd';
+const ORDER_RELOAD_TLS: u8 = b't';
 const NOTE_RETIRING: u8 = b'r';
 
 impl Link {
@@ -119,6 +131,7 @@ impl Link {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
             Ok(1) if byte[0] == ORDER_DRAIN => Order::Drain,
+            Ok(1) if byte[0] == ORDER_RELOAD_TLS => Order::ReloadTls,
             Ok(0) => Order::MasterDied,
             _ => Order::None,
         }
@@ -146,10 +159,11 @@ struct Child {
     pulse: Pulse,
 }
 
-/// The place of a worker: one listener, and when to fill the place again.
+/// The place of a worker: its listeners, and when to fill the place again.
 struct Seat {
-    /// Given up when the server stops, so that new clients are refused instead of left waiting.
-    listener: Option<OwnedFd>,
+    /// In the order of the addresses. Given up when the server stops, so that new clients are
+    /// refused instead of left waiting.
+    listeners: Vec<OwnedFd>,
     due_ms: Option<u64>,
     delay_ms: u64,
 }
@@ -159,7 +173,9 @@ pub(crate) struct Master {
     settings: Arc<Settings>,
     router: Arc<Router>,
     logger: Logger,
-    address: SocketAddr,
+    /// What is spoken where, ports as the kernel has chosen them.
+    addresses: Vec<(Scheme, SocketAddr)>,
+    tls: Option<ServerTls>,
     seats: Vec<Seat>,
     children: Vec<Child>,
     control: Option<(OwnedFd, PathBuf)>,
@@ -169,6 +185,8 @@ pub(crate) struct Master {
     stats: stats::Shared,
     signals: signal::Pipe,
     driver: Epoll,
+    /// The server was started in a terminal.
+    has_terminal: bool,
     stopping_until_ms: Option<u64>,
     /// When workers are next asked for a sign of life; `u64::MAX` = never.
     check_due_ms: u64,
@@ -182,7 +200,9 @@ impl Master {
             workers => workers,
         };
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
-        let (listeners, address) = bind(&settings, workers)?;
+        // Before anything is bound: a bad certificate is the likeliest mistake.
+        let tls = ServerTls::open(&settings, &logger)?;
+        let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let ring = hub::open(&settings, &logger)?;
         let stats = hub::open_stats()?;
         // A worker that drains keeps its slot while its replacement starts: twice as many slots.
@@ -214,8 +234,8 @@ impl Master {
             .map_err(io("epoll"))?;
         let seats = listeners
             .into_iter()
-            .map(|listener| Seat {
-                listener: Some(listener),
+            .map(|listeners| Seat {
+                listeners,
                 due_ms: Some(0),
                 delay_ms: 0,
             })
@@ -228,7 +248,8 @@ impl Master {
             settings: Arc::new(settings),
             router: Arc::new(router),
             logger,
-            address,
+            addresses,
+            tls,
             seats,
             children: Vec::new(),
             control,
@@ -237,6 +258,7 @@ impl Master {
             stats,
             signals,
             driver,
+            has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
             check_due_ms,
         })
@@ -273,6 +295,9 @@ impl Master {
                 self.kill_all();
             }
             self.check_workers(now_ms);
+            if let Some(tls) = &self.tls {
+                tls.forget();
+            }
             events.clear();
             let timeout = self
                 .next_due_ms()
@@ -296,9 +321,14 @@ impl Master {
 
     fn announce(&self) {
         let workers = self.seats.len();
+        let addresses: Vec<String> = self
+            .addresses
+            .iter()
+            .map(|(scheme, address)| format!("{scheme}://{address}"))
+            .collect();
         let message = format!(
-            "listening on http://{} with {workers} worker{} (pid={}, io=epoll)",
-            self.address,
+            "listening on {} with {workers} worker{} (pid={}, io=epoll)",
+            addresses.join(" and "),
             if workers == 1 { "" } else { "s" },
             process::pid(),
         );
@@ -310,7 +340,7 @@ impl Master {
     }
 
     /// Forks the worker of a seat. `Some` in the worker.
-    fn spawn(&mut self, index: u16) -> Result<Option<Box<Worker<Epoll>>>, StartError> {
+    fn spawn(&mut self, index: u16) -> Result<Option<Box<Worker<Tls<Epoll>>>>, StartError> {
         let seat = &mut self.seats[usize::from(index)];
         seat.due_ms = None;
         if self.stopping_until_ms.is_some() {
@@ -377,7 +407,7 @@ impl Master {
         index: u16,
         slot: u16,
         stream: UnixStream,
-    ) -> Result<Box<Worker<Epoll>>, StartError> {
+    ) -> Result<Box<Worker<Tls<Epoll>>>, StartError> {
         let io = |what| move |source| StartError::Io { what, source };
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
@@ -392,15 +422,26 @@ impl Master {
             .expect("the ring is taken only here, and only in a child");
         // Dropping the seats closes this process' copies of the other workers' listeners.
         let seats = std::mem::take(&mut self.seats);
-        let listener = seats
+        let listeners: Vec<Fd> = seats
             .into_iter()
             .nth(usize::from(index))
-            .and_then(|seat| seat.listener)
-            .map(IntoRawFd::into_raw_fd);
+            .into_iter()
+            .flat_map(|seat| seat.listeners)
+            .map(IntoRawFd::into_raw_fd)
+            .collect();
+        let tls = self.tls.take().map(|tls| tls.for_worker());
+        let handle = tls.as_ref().map(|tls| Rc::clone(&tls.handle));
+        let epoll = Epoll::new().map_err(io("epoll"))?;
+        let mut driver = Tls::new(epoll, handle.unwrap_or_default());
+        for ((scheme, _), &listener) in self.addresses.iter().zip(&listeners) {
+            if *scheme == Scheme::Https {
+                driver.secure(listener);
+            }
+        }
         let parts = Parts {
             index,
             slot,
-            listener,
+            listeners,
             control: self
                 .control
                 .take()
@@ -412,8 +453,8 @@ impl Master {
             router: Arc::clone(&self.router),
             logger: self.logger.named(&format!("worker {index}")),
             settings: Arc::clone(&self.settings),
+            tls,
         };
-        let driver = Epoll::new().map_err(io("epoll"))?;
         let worker = Worker::new(driver, parts).map_err(io("epoll"))?;
         Ok(Box::new(worker))
     }
@@ -433,12 +474,31 @@ impl Master {
                     }
                 }
             }
+            SIGHUP if self.tls.is_some() && !self.has_lost_terminal() => self.reload_tls(),
             _ if self.stopping_until_ms.is_none() => self.stop(),
             _ => {
                 self.log(LogLevel::Warning, "second signal: stopping at once");
                 self.kill_all();
             }
         }
+    }
+
+    /// Reads the certificates again, and has the workers do so when they are good.
+    fn reload_tls(&mut self) {
+        if self
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.reload(&self.logger))
+        {
+            for child in &mut self.children {
+                let _ = child.stream.write(&[ORDER_RELOAD_TLS]);
+            }
+        }
+    }
+
+    /// SIGHUP says that the terminal we were started in is gone, not that somebody sent it.
+    fn has_lost_terminal(&self) -> bool {
+        self.has_terminal && std::fs::File::open(TERMINAL).is_err()
     }
 
     /// Asks all workers to finish.
@@ -451,7 +511,7 @@ impl Master {
         );
         for seat in &mut self.seats {
             seat.due_ms = None;
-            seat.listener = None;
+            seat.listeners.clear();
         }
         for child in &mut self.children {
             let _ = child.stream.write(&[ORDER_DRAIN]);
@@ -584,46 +644,4 @@ impl Master {
 /// `unix:/path` or `/path`, as the settings allow.
 pub fn control_path(control: &str) -> PathBuf {
     PathBuf::from(control.strip_prefix("unix:").unwrap_or(control))
-}
-
-/// One listener per worker, all on the same port.
-fn bind(settings: &Settings, workers: u16) -> Result<(Vec<OwnedFd>, SocketAddr), StartError> {
-    let listen = settings.listen_address();
-    let shown = if listen.host.contains(':') {
-        format!("[{}]:{}", listen.host, listen.port)
-    } else {
-        format!("{}:{}", listen.host, listen.port)
-    };
-    let failed = |cause: String| StartError::Listen {
-        address: shown.clone(),
-        cause,
-    };
-    let mut address = (listen.host.as_str(), listen.port)
-        .to_socket_addrs()
-        .map_err(|error| failed(format!("the host cannot be resolved: {error}")))?
-        .next()
-        .ok_or_else(|| failed("the host has no address".to_owned()))?;
-    let explain = |error: std::io::Error| {
-        failed(match error.kind() {
-            std::io::ErrorKind::AddrInUse => "the port is in use by another process; stop that, \
-                or choose another port by `listen:` or the environment variable PORT"
-                .to_owned(),
-            std::io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need a privilege; choose a higher one".to_owned()
-            }
-            std::io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
-            }
-            _ => error.to_string(),
-        })
-    };
-    // With SO_REUSEPORT a second server of the same user would share the port in silence.
-    net::check_tcp_free(address).map_err(explain)?;
-    let mut listeners = Vec::with_capacity(usize::from(workers));
-    for _ in 0..workers {
-        let (listener, bound) = net::bind_tcp(address, BACKLOG, true).map_err(explain)?;
-        address = bound;
-        listeners.push(listener);
-    }
-    Ok((listeners, address))
 }

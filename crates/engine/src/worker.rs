@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fermata_config::{LogLevel, Settings};
+use fermata_config::{LISTENERS_MAX, LogLevel, Settings};
 use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
 use fermata_io::buffer::Pool;
 use fermata_io::wake::Waker;
@@ -31,6 +31,7 @@ use crate::request::{Request, RequestView};
 use crate::router::Router;
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
+use crate::tls::ServerTls;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -48,7 +49,9 @@ const POOL_BUFFER_BYTES: usize = 4 * 1024;
 const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Tokens of what is not a connection. No connection has such an index.
-pub(crate) const TOKEN_LISTENER: u64 = u64::MAX;
+/// Listeners count up from the first.
+pub(crate) const TOKEN_LISTENER: u64 = u64::MAX - 0xff;
+const TOKEN_LISTENER_LAST: u64 = TOKEN_LISTENER + LISTENERS_MAX as u64 - 1;
 pub(crate) const TOKEN_CONTROL: u64 = u64::MAX - 1;
 const TOKEN_WAKE: u64 = u64::MAX - 2;
 const TOKEN_LINK: u64 = u64::MAX - 3;
@@ -80,8 +83,8 @@ pub struct Parts {
     pub index: u16,
     /// Its slot in the hub.
     pub slot: u16,
-    /// Its listening socket; `None` in tests that hand over connections themselves.
-    pub listener: Option<Fd>,
+    /// Its listening sockets; the driver knows which of them speak TLS.
+    pub listeners: Vec<Fd>,
     /// The control socket, shared by all workers.
     pub control: Option<Fd>,
     /// Wakers of all slots, by slot.
@@ -98,6 +101,8 @@ pub struct Parts {
     pub logger: Logger,
     /// Effective settings.
     pub settings: Arc<Settings>,
+    /// What the driver shares with us when a listener speaks TLS.
+    pub tls: Option<ServerTls>,
 }
 
 /// A worker's whole state.
@@ -113,7 +118,8 @@ pub struct Worker<D: Driver> {
     pub(crate) running: Running,
     pub(crate) has_fatal: bool,
 
-    pub(crate) listener: Option<Fd>,
+    pub(crate) listeners: Vec<Fd>,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) control: Option<Fd>,
     pub(crate) wakers: Arc<Vec<Waker>>,
     pub(crate) link: Option<Link>,
@@ -180,7 +186,7 @@ impl<D: Driver> Worker<D> {
         let Parts {
             index,
             slot,
-            listener,
+            listeners,
             control,
             wakers,
             link,
@@ -189,9 +195,10 @@ impl<D: Driver> Worker<D> {
             router,
             logger,
             settings,
+            tls,
         } = parts;
-        if let Some(fd) = listener {
-            driver.add_listener(fd, TOKEN_LISTENER)?;
+        for (fd, token) in listeners.iter().zip(TOKEN_LISTENER..) {
+            driver.add_listener(*fd, token)?;
         }
         if let Some(fd) = control {
             driver.add_listener(fd, TOKEN_CONTROL)?;
@@ -224,7 +231,8 @@ impl<D: Driver> Worker<D> {
             slot,
             running: Running::Serving,
             has_fatal: false,
-            listener,
+            listeners,
+            tls,
             control,
             wakers,
             link,
@@ -379,11 +387,16 @@ impl<D: Driver> Worker<D> {
         while let Some(event) = self.events.get(self.events_at).copied() {
             self.events_at += 1;
             match event.token {
-                TOKEN_LISTENER => {
-                    self.accept(Origin::Public);
+                token @ TOKEN_LISTENER..=TOKEN_LISTENER_LAST => {
+                    let at = (token - TOKEN_LISTENER) as usize;
+                    if let Some(&listener) = self.listeners.get(at) {
+                        self.accept(listener, Origin::Public);
+                    }
                 }
                 TOKEN_CONTROL => {
-                    self.accept(Origin::Control);
+                    if let Some(control) = self.control {
+                        self.accept(control, Origin::Control);
+                    }
                 }
                 TOKEN_WAKE => {
                     if let Some(waker) = self.wakers.get(usize::from(self.slot)) {

@@ -7,6 +7,7 @@ use fermata_engine::{
     Event, Hold, HoldError, Member, Message, Past, PublishFailure, RequestView, Worker,
 };
 use fermata_io::sys::epoll::Epoll;
+use fermata_tls::Tls;
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId,
@@ -25,7 +26,7 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 
 /// One worker process.
 pub struct FmWorker {
-    worker: Worker<Epoll>,
+    worker: Worker<Tls<Epoll>>,
     handle: u64,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
@@ -35,7 +36,7 @@ pub struct FmWorker {
 }
 
 impl FmWorker {
-    pub(crate) fn new(worker: Worker<Epoll>) -> FmWorker {
+    pub(crate) fn new(worker: Worker<Tls<Epoll>>) -> FmWorker {
         FmWorker {
             worker,
             handle: 0,

@@ -81,6 +81,11 @@ impl Handle {
         })
     }
 
+    /// For a forked process: the same configuration, figures of its own.
+    pub fn fork(&self) -> Rc<Handle> {
+        Handle::new(self.config())
+    }
+
     /// Connections accepted from now on use `config`; open ones keep what they have.
     pub fn set_config(&self, config: Arc<ServerConfig>) {
         *self.config.borrow_mut() = Some(config);

@@ -136,8 +136,7 @@ impl Tickets {
         self.with_keys(unix_s, |keys| {
             let nonce = Nonce::assume_unique_for_key(nonce);
             let aad = Aad::empty();
-            state
-                .current
+            keys.current
                 .seal_in_place_append_tag(nonce, aad, &mut sealed)
                 .ok()
         })?;

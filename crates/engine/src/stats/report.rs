@@ -35,6 +35,11 @@ impl Counts {
         self.0[counter as usize] += by;
     }
 
+    /// Sets what somebody else counts.
+    pub fn set(&mut self, counter: Counter, value: u64) {
+        self.0[counter as usize] = value;
+    }
+
     /// Counts a response by the first digit of its status.
     #[inline(always)]
     pub fn response(&mut self, status: u16) {
@@ -186,6 +191,8 @@ impl<D: Driver> Worker<D> {
         ] {
             gauges[gauge as usize] = value;
         }
+        self.report_tls(&mut gauges);
+        let reporter = &mut self.reporter;
         reporter.shared.write(self.slot, &self.counts.0, &gauges);
         let watched_until_ms = reporter.shared.watched_until_ms();
         if now_ms < watched_until_ms || reporter.sample_ms != u64::MAX {

@@ -153,6 +153,20 @@ figures! {
     "Writes the kernel took only a part of: the client's buffer was full." { Blocked }
     "keep_alives" "keep_alives_total" Plain Sum
     "Comments sent to silent held clients." { KeepAlives }
+    "tls_handshakes" "tls_handshakes_total" Plain Sum
+    "TLS handshakes completed, in full or shortened by a session ticket." {
+        TlsFull("kind" "full"),
+        TlsResumed("kind" "resumed"),
+    }
+    "tls_handshakes_failed" "tls_handshakes_failed_total" Plain Sum
+    "TLS handshakes not completed: HTTP without TLS, nothing in common, client certificate missing or not acceptable, refused by the client (usually it does not trust ours), protocol broken, client left or took longer than header_timeout_ms." {
+        TlsPlainHttp("reason" "plain_http"),
+        TlsIncompatible("reason" "incompatible"),
+        TlsCertificate("reason" "client_certificate"),
+        TlsAlert("reason" "client_alert"),
+        TlsProtocol("reason" "protocol"),
+        TlsAbandoned("reason" "abandoned"),
+    }
     "turns" "turns_total" Plain Sum
     "Turns of the event loop." { Turns }
     "slow_turns" "slow_turns_total" Plain Sum
@@ -171,6 +185,8 @@ figures! {
         Sse("kind" "sse"),
         Control("kind" "control"),
     }
+    "tls_connections" "tls_connections" Plain Sum
+    "Open connections that are encrypted." { TlsOpen }
     "connections_blocked" "connections_blocked" Plain Sum
     "Connections whose client takes nothing right now." { BlockedNow }
     "channels" "channels" Plain Sum

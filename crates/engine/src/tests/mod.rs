@@ -101,7 +101,7 @@ impl Rig {
         let parts = Parts {
             index: slot,
             slot,
-            listener: Some(listener),
+            listeners: vec![listener],
             control: None,
             wakers: Arc::new(Vec::new()),
             link: None,
@@ -110,6 +110,7 @@ impl Rig {
             router: Arc::new(router),
             logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
             settings: Arc::new(settings),
+            tls: None,
         };
         let worker = Worker::new(fake.clone(), parts).expect("the fake refuses nothing");
         Rig {
