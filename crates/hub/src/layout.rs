@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use crate::record::HEADER_WORDS;
+use crate::record::{HEADER_WORDS, SUBSCRIBER_WORDS};
 use crate::words::words_for;
 
 /// Longest channel name in bytes. The shortest is one byte.
@@ -176,8 +176,11 @@ impl Layout {
             (RING_WORDS_MAX * LINE) as u64,
         )?;
         // Name and data are padded to words each.
-        let record_words_max =
-            HEADER_WORDS + words_for(CHANNEL_BYTES_MAX) + words_for(config.record_bytes_max) + 1;
+        let record_words_max = HEADER_WORDS
+            + words_for(CHANNEL_BYTES_MAX)
+            + words_for(config.record_bytes_max)
+            + 1
+            + SUBSCRIBER_WORDS;
         let ring_words = words_for(config.ring_bytes).next_power_of_two();
         if ring_words < RING_RECORDS_MIN * record_words_max {
             return Err(ConfigError::RingTooSmall {

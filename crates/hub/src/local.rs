@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::hash::ChannelHasher;
 use crate::reader::{Read, Reader};
-use crate::record::{Record, Seq};
+use crate::record::{Kind, Record, Seq};
 use crate::tally::{Tally, Traffic};
 use log::LogPool;
 use stream::Stream;
@@ -66,6 +66,17 @@ pub struct Gathered {
     pub gap: bool,
 }
 
+/// A message for one subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direct {
+    /// The subscriber, as [`crate::Subscriber::key`].
+    pub key: u64,
+    /// Whether the record has a name; what that means is up to the worker.
+    pub has_name: bool,
+    /// The message.
+    pub data: Box<[u8]>,
+}
+
 /// One owner's place in one stream: 24 bytes, and 4 in the stream.
 struct Subscription {
     /// Absolute offset in the stream of the next byte to send; always the start of a frame.
@@ -95,6 +106,10 @@ pub struct Local {
     record: Record,
     pool: LogPool,
     traffic: Traffic,
+    /// This worker's number in [`Subscriber`], and the hash of the channel that only it reads.
+    own: Option<(u64, u64)>,
+    /// What came over that channel.
+    directs: Vec<Direct>,
     /// News per stream, while somebody wants to know.
     tally: Option<Tally>,
 }
@@ -115,6 +130,8 @@ impl Local {
             record: Record::empty(),
             pool: LogPool::default(),
             traffic: Traffic::default(),
+            own: None,
+            directs: Vec::new(),
             tally: None,
         }
     }
@@ -147,33 +164,84 @@ impl Local {
         SubId(id)
     }
 
+    /// Makes this worker known by a random number: it leaves out whom a record excepts, and collects what comes for its
+    /// subscribers over `channel`, which no other worker reads.
+    pub fn receive_directs(&mut self, worker: u64, channel: &[u8]) {
+        self.own = Some((worker, self.config.hasher.hash(channel)));
+    }
+
+    /// What has come for single subscribers since the last call; for others than this life of the worker, nothing has.
+    pub fn take_directs(&mut self) -> Vec<Direct> {
+        std::mem::take(&mut self.directs)
+    }
+
     /// Ends all subscriptions of the chain. The id is invalid afterwards.
     pub fn unsubscribe(&mut self, chain: SubId) {
         let mut id = chain.0;
         while id != NONE {
-            let Subscription {
-                cursor,
-                stream: stream_id,
-                next,
-                index,
-                ..
-            } = self.subscriptions[id as usize];
-            let stream = &mut self.streams[stream_id as usize];
-            stream.subscribers.swap_remove(index as usize);
-            if let Some(&moved) = stream.subscribers.get(index as usize) {
-                self.subscriptions[moved as usize].index = index;
-            }
-            if cursor < stream.end() {
-                stream.caught_up(&mut self.pool);
-            }
-            if stream.subscribers.is_empty() {
-                self.remove_stream(stream_id);
-            }
-            self.subscriptions[id as usize].next = self.subscriptions_free;
-            self.subscriptions_free = id;
-            self.subscriptions_len -= 1;
-            id = next;
+            id = self.remove(id);
         }
+    }
+
+    /// Ends the subscription of the chain to one channel. Returns the chain's new head; `None` when it has none to that
+    /// channel. The old head is invalid afterwards.
+    pub fn leave(&mut self, chain: SubId, channel: &[u8]) -> Option<SubId> {
+        let mut before = NONE;
+        let mut id = chain.0;
+        loop {
+            let subscription = self.subscriptions.get(id as usize)?;
+            if *self.stream(subscription).name == *channel {
+                break;
+            }
+            before = id;
+            id = subscription.next;
+        }
+        let next = self.remove(id);
+        match self.subscriptions.get_mut(before as usize) {
+            Some(before) => {
+                before.next = next;
+                Some(chain)
+            }
+            None => Some(SubId(next)),
+        }
+    }
+
+    /// Whether a chain has a subscription in this format.
+    pub fn has_format(&self, chain: SubId, format: u8) -> bool {
+        self.chain(chain)
+            .any(|subscription| self.stream(subscription).format == format)
+    }
+
+    /// The channels of a chain, the newest first.
+    pub fn channels_of(&self, chain: SubId) -> impl Iterator<Item = &[u8]> {
+        self.chain(chain)
+            .map(|subscription| &*self.stream(subscription).name)
+    }
+
+    /// Ends one subscription. Returns the next one of its chain.
+    fn remove(&mut self, id: u32) -> u32 {
+        let Subscription {
+            cursor,
+            stream: stream_id,
+            next,
+            index,
+            ..
+        } = self.subscriptions[id as usize];
+        let stream = &mut self.streams[stream_id as usize];
+        stream.subscribers.swap_remove(index as usize);
+        if let Some(&moved) = stream.subscribers.get(index as usize) {
+            self.subscriptions[moved as usize].index = index;
+        }
+        if cursor < stream.end() {
+            stream.caught_up(&mut self.pool);
+        }
+        if stream.subscribers.is_empty() {
+            self.remove_stream(stream_id);
+        }
+        self.subscriptions[id as usize].next = self.subscriptions_free;
+        self.subscriptions_free = id;
+        self.subscriptions_len -= 1;
+        next
     }
 
     /// Reads up to `budget_records` records from the ring and encodes those somebody here subscribes to.
@@ -190,18 +258,23 @@ impl Local {
         let mut room = self.config.log_bytes_max / 2;
         for _ in 0..budget_records {
             let by_hash = &self.by_hash;
+            let direct = self.own.map(|(_, hash)| hash);
             let mut first = NONE;
             let read = reader.read_next_if(&mut self.record, |hash| match by_hash.get(&hash) {
                 Some(&stream) => {
                     first = stream;
                     true
                 }
-                None => false,
+                None => direct == Some(hash),
             });
             match read {
                 Read::Record => {
                     self.traffic.records_read += 1;
-                    room = room.saturating_sub(self.spread(first, encode));
+                    let bytes = match self.record.kind {
+                        Kind::Direct => self.keep_direct(),
+                        _ => self.spread(first, encode),
+                    };
+                    room = room.saturating_sub(bytes);
                     if room == 0 {
                         break;
                     }
@@ -269,6 +342,13 @@ impl Local {
             return Some(&[]);
         };
         if subscription.cursor < stream.start() {
+            return None;
+        }
+        if stream.has_excepts()
+            && stream
+                .next_except(subscription.cursor, subscription.owner)
+                .is_some()
+        {
             return None;
         }
         let end = stream.cut(subscription.cursor, bytes_max, Seq::MAX);
@@ -350,6 +430,27 @@ impl Local {
             subscription.cursor = next;
             if next == stream.end() {
                 stream.caught_up(&mut self.pool);
+            }
+        }
+        self.skip_excepts(chain);
+    }
+
+    /// Moves the cursors of a chain over what its owner does not get. Call it before asking what there is to send.
+    #[inline]
+    pub fn skip_excepts(&mut self, chain: SubId) {
+        let mut id = chain.0;
+        while let Some(subscription) = self.subscriptions.get_mut(id as usize) {
+            id = subscription.next;
+            let stream = &mut self.streams[subscription.stream as usize];
+            if !stream.has_excepts() {
+                continue;
+            }
+            let cursor = stream.skip_excepts(subscription.cursor, subscription.owner);
+            if cursor != subscription.cursor {
+                subscription.cursor = cursor;
+                if cursor == stream.end() {
+                    stream.caught_up(&mut self.pool);
+                }
             }
         }
     }
@@ -440,6 +541,12 @@ impl Local {
 
     /// Appends the record that was read to its channel's logs. Returns the bytes of the longest encoding.
     fn spread(&mut self, first: u32, encode: &mut dyn Encode) -> usize {
+        let except = match (self.own, self.record.subscriber()) {
+            (Some((worker, _)), Some(subscriber)) if subscriber.worker == worker => {
+                subscriber.key as u32
+            }
+            _ => NONE,
+        };
         let mut longest = 0;
         let mut id = first;
         while id != NONE {
@@ -451,6 +558,7 @@ impl Local {
                     encode,
                     &mut self.pool,
                     self.config.log_bytes_max,
+                    except,
                 );
                 longest = longest.max((stream.end() - end) as usize);
                 if added {
@@ -470,6 +578,21 @@ impl Local {
         longest
     }
 
+    /// Keeps the record that was read for the subscriber it is for. Returns its bytes.
+    fn keep_direct(&mut self) -> usize {
+        let data = self.record.data();
+        if let (Some((worker, _)), Some(subscriber)) = (self.own, self.record.subscriber())
+            && subscriber.worker == worker
+        {
+            self.directs.push(Direct {
+                key: subscriber.key,
+                has_name: self.record.name().is_some(),
+                data: data.into(),
+            });
+        }
+        data.len()
+    }
+
     /// The reader lost records of unknown channels: every subscriber has a gap.
     fn lose_everything(&mut self) {
         for (id, stream) in self.streams.iter_mut().enumerate() {
@@ -487,7 +610,7 @@ impl Local {
     /// The longest piece of one stream that comes next after `last` in the merged order of the chain.
     fn next_run(&self, chain: SubId, last: Seq, raw: bool) -> Option<Run> {
         let first = self.subscriptions.get(chain.0 as usize)?;
-        if first.next == NONE && !raw {
+        if first.next == NONE && !raw && !self.stream(first).has_excepts() {
             // One channel: everything is one run. It was given if anything was.
             let unread = last == 0 && first.cursor < self.stream(first).end();
             return unread.then_some(Run {
@@ -500,7 +623,8 @@ impl Local {
         let mut id = chain.0;
         while let Some(subscription) = self.subscriptions.get(id as usize) {
             let stream = self.stream(subscription);
-            if let Some((seq, start)) = stream.first_after(subscription.cursor, last) {
+            let owner = subscription.owner;
+            if let Some((seq, start)) = stream.first_after(subscription.cursor, last, owner) {
                 match &mut best {
                     Some((best_seq, run)) if *best_seq <= seq => run.before = run.before.min(seq),
                     _ => {
@@ -518,7 +642,13 @@ impl Local {
             }
             id = subscription.next;
         }
-        best.map(|(_, run)| run)
+        let (_, mut run) = best?;
+        let subscription = &self.subscriptions[run.subscription as usize];
+        let stream = self.stream(subscription);
+        if let Some(seq) = stream.next_except(run.start, subscription.owner) {
+            run.before = run.before.min(seq);
+        }
+        Some(run)
     }
 
     fn chain(&self, chain: SubId) -> impl Iterator<Item = &Subscription> {

@@ -1,6 +1,7 @@
 //! Records: what a publish appends, as plain data and as words in the ring.
 //!
-//! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words.
+//! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words, then
+//! the one it concerns, if it concerns one.
 
 use crate::layout::CHANNEL_BYTES_MAX;
 use crate::words::{WORD_BYTES, words_for};
@@ -11,7 +12,7 @@ pub type Seq = u64;
 // Words of a record's header.
 /// The record's own position.
 pub(crate) const W_STAMP: usize = 0;
-/// Words of the record (32 bits), channel length (8), kind (8), name present (8).
+/// Words of the record (32 bits), channel length (8), kind (8), name present (1), concerns one (1).
 pub(crate) const W_SHAPE: usize = 1;
 /// Position of the previous record in the same index bucket, 0 = none.
 pub(crate) const W_PREV: usize = 2;
@@ -26,6 +27,27 @@ pub(crate) const W_SUM: usize = 6;
 /// Words of the header.
 pub(crate) const HEADER_WORDS: usize = 7;
 
+/// Words of a [`Subscriber`].
+pub(crate) const SUBSCRIBER_WORDS: usize = 2;
+
+/// One subscriber of one worker. The worker chooses both numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subscriber {
+    /// Tells this life of a worker from all others: random.
+    pub worker: u64,
+    /// Tells its subscribers apart; the low half is the owner that [`crate::Local`] knows.
+    pub key: u64,
+}
+
+impl Subscriber {
+    pub(crate) fn bytes(self) -> [u8; SUBSCRIBER_WORDS * WORD_BYTES] {
+        let mut bytes = [0; SUBSCRIBER_WORDS * WORD_BYTES];
+        bytes[..WORD_BYTES].copy_from_slice(&self.worker.to_le_bytes());
+        bytes[WORD_BYTES..].copy_from_slice(&self.key.to_le_bytes());
+        bytes
+    }
+}
+
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -35,6 +57,8 @@ pub enum Kind {
     Join,
     /// A user left.
     Leave,
+    /// For the one subscriber it concerns, on a channel that only its worker reads.
+    Direct,
 }
 
 impl Kind {
@@ -43,6 +67,7 @@ impl Kind {
             0 => Some(Kind::Message),
             1 => Some(Kind::Join),
             2 => Some(Kind::Leave),
+            3 => Some(Kind::Direct),
             _ => None,
         }
     }
@@ -73,6 +98,7 @@ pub struct Record {
     pub(crate) hash: u64,
     channel_len: u8,
     has_name: bool,
+    concerns_one: bool,
     name_len: u32,
     data_len: u32,
     /// Channel, name and data, each padded to whole words; longer than they are when reused.
@@ -89,6 +115,7 @@ impl Record {
             hash: 0,
             channel_len: 0,
             has_name: false,
+            concerns_one: false,
             name_len: 0,
             data_len: 0,
             bytes: Vec::new(),
@@ -97,7 +124,7 @@ impl Record {
 
     /// A record made by hand, for what did not come from the ring. `None` when a length is out of range.
     pub fn new(seq: Seq, unix_ms: u64, message: &Message<'_>) -> Option<Record> {
-        let shape = Shape::of(message)?;
+        let shape = Shape::of(message, false)?;
         let mut record = Record::empty();
         let bytes = record.fill(seq, unix_ms, 0, &shape);
         let parts = [
@@ -131,6 +158,24 @@ impl Record {
         &self.bytes[start..start + self.data_len as usize]
     }
 
+    /// Who is left out of a message, or alone gets a direct one.
+    pub fn subscriber(&self) -> Option<Subscriber> {
+        if !self.concerns_one {
+            return None;
+        }
+        let start = padded(usize::from(self.channel_len))
+            + padded(self.name_len as usize)
+            + padded(self.data_len as usize);
+        let (words, _) = self.bytes.get(start..)?.as_chunks::<WORD_BYTES>();
+        let [worker, key, ..] = words else {
+            return None;
+        };
+        Some(Subscriber {
+            worker: u64::from_le_bytes(*worker),
+            key: u64::from_le_bytes(*key),
+        })
+    }
+
     /// Takes over everything but the bytes, and gives the buffer for exactly those.
     pub(crate) fn fill(&mut self, seq: Seq, unix_ms: u64, hash: u64, shape: &Shape) -> &mut [u8] {
         self.seq = seq;
@@ -139,6 +184,7 @@ impl Record {
         self.hash = hash;
         self.channel_len = shape.channel_len;
         self.has_name = shape.has_name;
+        self.concerns_one = shape.concerns_one;
         self.name_len = shape.name_len;
         self.data_len = shape.data_len;
         let len = shape.body_words() * WORD_BYTES;
@@ -156,13 +202,14 @@ pub(crate) struct Shape {
     pub(crate) kind: Kind,
     pub(crate) channel_len: u8,
     pub(crate) has_name: bool,
+    pub(crate) concerns_one: bool,
     pub(crate) name_len: u32,
     pub(crate) data_len: u32,
 }
 
 impl Shape {
     /// `None` when a length does not fit the format.
-    pub(crate) fn of(message: &Message<'_>) -> Option<Shape> {
+    pub(crate) fn of(message: &Message<'_>, concerns_one: bool) -> Option<Shape> {
         if message.channel.is_empty() || message.channel.len() > CHANNEL_BYTES_MAX {
             return None;
         }
@@ -170,6 +217,7 @@ impl Shape {
             kind: message.kind,
             channel_len: u8::try_from(message.channel.len()).ok()?,
             has_name: message.name.is_some(),
+            concerns_one,
             name_len: u32::try_from(message.name.map_or(0, <[u8]>::len)).ok()?,
             data_len: u32::try_from(message.data.len()).ok()?,
         })
@@ -178,13 +226,14 @@ impl Shape {
     /// Reads `W_SHAPE` and `W_LENGTHS`. `None` when they are not what [`Shape::words_of`] writes, or too long.
     pub(crate) fn read(shape: u64, lengths: u64, record_words_max: usize) -> Option<Shape> {
         let flags = shape >> 48;
-        if flags > 1 {
+        if flags > 3 {
             return None;
         }
         let read = Shape {
             channel_len: (shape >> 32) as u8,
             kind: Kind::from_bits(shape >> 40 & 0xff)?,
-            has_name: flags == 1,
+            has_name: flags & 1 != 0,
+            concerns_one: flags & 2 != 0,
             name_len: lengths as u32,
             data_len: (lengths >> 32) as u32,
         };
@@ -201,7 +250,8 @@ impl Shape {
         let shape = self.total_words() as u64
             | u64::from(self.channel_len) << 32
             | (self.kind as u64) << 40
-            | u64::from(self.has_name) << 48;
+            | u64::from(self.has_name) << 48
+            | u64::from(self.concerns_one) << 49;
         (
             shape,
             u64::from(self.name_len) | u64::from(self.data_len) << 32,
@@ -212,6 +262,11 @@ impl Shape {
         words_for(usize::from(self.channel_len))
             + words_for(self.name_len as usize)
             + words_for(self.data_len as usize)
+            + if self.concerns_one {
+                SUBSCRIBER_WORDS
+            } else {
+                0
+            }
     }
 
     pub(crate) fn total_words(&self) -> usize {

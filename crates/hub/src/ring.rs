@@ -32,11 +32,11 @@ use crate::layout::{
 };
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
 use crate::reader::Reader;
-use crate::record::{Message, Record, Seq};
+use crate::record::{Message, Record, Seq, Subscriber};
 use crate::words::Words;
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 /// The first record's position. Not zero, so that zero can mean "no record".
 const START: u64 = 1;
 /// The cursor of a worker that ended or was found dead: outside every ring, so nobody waits for it.
@@ -224,7 +224,21 @@ impl Ring {
         message: &Message<'_>,
         unix_ms: u64,
     ) -> Result<Seq, PublishError> {
-        let draft = self.draft(message)?;
+        self.publish_about(who, message, None, unix_ms)
+    }
+
+    /// Appends a record that concerns one subscriber: it alone does not get a message, or it alone gets a direct one.
+    ///
+    /// # Errors
+    /// As [`Ring::publish`].
+    pub fn publish_about(
+        &mut self,
+        who: &Owner,
+        message: &Message<'_>,
+        subscriber: Option<Subscriber>,
+        unix_ms: u64,
+    ) -> Result<Seq, PublishError> {
+        let draft = self.draft_about(message, subscriber)?;
         let guard = self.lock(who, None)?;
         self.make_room(&guard, who, draft.shape.total_words())?;
         Ok(self.append(&guard, &draft, message, unix_ms))

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::NONE;
 use crate::record::Seq;
 
 /// Emptied logs kept for reuse, so that a busy channel does not allocate per message.
@@ -19,6 +20,8 @@ pub(super) struct Frame {
     /// Its payload, in bytes from `start`.
     pub(super) payload_start: u32,
     pub(super) payload_end: u32,
+    /// The owner that does not get it, or `NONE`.
+    pub(super) except: u32,
 }
 
 /// Bytes of frames, back to back.
@@ -28,6 +31,8 @@ pub(super) struct Log {
     /// Bytes at the front of `data` that were dropped already; removed in bulk, so that dropping costs nothing extra.
     pub(super) dropped: usize,
     pub(super) frames: VecDeque<Frame>,
+    /// Frames that some owner does not get.
+    pub(super) excepts: u32,
 }
 
 /// Empty logs.
@@ -51,12 +56,18 @@ impl LogPool {
             log.data.clear();
             log.dropped = 0;
             log.frames.clear();
+            log.excepts = 0;
             self.logs.push(log);
         }
     }
 }
 
 impl Log {
+    pub(super) fn push(&mut self, frame: Frame) {
+        self.excepts += u32::from(frame.except != NONE);
+        self.frames.push_back(frame);
+    }
+
     /// Drops frames from the front until at most `bytes_max` bytes stay, but never the newest frame.
     /// Returns the bytes dropped.
     pub(super) fn trim(&mut self, end: u64, bytes_max: usize) -> u64 {
@@ -65,6 +76,7 @@ impl Log {
             let Some(first) = self.frames.pop_front() else {
                 break;
             };
+            self.excepts -= u32::from(first.except != NONE);
             let next = self.frames.front().map_or(end, |frame| frame.start);
             dropped += next - first.start;
             self.dropped += (next - first.start) as usize;

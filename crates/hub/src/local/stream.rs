@@ -63,6 +63,7 @@ impl Stream {
         encode: &mut dyn Encode,
         pool: &mut LogPool,
         log_bytes_max: usize,
+        except: u32,
     ) -> bool {
         let log = self.log.get_or_insert_with(|| pool.take());
         let before = log.data.len();
@@ -75,11 +76,12 @@ impl Stream {
             return false;
         }
         let payload_end = payload.end.min(len);
-        log.frames.push_back(Frame {
+        log.push(Frame {
             seq: record.seq,
             start: self.end,
             payload_start: payload.start.min(payload_end) as u32,
             payload_end: payload_end as u32,
+            except,
         });
         self.end += len as u64;
         self.behind = self.subscribers.len() as u32;
@@ -152,14 +154,47 @@ impl Stream {
         log.frames.get(low).map_or(self.end, |frame| frame.start)
     }
 
-    /// The first frame from the boundary `cursor` on that is newer than `last`: its number and start.
-    pub(super) fn first_after(&self, cursor: u64, last: Seq) -> Option<(Seq, u64)> {
+    /// The first frame for `owner` from the boundary `cursor` on that is newer than `last`: its number and start.
+    pub(super) fn first_after(&self, cursor: u64, last: Seq, owner: u32) -> Option<(Seq, u64)> {
         let log = self.log.as_ref().filter(|_| cursor < self.end)?;
         let first = self.frame_at(log, cursor);
         let by_seq = log.frames.partition_point(|frame| frame.seq <= last);
-        log.frames
-            .get(first.max(by_seq))
-            .map(|frame| (frame.seq, frame.start))
+        let mut frames = log.frames.range(first.max(by_seq).min(log.frames.len())..);
+        let frame = if log.excepts == 0 {
+            frames.next()
+        } else {
+            frames.find(|frame| frame.except != owner)
+        };
+        frame.map(|frame| (frame.seq, frame.start))
+    }
+
+    /// Whether there are frames that some owner does not get.
+    #[inline]
+    pub(super) fn has_excepts(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.excepts > 0)
+    }
+
+    /// The number of the first frame from the boundary `from` on that `owner` does not get.
+    pub(super) fn next_except(&self, from: u64, owner: u32) -> Option<Seq> {
+        let log = self.log.as_ref().filter(|log| log.excepts > 0)?;
+        let first = self.frame_at(log, from);
+        let mut frames = log.frames.range(first..);
+        let frame = frames.find(|frame| frame.except == owner)?;
+        Some(frame.seq)
+    }
+
+    /// `cursor`, moved over the frames there that `owner` does not get.
+    pub(super) fn skip_excepts(&self, cursor: u64, owner: u32) -> u64 {
+        let Some(log) = self.log.as_ref().filter(|log| log.excepts > 0) else {
+            return cursor;
+        };
+        if cursor < self.start || cursor >= self.end {
+            return cursor;
+        }
+        let first = self.frame_at(log, cursor);
+        let mut frames = log.frames.range(first..);
+        let frame = frames.find(|frame| frame.except != owner);
+        frame.map_or(self.end, |frame| frame.start)
     }
 
     /// Bytes of the frame that starts at `start`, or of its payload.

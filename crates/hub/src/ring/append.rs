@@ -5,18 +5,28 @@ use std::sync::atomic::{Ordering, fence};
 use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{CHANNEL_BYTES_MAX, HEAD, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
-use crate::record::{HEADER_WORDS, Message, Seq, Shape, W_SUM};
+use crate::record::{HEADER_WORDS, Message, Seq, Shape, Subscriber, W_SUM};
 use crate::words::{Sum, store_bytes, words_for};
 
 /// A checked message, ready to append.
 pub(crate) struct Draft {
     pub(crate) shape: Shape,
     pub(crate) hash: u64,
+    pub(crate) subscriber: Option<Subscriber>,
 }
 
 impl Ring {
     /// Checks what the caller handed over, before the lock is taken.
     pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
+        self.draft_about(message, None)
+    }
+
+    /// The same for a message that concerns one subscriber.
+    pub(crate) fn draft_about(
+        &self,
+        message: &Message<'_>,
+        subscriber: Option<Subscriber>,
+    ) -> Result<Draft, PublishError> {
         let bytes = message
             .data
             .len()
@@ -26,13 +36,15 @@ impl Ring {
             return Err(PublishError::TooLarge { bytes, max });
         }
         let len = message.channel.len();
-        let shape = Shape::of(message).ok_or(PublishError::ChannelName { bytes: len })?;
+        let shape = Shape::of(message, subscriber.is_some())
+            .ok_or(PublishError::ChannelName { bytes: len })?;
         debug_assert!(
             len <= CHANNEL_BYTES_MAX && shape.total_words() <= self.layout.record_words_max
         );
         Ok(Draft {
             shape,
             hash: self.hasher.hash(message.channel),
+            subscriber,
         })
     }
 
@@ -126,10 +138,12 @@ impl Ring {
             self.words.store(self.place(at + offset as u64), value);
         }
         let mut body = at + HEADER_WORDS as u64;
+        let subscriber = draft.subscriber.map(Subscriber::bytes);
         for part in [
             message.channel,
             message.name.unwrap_or_default(),
             message.data,
+            subscriber.as_ref().map_or(&[], |bytes| &bytes[..]),
         ] {
             let len = words_for(part.len());
             let (first, second) = self.segments(body, len);

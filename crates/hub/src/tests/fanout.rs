@@ -6,10 +6,13 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Encode, Local, LocalConfig, PayloadSpan, SubId};
+use crate::{Direct, Encode, Kind, Local, LocalConfig, PayloadSpan, SubId, Subscriber};
 
 const CHANNELS: usize = 4;
 const OWNERS: usize = 5;
+
+/// The worker's own number.
+const WORKER: u64 = 77;
 
 /// Frames look like `<seq:data>`; the part inside the brackets is the payload. Format 1 doubles the brackets.
 struct Brackets;
@@ -49,9 +52,15 @@ enum Op {
     Unsubscribe {
         owner: usize,
     },
+    Leave {
+        owner: usize,
+        channel: usize,
+    },
     Publish {
         channel: usize,
         data: Vec<u8>,
+        /// Who does not get it; an owner that does not exist stands for nobody.
+        except: usize,
     },
     Pump {
         budget: usize,
@@ -75,7 +84,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => (0..OWNERS, 0..CHANNELS).prop_map(|(owner, channel)| Op::Subscribe { owner, channel }),
         1 => (0..OWNERS).prop_map(|owner| Op::Unsubscribe { owner }),
-        8 => (0..CHANNELS, data).prop_map(|(channel, data)| Op::Publish { channel, data }),
+        1 => (0..OWNERS, 0..CHANNELS).prop_map(|(owner, channel)| Op::Leave { owner, channel }),
+        8 => (0..CHANNELS, data, 0..OWNERS * 2)
+            .prop_map(|(channel, data, except)| Op::Publish { channel, data, except }),
         5 => (0..8usize).prop_map(|budget| Op::Pump { budget }),
         4 => (0..OWNERS, 0..200usize, 0..250usize)
             .prop_map(|(owner, bytes_max, window)| Op::Send { owner, bytes_max, window }),
@@ -90,8 +101,8 @@ struct Client {
     format: u8,
     raw: bool,
     channels: Vec<usize>,
-    /// Frames it must get, in order: number and bytes.
-    expected: VecDeque<(Seq, Vec<u8>)>,
+    /// Frames it must get, in order: number, bytes and channel.
+    expected: VecDeque<(Seq, Vec<u8>, usize)>,
     /// Sent in part before.
     rest: Vec<u8>,
     received: Vec<u8>,
@@ -100,7 +111,7 @@ struct Client {
 impl Client {
     /// Takes the frames that arrived completely off the front of what is expected.
     fn settle(&mut self) -> Result<(), TestCaseError> {
-        while let Some((_, front)) = self.expected.front() {
+        while let Some((_, front, _)) = self.expected.front() {
             let seen = self.received.len().min(front.len());
             prop_assert_eq!(&self.received[..seen], &front[..seen]);
             if seen < front.len() {
@@ -126,6 +137,7 @@ fn send(
         client.received.extend(client.rest.drain(..sent));
         return client.settle();
     }
+    local.skip_excepts(client.chain);
     let mut slices = Vec::new();
     let gathered = local.gather(client.chain, client.raw, &mut slices, bytes_max);
     let together: Vec<u8> = slices.concat();
@@ -142,7 +154,7 @@ fn send(
         let mut slices = Vec::new();
         local.gather(client.chain, true, &mut slices, usize::MAX);
         let left: Vec<Vec<u8>> = slices.iter().map(|slice| slice.to_vec()).collect();
-        client.expected.retain(|(_, frame)| {
+        client.expected.retain(|(_, frame, _)| {
             let edge = if client.raw {
                 0
             } else {
@@ -154,10 +166,13 @@ fn send(
         prop_assert_eq!(client.expected.len(), left.len());
         return Ok(());
     }
-    let waiting = client.expected.iter().any(|(seq, _)| *seq != 0);
+    let waiting = client.expected.iter().any(|(seq, _, _)| *seq != 0);
     prop_assert!(gathered.bytes > 0 || !local.pending(client.chain) || client.raw);
     prop_assert!(waiting || gathered.bytes == 0);
-    let first = client.expected.front().map_or(0, |(_, frame)| frame.len());
+    let first = client
+        .expected
+        .front()
+        .map_or(0, |(_, frame, _)| frame.len());
     prop_assert!(gathered.bytes <= bytes_max.max(first));
     let sent = window.min(gathered.bytes);
     client.received.extend_from_slice(&together[..sent]);
@@ -189,7 +204,8 @@ proptest! {
                 received: Vec::new(),
             })
             .collect();
-        let mut unpumped: VecDeque<(Seq, usize, Vec<u8>)> = VecDeque::new();
+        local.receive_directs(WORKER, b"direct");
+        let mut unpumped: VecDeque<(Seq, usize, Vec<u8>, usize)> = VecDeque::new();
         for op in ops {
             match op {
                 Op::Subscribe { owner, channel } => {
@@ -200,19 +216,44 @@ proptest! {
                     }
                 }
                 Op::Unsubscribe { owner } => leave(&mut local, &mut clients[owner]),
-                Op::Publish { channel, data } => {
-                    let seq = ring.publish(&worker(0), &message(&name(channel), &data), 0).unwrap();
-                    unpumped.push_back((seq, channel, data));
+                Op::Leave { owner, channel } => {
+                    let client = &mut clients[owner];
+                    let chain = local.leave(client.chain, &name(channel));
+                    prop_assert_eq!(chain.is_some(), client.channels.contains(&channel));
+                    if let Some(chain) = chain {
+                        client.chain = chain;
+                        client.channels.retain(|is| *is != channel);
+                        // What was sent in part is sent to its end.
+                        let begun = usize::from(!client.rest.is_empty());
+                        let mut place = 0;
+                        client.expected.retain(|(_, _, of)| {
+                            place += 1;
+                            place <= begun || *of != channel
+                        });
+                    }
+                }
+                Op::Publish { channel, data, except } => {
+                    // The same owner of another worker is somebody else.
+                    let worker_number = if data.len() % 4 == 3 { WORKER + 1 } else { WORKER };
+                    let subscriber = Subscriber { worker: worker_number, key: 1 << 40 | except as u64 };
+                    let text = name(channel);
+                    let message = message(&text, &data);
+                    let seq = ring.publish_about(&worker(0), &message, Some(subscriber), 0).unwrap();
+                    let except = if worker_number == WORKER { except } else { OWNERS };
+                    unpumped.push_back((seq, channel, data, except));
                 }
                 Op::Pump { budget } => {
                     let more = local.pump(&mut reader, &mut Brackets, budget);
                     let read = unpumped.iter().take_while(|record| record.0 <= reader.read_up_to()).count();
                     prop_assert!(read <= budget && (read > 0 || budget == 0 || unpumped.is_empty()));
-                    for (seq, channel, data) in unpumped.drain(..read) {
-                        for client in clients.iter_mut().filter(|client| client.channels.contains(&channel)) {
+                    for (seq, channel, data, except) in unpumped.drain(..read) {
+                        for (owner, client) in clients.iter_mut().enumerate() {
+                            if owner == except || !client.channels.contains(&channel) {
+                                continue;
+                            }
                             let frame = frame(client.format, seq, &data, client.raw);
                             if !frame.is_empty() {
-                                client.expected.push_back((seq, frame));
+                                client.expected.push_back((seq, frame, channel));
                             }
                         }
                     }
@@ -224,6 +265,7 @@ proptest! {
                         let Some(owner) = local.next_ready() else { break };
                         let client = &mut clients[owner as usize];
                         prop_assert!(local.pending(client.chain));
+                        local.skip_excepts(client.chain);
                         send(&mut local, client, usize::MAX, window)?;
                         if let Some(client) = clients.get_mut(leaving) {
                             leave(&mut local, client);
@@ -234,11 +276,14 @@ proptest! {
         }
         // Pump and visit everything once with an open window: everybody has everything then.
         while local.pump(&mut reader, &mut Brackets, 100) {}
-        for (seq, channel, data) in unpumped {
-            for client in clients.iter_mut().filter(|client| client.channels.contains(&channel)) {
+        for (seq, channel, data, except) in unpumped {
+            for (owner, client) in clients.iter_mut().enumerate() {
+                if owner == except || !client.channels.contains(&channel) {
+                    continue;
+                }
                 let frame = frame(client.format, seq, &data, client.raw);
                 if !frame.is_empty() {
-                    client.expected.push_back((seq, frame));
+                    client.expected.push_back((seq, frame, channel));
                 }
             }
         }
@@ -436,4 +481,45 @@ fn a_visit_survives_that_most_subscribers_leave() {
     ring.publish(&worker(0), &message(b"d", b"x"), 0).unwrap();
     local.pump(&mut reader, &mut Brackets, 10);
     assert_eq!((local.next_ready(), local.next_ready()), (Some(20), None));
+}
+
+#[test]
+fn direct_records_reach_the_life_of_the_worker_they_are_for() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 1000,
+        hasher: ring.hasher(),
+    });
+    local.receive_directs(WORKER, b"\0w0");
+    for (channel, worker_number, name) in [
+        (&b"\0w0"[..], WORKER, None),
+        (b"\0w0", WORKER, Some(&b"b"[..])),
+        // A worker that had the slot before.
+        (b"\0w0", WORKER + 1, None),
+        // Another slot.
+        (b"\0w1", WORKER, None),
+    ] {
+        let message = Message {
+            channel,
+            kind: Kind::Direct,
+            name,
+            data: b"hello",
+        };
+        let subscriber = Subscriber {
+            worker: worker_number,
+            key: 5,
+        };
+        ring.publish_about(&worker(0), &message, Some(subscriber), 0)
+            .unwrap();
+    }
+    assert!(!local.pump(&mut reader, &mut Brackets, 10));
+    let direct = |has_name| Direct {
+        key: 5,
+        has_name,
+        data: Box::from(&b"hello"[..]),
+    };
+    assert_eq!(local.take_directs(), [direct(false), direct(true)]);
+    assert!(local.take_directs().is_empty());
 }
