@@ -228,8 +228,38 @@ settings! {
          Clients get their comments at different times, however many come at once.\n\
          0 turns the comments off.\n\
          Hold::keepAlive() sets it for one client, in seconds.";
+    websocket_message_bytes_max: usize = "1048576", Kind::Bytes { min: 1, max: GIB }, None,
+        "Bytes of a WebSocket message, over all its frames and after decompression.\n\
+         A larger one ends the connection with close code 1009.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_frame_bytes_max: usize = "0", Kind::Bytes { min: 0, max: GIB }, None,
+        "Bytes of one WebSocket frame.\n\
+         0 allows as many as a message may have.\n\
+         A larger one ends the connection with close code 1009.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_queue_bytes_max: usize = "1048576", Kind::Bytes { min: 4 * KIB, max: GIB }, None,
+        "Bytes that may wait for a WebSocket client; one message alone may be larger.\n\
+         From half of it on nothing is read from the client, and a message that does not fit meets the route's queue policy.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_ping_interval_ms: u64 = "25000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Silence of a WebSocket client after which it is sent a ping.\n\
+         0 sends none.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_pong_timeout_ms: u64 = "20000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Time a WebSocket client may stay silent after a ping.\n\
+         After it the connection is cut off, which counts as close code 1006.\n\
+         0 waits for ever.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_idle_timeout_ms: u64 = "0", Kind::Milliseconds { min: 0, max: 24 * HOUR }, None,
+        "Time a WebSocket may be open without a message from the client; pings and pongs are none.\n\
+         After it the connection is closed with code 1001.\n\
+         0 means for ever.\n\
+         WebSocket\\Options sets it for one route.";
+    websocket_close_timeout_ms: u64 = "5000", Kind::Milliseconds { min: 1, max: HOUR }, None,
+        "Time a WebSocket client has to answer a close frame.\n\
+         After it the connection is cut off, which counts as close code 1006.";
     channels_per_hold_max: usize = "32", Kind::Count { min: 1, max: 1_024, unit: "channels" }, None,
-        "Channels that one held client may subscribe to.";
+        "Channels that one held client or WebSocket may subscribe to.";
     event_bytes_max: usize = "65536", Kind::Bytes { min: 64, max: 16 * MIB },
         Some("Limits eventBytes"),
         "Bytes of a published event, name and data together.\n\
