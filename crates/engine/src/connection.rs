@@ -9,10 +9,11 @@ use fermata_io::{Fd, Peer};
 use fermata_proto::{chunked, http1};
 
 use crate::resume::Resume;
+use crate::websocket::{Socket, Upgrade};
 
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
 #[cfg(test)]
-const IDLE_BYTES_MAX: usize = 128;
+const IDLE_BYTES_MAX: usize = 144;
 
 /// Sent bytes at the front of `out` that are not worth removing.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
@@ -37,6 +38,8 @@ pub(crate) enum Reading {
     Handling,
     /// A held client has nothing to say; what it sends is dropped, its end of stream is noticed.
     Held,
+    /// Frames of a WebSocket.
+    WebSocket,
     /// Our side is finished; what arrives is dropped until the peer closes, so that the kernel
     /// does not answer unread bytes with a reset that would destroy our last response.
     Lingering,
@@ -108,6 +111,10 @@ pub(crate) struct Connection {
     pub presence: Option<Box<Presence>>,
     /// What a held client that came back has still to be sent before it is live.
     pub resume: Option<Box<Resume>>,
+    /// A handshake that the program has to decide on.
+    pub upgrade: Option<Box<Upgrade>>,
+    /// What it is besides since its 101.
+    pub socket: Option<Box<Socket>>,
     /// When something is due for this connection; `u64::MAX` = nothing.
     pub deadline_ms: u64,
     /// Due time of its live entry in the wheel; `u64::MAX` = it has none.
@@ -174,6 +181,8 @@ impl Connection {
             file: None,
             presence: None,
             resume: None,
+            upgrade: None,
+            socket: None,
             deadline_ms: u64::MAX,
             armed_ms: u64::MAX,
         }
@@ -190,9 +199,15 @@ impl Connection {
     /// sent is removed when it is more than what has not, so each byte is moved once at most.
     pub fn drop_sent(&mut self, bytes: usize) {
         let sent = self.out_sent as usize + bytes;
+        if let Some(socket) = &mut self.socket {
+            socket.on_sent(&self.out, sent);
+        }
         if sent > COMPACT_BYTES_MIN && sent > self.out.len() - sent || u32::try_from(sent).is_err()
         {
             self.out.drain(..sent);
+            if let Some(socket) = &mut self.socket {
+                socket.on_removed(sent);
+            }
             self.out_sent = 0;
         } else {
             self.out_sent = sent as u32;

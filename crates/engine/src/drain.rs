@@ -100,6 +100,7 @@ impl<D: Driver> Worker<D> {
                 // At once, so that thousands share one buffer.
                 self.flush(index);
             }
+            Reading::WebSocket => self.drain_socket(index),
             Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;
             }

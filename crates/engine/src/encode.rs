@@ -1,26 +1,149 @@
 //! From a channel's record to the bytes its subscribers get, once per wire format.
 
-use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record};
+use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
+use fermata_proto::ws::frame::{self, Opcode, Reserved};
 use fermata_proto::{chunk, sse};
 
 /// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
 /// read the same log and are sent only what stands between the chunk marks.
 pub(crate) const FORMAT_SSE: u8 = 0;
 
+/// The data of messages, each a text frame of a WebSocket.
+pub(crate) const FORMAT_WS_DATA: u8 = 1;
+
+/// All events as JSON, each a text frame of a WebSocket.
+pub(crate) const FORMAT_WS_JSON: u8 = 2;
+
 /// Encodes the records of one ring.
-pub(crate) struct SseEncoder {
+pub(crate) struct Encoder {
     pub ids: Ids,
+    /// The payload of a frame whose length has to be known before it is written.
+    payload: Vec<u8>,
 }
 
-impl Encode for SseEncoder {
-    fn encode(&mut self, _format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
-        let start = out.len();
-        let payload = chunk::wrap_with(out, |out| event(&self.ids, record, out));
-        PayloadSpan {
-            start: payload.start - start,
-            end: payload.end - start,
+impl Encoder {
+    pub fn new(ids: Ids) -> Encoder {
+        Encoder {
+            ids,
+            payload: Vec::new(),
         }
     }
+
+    /// A record as a frame. Nothing when it is no message and the format is that of data alone.
+    pub fn socket_frame(&mut self, is_json: bool, record: &Record, out: &mut Vec<u8>) {
+        if !is_json {
+            // Events are UTF-8: `check_message` lets nothing else in.
+            if record.kind == Kind::Message {
+                text_frame(record.data(), out);
+            }
+            return;
+        }
+        let name = match record.kind {
+            Kind::Message => record.name(),
+            Kind::Join => Some(&b"join"[..]),
+            Kind::Leave => Some(&b"leave"[..]),
+            Kind::Direct => return,
+        };
+        self.payload.clear();
+        let id = Some((&self.ids, record.seq));
+        let channel = Some(record.channel());
+        envelope(&mut self.payload, channel, id, name, record.data());
+        text_frame(&self.payload, out);
+    }
+
+    /// Tells a socket where it stands in a channel, so that it can resume before it got anything.
+    pub fn socket_position(&mut self, channel: &[u8], seq: Seq, out: &mut Vec<u8>) {
+        self.payload.clear();
+        let id = Some((&self.ids, seq));
+        envelope(&mut self.payload, Some(channel), id, Some(b"position"), b"");
+        text_frame(&self.payload, out);
+    }
+}
+
+impl Encode for Encoder {
+    fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let start = out.len();
+        if format == FORMAT_SSE {
+            let payload = chunk::wrap_with(out, |out| event(&self.ids, record, out));
+            return PayloadSpan {
+                start: payload.start - start,
+                end: payload.end - start,
+            };
+        }
+        self.socket_frame(format == FORMAT_WS_JSON, record, out);
+        PayloadSpan {
+            start: 0,
+            end: out.len() - start,
+        }
+    }
+}
+
+/// The event that tells a socket that messages before the next one are missing: of one channel, or of
+/// any that it has joined.
+pub(crate) fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    let data = format!("{{\"reason\":\"{reason}\"}}");
+    envelope(&mut payload, channel, None, Some(b"gap"), data.as_bytes());
+    text_frame(&payload, out);
+}
+
+/// `{"channel":…,"id":…,"event":…,"data":…}`.
+fn envelope(
+    out: &mut Vec<u8>,
+    channel: Option<&[u8]>,
+    id: Option<(&Ids, Seq)>,
+    name: Option<&[u8]>,
+    data: &[u8],
+) {
+    out.extend_from_slice(b"{\"channel\":");
+    json_string(out, channel);
+    out.extend_from_slice(b",\"id\":");
+    match id {
+        Some((ids, seq)) => {
+            let mut text = [0; ID_BYTES_MAX];
+            json_string(out, Some(ids.text(seq, &mut text)));
+        }
+        None => json_string(out, None),
+    }
+    out.extend_from_slice(b",\"event\":");
+    json_string(out, name);
+    out.extend_from_slice(b",\"data\":");
+    json_string(out, Some(data));
+    out.push(b'}');
+}
+
+/// A JSON string (RFC 8259, 7), or `null`. What goes in has been checked to be UTF-8.
+fn json_string(out: &mut Vec<u8>, text: Option<&[u8]>) {
+    let Some(text) = text else {
+        out.extend_from_slice(b"null");
+        return;
+    };
+    out.push(b'"');
+    let mut plain = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        let escaped = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0..0x20 => b'u',
+            _ => continue,
+        };
+        out.extend_from_slice(&text[plain..at]);
+        plain = at + 1;
+        out.extend_from_slice(&[b'\\', escaped]);
+        if escaped == b'u' {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            let digit = |nibble: u8| DIGITS[usize::from(nibble)];
+            out.extend_from_slice(&[b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    out.extend_from_slice(&text[plain..]);
+    out.push(b'"');
+}
+
+fn text_frame(payload: &[u8], out: &mut Vec<u8>) {
+    frame::write(out, Opcode::Text, true, Reserved::NONE, None, payload);
 }
 
 /// One record as an event, without transfer framing.
@@ -31,6 +154,8 @@ pub(crate) fn event(ids: &Ids, record: &Record, out: &mut Vec<u8>) {
         Kind::Message => record.name(),
         Kind::Join => Some(&b"join"[..]),
         Kind::Leave => Some(&b"leave"[..]),
+        // Is on no channel that can be subscribed to.
+        Kind::Direct => return,
     };
     sse::event(out, Some(id), name, record.data());
 }
@@ -53,4 +178,21 @@ pub(crate) fn position(ids: &Ids, seq: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"id: ");
     out.extend_from_slice(id);
     out.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn json_strings_read_back(text in ".*|[\\x00-\\x7f]*") {
+            let mut out = Vec::new();
+            json_string(&mut out, Some(text.as_bytes()));
+            let read: String = serde_json::from_slice(&out).expect("JSON");
+            prop_assert_eq!(read, text);
+        }
+    }
 }

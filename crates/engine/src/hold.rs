@@ -159,19 +159,7 @@ impl<D: Driver> Worker<D> {
         for message in hold.with {
             check_message(message)?;
         }
-        if let Some(user) = hold.user
-            && (user.is_empty()
-                || user.len() > USER_BYTES_MAX
-                || std::str::from_utf8(user).is_err())
-        {
-            return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
-        }
-        if hold.info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
-            return Err(format!(
-                "info: its JSON has more than {INFO_BYTES_MAX} bytes"
-            ));
-        }
-        Ok(())
+        check_member(hold.user, hold.info)
     }
 
     fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
@@ -248,17 +236,32 @@ impl<D: Driver> Worker<D> {
         let Some(user) = hold.user else {
             return Ok(());
         };
-        let joined = hold.announces.then(|| announcement(user, hold.info));
+        let presence = self.enter(hold.channels, user, hold.info, hold.announces)?;
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.presence = Some(Box::new(presence));
+        }
+        Ok(())
+    }
+
+    /// Counts a user in the presence of all these channels, or of none.
+    pub(crate) fn enter(
+        &mut self,
+        channels: &[&[u8]],
+        user: &[u8],
+        info: Option<&[u8]>,
+        announces: bool,
+    ) -> Result<Presence, HoldError> {
+        let joined = announces.then(|| announcement(user, info));
         let unix_ms = self.driver.unix_ms();
         let mut presence = Presence {
             user: user.to_vec(),
-            channels: Vec::with_capacity(hold.channels.len()),
+            channels: Vec::with_capacity(channels.len()),
         };
-        for channel in hold.channels {
+        for channel in channels {
             let member = fermata_hub::Presence {
                 channel,
                 user,
-                info: hold.info.unwrap_or_default(),
+                info: info.unwrap_or_default(),
                 announce: joined.as_deref(),
             };
             let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
@@ -278,10 +281,7 @@ impl<D: Driver> Worker<D> {
             self.leave(presence);
             return Err(failure);
         }
-        if let Some(connection) = self.connections.at_mut(index) {
-            connection.presence = Some(Box::new(presence));
-        }
-        Ok(())
+        Ok(presence)
     }
 
     /// Takes a client out of the presence of its channels.
@@ -386,6 +386,7 @@ impl<D: Driver> Worker<D> {
     fn pump(&mut self) {
         self.local
             .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
+        self.deliver_directs();
     }
 
     /// Sends a held client what its channels' logs have for it.
@@ -393,7 +394,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        if connection.reading != Reading::Held {
+        if !matches!(connection.reading, Reading::Held | Reading::WebSocket) {
             return;
         }
         if connection.is_blocked {
@@ -413,6 +414,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
+        self.local.skip_excepts(chain);
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
         let (wanted, sent) = match self.local.contiguous(chain, bytes_max) {
@@ -442,7 +444,9 @@ impl<D: Driver> Worker<D> {
         match sent {
             Ok(Some(sent)) if sent == wanted => {
                 self.local.advance(chain, is_raw, sent, &mut self.rest);
-                self.restart_deadline(index);
+                if connection.reading == Reading::Held {
+                    self.restart_deadline(index);
+                }
                 if self.local.pending(chain) {
                     self.mark_dirty(index);
                 }
@@ -455,6 +459,9 @@ impl<D: Driver> Worker<D> {
                     self.rest.clear();
                     connection.out = out;
                     connection.out_sent = 0;
+                    if let Some(socket) = &mut connection.socket {
+                        socket.on_rest(connection.out.len());
+                    }
                 }
                 self.block(index);
             }
@@ -471,7 +478,9 @@ impl<D: Driver> Worker<D> {
         let message = format!(
             "{}: the client is more than channel_log_bytes_max behind; {}",
             connection.peer,
-            if connection.closes_on_gap {
+            if connection.socket.is_some() {
+                "its queue policy decides"
+            } else if connection.closes_on_gap {
                 "closing it"
             } else {
                 "it is told by a gap event"
@@ -486,6 +495,10 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
+        if connection.socket.is_some() {
+            self.on_socket_gap(index);
+            return;
+        }
         if connection.closes_on_gap {
             self.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
@@ -556,6 +569,22 @@ impl<D: Driver> Worker<D> {
         connection.writing = Writing::Linger;
         self.mark_dirty(index);
     }
+}
+
+/// Checks who a client counts as.
+pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), String> {
+    let is_user = |user: &[u8]| {
+        !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
+    };
+    if !user.is_none_or(is_user) {
+        return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
+    }
+    if info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
+        return Err(format!(
+            "info: its JSON has more than {INFO_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
 }
 
 /// `{"user": …, "info": …}`, what `join` and `leave` events carry.

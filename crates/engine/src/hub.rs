@@ -297,7 +297,17 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
     ) -> Result<EventId, PublishFailure> {
-        let outcome = self.append(channel, message);
+        self.publish_except(channel, message, 0)
+    }
+
+    /// The same for all subscribers but one: a socket of this worker, by its handle; 0 = nobody.
+    pub fn publish_except(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
+        let outcome = self.append(channel, message, except);
         let counter = match &outcome {
             Ok(_) => Counter::Published,
             Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
@@ -307,7 +317,12 @@ impl<D: Driver> Worker<D> {
         outcome
     }
 
-    fn append(&mut self, channel: &[u8], message: Message<'_>) -> Result<EventId, PublishFailure> {
+    fn append(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
         check_channel(channel).map_err(PublishFailure::Misuse)?;
         check_message(&message).map_err(PublishFailure::Misuse)?;
         let Message { name, data } = message;
@@ -318,7 +333,9 @@ impl<D: Driver> Worker<D> {
             data,
         };
         let unix_ms = self.driver.unix_ms();
-        let seq = self.with_room(|ring, owner| ring.publish(owner, &record, unix_ms))?;
+        let except = self.excepted(except);
+        let seq =
+            self.with_room(|ring, owner| ring.publish_about(owner, &record, except, unix_ms))?;
         Ok(self.event_id(seq))
     }
 

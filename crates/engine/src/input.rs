@@ -14,7 +14,8 @@ use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing}
 use crate::request::Place;
 use crate::router::Found;
 use crate::stats::Counter;
-use crate::worker::{Current, READ_BYTES, Running, Worker};
+use crate::websocket::FRAMES_MAX;
+use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
 
 /// Requests that one client sends in a row are answered up to this number before others get their
 /// turn.
@@ -38,7 +39,7 @@ impl<D: Driver> Worker<D> {
                 connection.has_unread = true;
                 return false;
             }
-            Reading::Head | Reading::Body => {}
+            Reading::Head | Reading::Body | Reading::WebSocket => {}
         }
         if connection.is_paused || connection.writing != Writing::Open {
             connection.has_unread = true;
@@ -100,61 +101,78 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Parses the current input up to the next request for PHP. True when `request` is one;
-    /// false when the input is used up.
-    pub(crate) fn step_input(&mut self) -> bool {
+    /// Parses the current input up to the next request or message for PHP; `None` when the input is
+    /// used up.
+    pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.current {
             let Some(connection) = self.connections.at_mut(current.index) else {
                 self.current = None;
-                return false;
+                return None;
             };
             if connection.writing != Writing::Open {
                 // The last response closes the connection; what follows it is not for us.
                 self.current = None;
-                return false;
+                return None;
             }
             if connection.is_paused {
                 // A file is on its way, and responses must not overtake it.
                 self.stash();
-                return false;
+                return None;
             }
-            if connection.unsent() > self.settings.queue_bytes_max {
+            let (queue_bytes_max, steps_max) = match &connection.socket {
+                None => (self.settings.queue_bytes_max, PIPELINE_MAX),
+                Some(socket) => (socket.reading_bytes_max(&self.served), FRAMES_MAX),
+            };
+            if connection.unsent() > queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
                 connection.is_paused = true;
                 self.stash();
                 self.flush(current.index);
-                return false;
+                return None;
             }
-            if current.requests == PIPELINE_MAX {
+            if current.requests == steps_max {
                 connection.has_unread = true;
                 self.stash();
-                return false;
+                return None;
             }
-            let is_request = match connection.reading {
+            let step = match connection.reading {
                 Reading::Head => self.step_head(current),
                 Reading::Body => self.step_body(current),
+                Reading::WebSocket => self.step_socket(current),
                 Reading::Handling | Reading::Held | Reading::Lingering => {
                     self.stash();
-                    return false;
+                    return None;
                 }
             };
-            match is_request {
+            match step {
                 Step::Request => {
                     if let Some(current) = &mut self.current {
                         current.requests += 1;
                     }
-                    if self.dispatch() {
-                        return true;
+                    let event = self.dispatch();
+                    if event.is_some() {
+                        return event;
+                    }
+                    // A WebSocket that the server has opened by itself: its program is told first.
+                    let event = self.next_socket_event();
+                    if event.is_some() {
+                        return event;
                     }
                 }
-                Step::Again => {}
+                Step::Socket(event) => return Some(event),
+                Step::Again => {
+                    let event = self.next_socket_event();
+                    if event.is_some() {
+                        return event;
+                    }
+                }
                 Step::Starved => {
                     self.starve(current.index);
-                    return false;
+                    return None;
                 }
             }
         }
-        false
+        None
     }
 
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
@@ -365,17 +383,17 @@ impl<D: Driver> Worker<D> {
         self.request.path_is_plain = true;
     }
 
-    /// Finds who answers the current request and answers it unless that is PHP. True = PHP.
-    fn dispatch(&mut self) -> bool {
+    /// Finds who answers the current request and answers it unless that is PHP.
+    fn dispatch(&mut self) -> Option<Event> {
         let index = self.request.handle as u32;
         let origin = match self.connections.at(index) {
             Some(connection) => connection.origin,
-            None => return false,
+            None => return None,
         };
         if origin == Origin::Control {
             self.counts.add(Counter::ControlRequests, 1);
             self.answer_control(index);
-            return false;
+            return None;
         }
         self.counts.add(Counter::Requests, 1);
         if matches!(self.running, Running::Retired { .. }) {
@@ -384,12 +402,12 @@ impl<D: Driver> Worker<D> {
                 503,
                 "The server is restarting this worker; try again.\n",
             );
-            return false;
+            return None;
         }
         if let Err(refusal) = self.decode_path() {
             let message = format!("{refusal}.\n");
             self.refuse(index, refusal.status(), &message);
-            return false;
+            return None;
         }
         let mut params = std::mem::take(&mut self.request.params);
         let view = self.request.view(&self.input);
@@ -399,7 +417,11 @@ impl<D: Driver> Worker<D> {
             Found::Handler(handler) => {
                 self.request.handler = handler;
                 self.request.params = params;
-                return true;
+                return Some(Event::Request);
+            }
+            Found::WebSocket(number) => {
+                self.request.params = params;
+                return self.begin_upgrade(index, number);
             }
             Found::Files { root, rest } => Outcome::File(root.to_path_buf(), rest),
             Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
@@ -421,7 +443,7 @@ impl<D: Driver> Worker<D> {
             Outcome::Options(allow) => self.answer_plain(index, 204, Some(&allow), b""),
             Outcome::NotFound => self.answer_plain(index, 404, None, b"Nothing is here.\n"),
         }
-        false
+        None
     }
 
     /// Decodes the path of the current request, unless there is nothing to decode.
@@ -441,7 +463,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Parsing goes on at `at`.
-    fn advance(&mut self, at: usize) {
+    pub(crate) fn advance(&mut self, at: usize) {
         if let Some(current) = &mut self.current {
             current.at = at;
         }
@@ -480,6 +502,7 @@ impl<D: Driver> Worker<D> {
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {
+            Reading::WebSocket => self.restart_deadline(index),
             Reading::Head if connection.is_paused => {}
             Reading::Head if at < filled => {
                 // The limit counts from a head's first byte, so a client that drips bytes gains
@@ -507,6 +530,10 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
+        if connection.socket.is_some() {
+            self.on_socket_end(index);
+            return;
+        }
         // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
         // is still sent: the peer may read on (a half-closed connection).
         if connection.has_output() {
@@ -591,9 +618,11 @@ fn refuse_in(connection: &mut Connection) {
 }
 
 /// How far parsing came.
-enum Step {
+pub(crate) enum Step {
     /// The current request is complete.
     Request,
+    /// A WebSocket's program is to be told.
+    Socket(Event),
     /// Something was consumed; look again.
     Again,
     /// More bytes are needed.

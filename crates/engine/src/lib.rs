@@ -31,6 +31,7 @@ pub mod stats;
 mod tests;
 mod timers;
 mod tls;
+pub mod websocket;
 mod worker;
 
 pub use answer::Gone;

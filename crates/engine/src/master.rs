@@ -28,6 +28,7 @@ use crate::log::Logger;
 use crate::router::Router;
 use crate::stats;
 use crate::tls::{ServerTls, TlsError};
+use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
 use stall::Pulse;
 
@@ -172,6 +173,7 @@ struct Seat {
 pub(crate) struct Master {
     settings: Arc<Settings>,
     router: Arc<Router>,
+    websockets: Arc<Vec<Route>>,
     logger: Logger,
     /// What is spoken where, ports as the kernel has chosen them.
     addresses: Vec<(Scheme, SocketAddr)>,
@@ -194,7 +196,11 @@ pub(crate) struct Master {
 
 impl Master {
     /// Binds and maps everything that workers share.
-    pub fn open(settings: Settings, router: Router) -> Result<Master, StartError> {
+    pub fn open(
+        settings: Settings,
+        router: Router,
+        websockets: Vec<Route>,
+    ) -> Result<Master, StartError> {
         let workers = match settings.workers {
             0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
             workers => workers,
@@ -247,6 +253,7 @@ impl Master {
         Ok(Master {
             settings: Arc::new(settings),
             router: Arc::new(router),
+            websockets: Arc::new(websockets),
             logger,
             addresses,
             tls,
@@ -451,6 +458,7 @@ impl Master {
             ring,
             stats: self.stats,
             router: Arc::clone(&self.router),
+            websockets: Arc::clone(&self.websockets),
             logger: self.logger.named(&format!("worker {index}")),
             settings: Arc::clone(&self.settings),
             tls,

@@ -3,7 +3,9 @@
 use std::io::Read;
 
 use fermata_config::LogLevel;
+use fermata_hub::SubId;
 use fermata_io::Driver;
+use fermata_proto::ws::close::CloseCode;
 
 use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::stats::Counter;
@@ -85,6 +87,9 @@ impl<D: Driver> Worker<D> {
                 }
             }
             connection.out_sent = 0;
+            if let Some(socket) = &mut connection.socket {
+                socket.on_flushed();
+            }
             if connection.file.is_none() {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
@@ -139,15 +144,20 @@ impl<D: Driver> Worker<D> {
             }
             Writing::Open => {}
         }
-        let is_held = connection.reading == Reading::Held;
+        let is_held = match connection.reading {
+            Reading::Held => true,
+            Reading::WebSocket => connection.chain != SubId::NONE,
+            _ => false,
+        };
         let was_paused = std::mem::take(&mut connection.is_paused);
         if was_blocked || connection.deadline_ms == u64::MAX {
             self.restart_deadline(index);
         }
+        if was_paused {
+            self.go_on(index);
+        }
         if is_held {
             self.send_held(index);
-        } else if was_paused {
-            self.go_on(index);
         }
     }
 
@@ -209,6 +219,13 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: u32) {
+        if self
+            .connections
+            .at(index)
+            .is_some_and(|it| it.socket.is_some())
+        {
+            self.tell_ended(index, CloseCode::Abnormal as u16, "");
+        }
         let Some(mut connection) = self.connections.remove(index) else {
             return;
         };
@@ -217,6 +234,11 @@ impl<D: Driver> Worker<D> {
         self.local.unsubscribe(connection.chain);
         if let Some(presence) = connection.presence {
             self.leave(*presence);
+        }
+        if let Some(mut socket) = connection.socket {
+            for presence in socket.take_presences() {
+                self.leave(presence);
+            }
         }
         if connection.out.capacity() > 0 {
             self.pool.give(connection.out);

@@ -59,6 +59,14 @@ pub enum RouteError {
         /// The pattern that was to be added.
         pattern: String,
     },
+    /// An option of a WebSocket that cannot work.
+    #[error("the WebSocket at {pattern}: {cause}")]
+    WebSocket {
+        /// Its path.
+        pattern: String,
+        /// What is wrong and what to write instead.
+        cause: String,
+    },
     /// There is already a directory at this prefix.
     #[error("there already is a directory at {0:?}; remove one of the two")]
     DuplicateDirectory(String),
@@ -80,6 +88,8 @@ pub enum RouteError {
 pub enum Found<'a> {
     /// The handler with this number; its parameters are in `Params`.
     Handler(u32),
+    /// A WebSocket: the number it was added with; its parameters are in `Params`. HEAD finds it as well.
+    WebSocket(u16),
     /// A file of a directory, for GET and HEAD; see [`crate::files::resolve`].
     Files {
         /// The directory.
@@ -196,8 +206,14 @@ struct Targets {
 
 #[derive(Clone, Debug)]
 struct Target {
-    handler: u32,
+    serves: Serves,
     names: Names,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Serves {
+    Handler(u32),
+    WebSocket(u16),
 }
 
 enum Hit<'r> {
@@ -235,6 +251,35 @@ impl Router {
         pattern: &str,
         handler: u32,
     ) -> Result<(), RouteError> {
+        self.add_target(method, pattern, Serves::Handler(handler))?;
+        let label = format!("{} {pattern}", method.unwrap_or("any method"));
+        self.labels.push((handler, label.into()));
+        Ok(())
+    }
+
+    /// Adds a WebSocket, which is opened by `GET`: it takes the place of a handler for that. `number` is what is found,
+    /// `handler` what its events name.
+    ///
+    /// # Errors
+    /// As [`Router::add`].
+    pub fn add_websocket(
+        &mut self,
+        pattern: &str,
+        number: u16,
+        handler: u32,
+    ) -> Result<(), RouteError> {
+        self.add_target(Some("GET"), pattern, Serves::WebSocket(number))?;
+        let label = format!("WebSocket {pattern}");
+        self.labels.push((handler, label.into()));
+        Ok(())
+    }
+
+    fn add_target(
+        &mut self,
+        method: Option<&str>,
+        pattern: &str,
+        serves: Serves,
+    ) -> Result<(), RouteError> {
         if let Some(method) = method.filter(|method| !valid_name(method.as_bytes())) {
             return Err(RouteError::Method(method.to_owned()));
         }
@@ -259,14 +304,12 @@ impl Router {
         } else {
             &mut node.here
         };
-        if !targets.add(method, Target { handler, names }) {
+        if !targets.add(method, Target { serves, names }) {
             return Err(RouteError::Duplicate {
                 method: method.unwrap_or("any method").to_owned(),
                 pattern: pattern.to_owned(),
             });
         }
-        let label = format!("{} {pattern}", method.unwrap_or("any method"));
-        self.labels.push((handler, label.into()));
         if is_exact {
             self.exact
                 .insert(pattern.as_bytes().into(), targets.clone());
@@ -334,7 +377,7 @@ impl Router {
             .get(path)
             .and_then(|targets| targets.pick(method))
         {
-            return Found::Handler(target.handler);
+            return target.serves.found();
         }
         self.find_in_trie(method, path, params)
     }
@@ -360,7 +403,7 @@ impl Router {
         match search.walk(&self.root, Some(1)) {
             Some(Hit::Target(target)) => {
                 params.set_names(&target.names);
-                Found::Handler(target.handler)
+                target.serves.found()
             }
             Some(Hit::Directory(directory)) => Found::Files {
                 root: &directory.root,
@@ -369,8 +412,12 @@ impl Router {
             None if search.missed.is_empty() && !search.missed_directory => Found::NotFound,
             None => {
                 let of_routes = search.missed.iter().flat_map(|targets| &targets.methods);
+                let of_routes = of_routes.map(|(method, target)| match target.serves {
+                    Serves::Handler(_) => &**method,
+                    Serves::WebSocket(_) => GET_ALONE,
+                });
                 let of_files = search.missed_directory.then_some("GET");
-                params.allow = allow_text(of_routes.map(|(method, _)| &**method).chain(of_files));
+                params.allow = allow_text(of_routes.chain(of_files));
                 if method == b"OPTIONS" {
                     Found::Options {
                         allow: &params.allow,
@@ -456,6 +503,16 @@ impl Node {
     }
 }
 
+impl Serves {
+    #[inline]
+    fn found<'a>(self) -> Found<'a> {
+        match self {
+            Self::Handler(handler) => Found::Handler(handler),
+            Self::WebSocket(number) => Found::WebSocket(number),
+        }
+    }
+}
+
 impl Targets {
     /// False when there is one for this method already.
     fn add(&mut self, method: Option<&str>, target: Target) -> bool {
@@ -487,14 +544,17 @@ impl Targets {
     }
 }
 
+/// Stands in a list of methods for a `GET` that does not answer `HEAD`. Not a token, so no method.
+const GET_ALONE: &str = "(GET)";
+
 /// `methods` once each, `HEAD` after `GET`, and `OPTIONS`, which the server answers by itself.
 fn allow_text<'m>(methods: impl Iterator<Item = &'m str>) -> String {
     let mut list: Vec<&str> = Vec::new();
     for method in methods {
-        let implied = if method == "GET" {
-            &["GET", "HEAD"][..]
-        } else {
-            &[method]
+        let implied = match method {
+            "GET" => &["GET", "HEAD"][..],
+            GET_ALONE => &["GET"],
+            _ => &[method],
         };
         for &method in implied {
             if !list.contains(&method) {

@@ -20,6 +20,7 @@ fn found(router: &Router, method: &str, path: &str) -> String {
         Found::Files { rest, .. } => return format!("files {}", &path[rest.range()]),
         Found::MethodNotAllowed { allow } => return format!("405 {allow}"),
         Found::Options { allow } => return format!("options {allow}"),
+        Found::WebSocket(number) => return format!("socket {number}"),
         Found::NotFound => return "404".to_owned(),
     };
     let mut text = handler.to_string();
@@ -292,4 +293,31 @@ proptest::proptest! {
             None => proptest::prop_assert_eq!(found, Found::NotFound),
         }
     }
+}
+
+#[test]
+fn a_websocket_takes_the_place_of_get_alone() {
+    let mut router = Router::new();
+    router
+        .add_websocket("/ws/{room}", 3, 103)
+        .expect("a new path");
+    let taken = router.add(Some("GET"), "/ws/{id}", 1);
+    assert!(
+        matches!(taken, Err(RouteError::Duplicate { .. })),
+        "{taken:?}"
+    );
+    router
+        .add(Some("POST"), "/ws/{room}", 2)
+        .expect("another method");
+    assert!(router.add_websocket("/ws/{room}", 4, 104).is_err());
+    router.add_websocket("/plain", 5, 105).expect("a new path");
+    assert_eq!(found(&router, "GET", "/ws/a"), "socket 3");
+    assert_eq!(router.label(105), Some("WebSocket /plain"));
+    assert_eq!(found(&router, "GET", "/plain"), "socket 5");
+    // Which is then refused: a handshake is GET.
+    assert_eq!(found(&router, "HEAD", "/plain"), "socket 5");
+    let mut params = Params::default();
+    let missed = router.find(b"PUT", b"/ws/a", &mut params);
+    let allow = "GET, POST, OPTIONS";
+    assert_eq!(missed, Found::MethodNotAllowed { allow });
 }

@@ -6,11 +6,13 @@ use fermata_config::{Builder, SettingError, Source};
 
 use crate::master::{Master, StartError, Started};
 use crate::router::{RouteError, Router};
+use crate::websocket::Route;
 
 /// Collects what a server is to be; `start` makes it one.
 pub struct Server {
     builder: Builder,
     router: Router,
+    websockets: Vec<Route>,
 }
 
 impl Server {
@@ -19,6 +21,7 @@ impl Server {
         Server {
             builder: Builder::new(),
             router: Router::new(),
+            websockets: Vec::new(),
         }
     }
 
@@ -38,6 +41,18 @@ impl Server {
         self.router.add(method, pattern, handler)
     }
 
+    /// Opens WebSockets at paths that match `pattern`.
+    pub fn websocket(&mut self, pattern: &str, route: Route) -> Result<(), RouteError> {
+        let route = route.check(pattern)?;
+        let number = u16::try_from(self.websockets.len()).map_err(|_| RouteError::WebSocket {
+            pattern: pattern.to_owned(),
+            cause: "there are 65,536 others; use parameters in paths".to_owned(),
+        })?;
+        self.router.add_websocket(pattern, number, route.handler)?;
+        self.websockets.push(route);
+        Ok(())
+    }
+
     /// Serves the files below `directory` under the path `prefix`.
     pub fn files(&mut self, prefix: &str, directory: &str) -> Result<(), RouteError> {
         self.router.add_static(prefix, Path::new(directory))
@@ -54,7 +69,7 @@ impl Server {
         });
         self.builder.environment(variables)?;
         let settings = self.builder.build()?;
-        Master::open(settings, self.router)?.supervise()
+        Master::open(settings, self.router, self.websockets)?.supervise()
     }
 }
 

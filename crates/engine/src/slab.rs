@@ -54,7 +54,8 @@ impl<T> Slab<T> {
             let first = (self.chunks.len() * CHUNK) as u32;
             let chunk = (0..CHUNK)
                 .map(|_| Entry {
-                    generation: 0,
+                    // No key is zero.
+                    generation: 1,
                     value: None,
                 })
                 .collect();
@@ -78,7 +79,7 @@ impl<T> Slab<T> {
             .get_mut(index as usize / CHUNK)?
             .get_mut(index as usize % CHUNK)?;
         let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.checked_add(1).unwrap_or(1);
         self.free.push(index);
         self.len -= 1;
         Some(value)
@@ -118,6 +119,21 @@ impl<T> Slab<T> {
         }
     }
 
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        let entry = self
+            .chunks
+            .get(key.index as usize / CHUNK)?
+            .get(key.index as usize % CHUNK)?;
+        if entry.generation == key.generation {
+            entry.value.as_ref()
+        } else {
+            None
+        }
+    }
+
+    /// The key of the value at `index`.
+    #[inline]
     pub fn key(&self, index: u32) -> Option<Key> {
         let entry = self
             .chunks

@@ -70,6 +70,7 @@ impl<D: Driver> Worker<D> {
         };
         let settings = &self.settings;
         let due_ms = match connection.reading {
+            Reading::WebSocket => self.socket_due_ms(index, now_ms),
             Reading::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
             Reading::Head => now_ms + settings.header_timeout_ms,
             Reading::Body => now_ms + settings.body_timeout_ms,
@@ -123,6 +124,7 @@ impl<D: Driver> Worker<D> {
                 connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
                 self.keep_alive(index);
             }
+            Reading::WebSocket => self.on_socket_deadline(index),
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
                 self.refuse_head(

@@ -23,7 +23,7 @@ use fermata_io::{Driver, Event as IoEvent, Fd};
 use fermata_proto::{date, http1};
 
 use crate::connection::{Connection, Origin};
-use crate::encode::SseEncoder;
+use crate::encode::Encoder;
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
@@ -32,6 +32,7 @@ use crate::router::Router;
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
 use crate::tls::ServerTls;
+use crate::websocket::{Events, Route, Served, private_channel};
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -62,6 +63,15 @@ const TOKEN_SIGNAL: u64 = u64::MAX - 4;
 pub enum Event {
     /// `Worker::request` is to be answered.
     Request,
+    /// `Worker::request` is a WebSocket handshake, to be answered by `Worker::accept_upgrade` or like
+    /// a request.
+    Upgrade,
+    /// `Worker::socket_event` is a socket that is open.
+    Open,
+    /// `Worker::socket_event` has a message.
+    Message,
+    /// `Worker::socket_event` is a socket that has ended.
+    Close,
     /// The worker has stopped: nothing is left to serve.
     Stop,
 }
@@ -97,6 +107,8 @@ pub struct Parts {
     pub stats: Shared,
     /// What requests are matched against.
     pub router: Arc<Router>,
+    /// The WebSockets that the router knows by number.
+    pub websockets: Arc<Vec<Route>>,
     /// Where log lines go.
     pub logger: Logger,
     /// Effective settings.
@@ -150,13 +162,18 @@ pub struct Worker<D: Driver> {
     pub(crate) input: Vec<u8>,
     pub(crate) current: Option<Current>,
     pub(crate) request: Request,
+    /// The WebSockets of the router, by number.
+    pub(crate) served: Vec<Served>,
+    pub(crate) socket_events: Events,
     pub(crate) serial: u32,
 
     pub(crate) owner: Owner,
     pub(crate) ring: Ring,
     pub(crate) reader: Reader,
     pub(crate) local: Local,
-    pub(crate) encoder: SseEncoder,
+    pub(crate) encoder: Encoder,
+    /// Tells this life of the worker from all others, in the ids of its sockets.
+    pub(crate) identity: u64,
     pub(crate) rest: Vec<u8>,
     pub(crate) sweep_ms: u64,
 
@@ -193,6 +210,7 @@ impl<D: Driver> Worker<D> {
             mut ring,
             stats,
             router,
+            websockets,
             logger,
             settings,
             tls,
@@ -218,6 +236,12 @@ impl<D: Driver> Worker<D> {
         stats.worker_started(slot, index, owner.pid, driver.unix_ms());
         let (ids, hasher) = (ring.ids(), ring.hasher());
         let input_bytes = settings.header_bytes_max + READ_BYTES;
+        let mut local = Local::new(LocalConfig {
+            log_bytes_max: settings.channel_log_bytes_max,
+            hasher,
+        });
+        let identity = fermata_io::random::u64();
+        local.receive_directs(identity, &private_channel(slot));
         let mut worker = Worker {
             limits: http1::Limits {
                 head_bytes_max: settings.header_bytes_max,
@@ -253,15 +277,18 @@ impl<D: Driver> Worker<D> {
             input: vec![0; input_bytes],
             current: None,
             request: Request::new(),
+            served: websockets
+                .iter()
+                .map(|route| route.served(&settings))
+                .collect(),
+            socket_events: Events::new(),
             serial: 0,
             owner,
             ring,
             reader,
-            local: Local::new(LocalConfig {
-                log_bytes_max: settings.channel_log_bytes_max,
-                hasher,
-            }),
-            encoder: SseEncoder { ids },
+            local,
+            encoder: Encoder::new(ids),
+            identity,
             rest: Vec::new(),
             // Users whose worker has died may be waiting to be announced as gone.
             sweep_ms: now_ms,
@@ -294,20 +321,35 @@ impl<D: Driver> Worker<D> {
     /// with waiting for the next batch (`None`).
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
-            if self.step_input() {
+            if let Some(event) = self.next_event_of_input() {
                 // The master names it if it never returns.
-                let handler = self.request().handler();
+                let handler = match event {
+                    Event::Request | Event::Upgrade => self.request().handler(),
+                    _ => self.socket_event().handler,
+                };
                 self.reporter.shared.set_handler(self.slot, Some(handler));
-                return Some(Event::Request);
+                return Some(event);
             }
             if self.next_input() {
                 continue;
             }
             return match self.turn() {
+                // The program is told of the sockets that were cut off.
+                Turn::Stopped if !self.socket_events.is_empty() => continue,
                 Turn::Stopped => Some(Event::Stop),
                 Turn::Goes => None,
             };
         }
+    }
+
+    /// The next event that needs no more input: one that has waited, or the next of the current input.
+    #[inline]
+    fn next_event_of_input(&mut self) -> Option<Event> {
+        let event = self.next_socket_event();
+        if event.is_some() {
+            return event;
+        }
+        self.step_input()
     }
 
     /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
@@ -367,6 +409,7 @@ impl<D: Driver> Worker<D> {
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
         self.leave_unanswered();
+        self.socket_events.release();
         if self.request.body_bytes.capacity() > READ_BYTES {
             self.request.body_bytes = Vec::new();
         }

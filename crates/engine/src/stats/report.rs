@@ -73,6 +73,8 @@ pub(crate) struct Reporter {
     pub active: u64,
     /// Connections that are `Reading::Held`.
     pub held: u64,
+    /// Connections with `Connection::socket`.
+    pub sockets: u64,
     /// Connections from the control socket.
     pub control: u64,
     /// Connections with `Connection::is_blocked`.
@@ -94,6 +96,7 @@ impl Reporter {
             shared,
             active: 0,
             held: 0,
+            sockets: 0,
             control: 0,
             blocked: 0,
             due_ms: 0,
@@ -112,7 +115,9 @@ impl Reporter {
 
     /// A public connection has something on its way.
     pub fn begin_active(&mut self, connection: &mut Connection) {
-        let counts = connection.origin == Origin::Public && connection.reading != Reading::Held;
+        let counts = connection.origin == Origin::Public
+            && connection.reading != Reading::Held
+            && connection.socket.is_none();
         if counts && !std::mem::replace(&mut connection.is_active, true) {
             self.active += 1;
         }
@@ -139,6 +144,7 @@ impl Reporter {
         self.end_active(connection);
         self.end_blocked(connection);
         self.held -= u64::from(connection.reading == Reading::Held);
+        self.sockets -= u64::from(connection.socket.is_some());
         self.control -= u64::from(connection.origin == Origin::Control);
     }
 }
@@ -174,12 +180,14 @@ impl<D: Driver> Worker<D> {
         let traffic = self.local.traffic();
         self.counts.0[Counter::RecordsRead as usize] = traffic.records_read;
         self.counts.0[Counter::Deliveries as usize] = traffic.deliveries;
-        let http = self.connections.len() as u64 - reporter.held - reporter.control;
+        let http =
+            self.connections.len() as u64 - reporter.held - reporter.sockets - reporter.control;
         let mut gauges = [0; Gauge::WRITTEN];
         for (gauge, value) in [
             (Gauge::HttpActive, reporter.active),
             (Gauge::HttpIdle, http.saturating_sub(reporter.active)),
             (Gauge::Sse, reporter.held),
+            (Gauge::WebSocket, reporter.sockets),
             (Gauge::Control, reporter.control),
             (Gauge::BlockedNow, reporter.blocked),
             (Gauge::Channels, self.local.channels() as u64),
@@ -292,6 +300,8 @@ impl<D: Driver> Worker<D> {
         assert_eq!(self.reporter.blocked, count(&|it| it.is_blocked), "blocked");
         let is_held = |it: &Connection| it.reading == Reading::Held;
         assert_eq!(self.reporter.held, count(&is_held), "held");
+        let is_socket = |it: &Connection| it.socket.is_some();
+        assert_eq!(self.reporter.sockets, count(&is_socket), "sockets");
         let is_both = |it: &Connection| is_held(it) && it.is_active;
         assert_eq!(count(&is_both), 0, "held and active");
     }

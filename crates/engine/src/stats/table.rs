@@ -167,6 +167,49 @@ figures! {
         TlsProtocol("reason" "protocol"),
         TlsAbandoned("reason" "abandoned"),
     }
+    "websocket_upgrades" "websocket_upgrades_total" Plain Sum
+    "WebSockets opened." { WebSocketUpgrades }
+    "websocket_refused" "websocket_refused_total" Plain Sum
+    "WebSocket handshakes refused by the server: no handshake at all or another version, a page of an origin that may not connect, malformed." {
+        WebSocketRefusedVersion("reason" "upgrade_required"),
+        WebSocketRefusedOrigin("reason" "origin"),
+        WebSocketRefusedMalformed("reason" "malformed"),
+    }
+    "websocket_messages" "websocket_messages_total" Plain Sum
+    "Messages of WebSockets: received, and sent to one socket. What channels bring counts as deliveries." {
+        WebSocketReceived("direction" "received"),
+        WebSocketSent("direction" "sent"),
+    }
+    "websocket_bytes" "websocket_payload_bytes_total" Plain Sum
+    "Bytes in those messages." {
+        WebSocketReceivedBytes("direction" "received"),
+        WebSocketSentBytes("direction" "sent"),
+    }
+    "websocket_pings" "websocket_pings_total" Plain Sum
+    "Pings of WebSockets: received from clients, sent to silent ones." {
+        WebSocketPingsReceived("direction" "received"),
+        WebSocketPingsSent("direction" "sent"),
+    }
+    "websocket_closed" "websocket_closed_total" Plain Sum
+    "WebSockets that have ended, by close code: 1000, 1001 and none; 1006, cut off; 1002, 1003, 1007, 1009 and 1010; other ones below 3000; 3000 and more." {
+        WebSocketClosedNormal("code" "normal"),
+        WebSocketClosedAbnormal("code" "abnormal"),
+        WebSocketClosedProtocol("code" "protocol"),
+        WebSocketClosedServer("code" "server"),
+        WebSocketClosedApplication("code" "application"),
+    }
+    "websocket_timeouts" "websocket_timeouts_total" Plain Sum
+    "WebSockets ended by a time-out: no answer to a ping, no message, no answer to a close frame." {
+        WebSocketTimeoutPong("reason" "pong_timeout"),
+        WebSocketTimeoutIdle("reason" "idle_timeout"),
+        WebSocketTimeoutClose("reason" "close_timeout"),
+    }
+    "websocket_queue_full" "websocket_queue_full_total" Plain Sum
+    "Messages for one socket that met a full queue: refused, older ones dropped for it, the socket closed with 1013." {
+        WebSocketQueueRefused("outcome" "refused"),
+        WebSocketQueueDropped("outcome" "dropped"),
+        WebSocketQueueClosed("outcome" "closed"),
+    }
     "turns" "turns_total" Plain Sum
     "Turns of the event loop." { Turns }
     "slow_turns" "slow_turns_total" Plain Sum
@@ -179,10 +222,11 @@ figures! {
     /// A state at this moment.
     Gauge;
     "connections" "connections" Plain Sum
-    "Open connections: with a request or answer on its way, without, held as event stream, on the control socket." {
+    "Open connections: with a request or answer on its way, without, held as event stream, WebSocket, on the control socket." {
         HttpActive("kind" "http_active"),
         HttpIdle("kind" "http_idle"),
         Sse("kind" "sse"),
+        WebSocket("kind" "websocket"),
         Control("kind" "control"),
     }
     "tls_connections" "tls_connections" Plain Sum
@@ -192,7 +236,7 @@ figures! {
     "channels" "channels" Plain Sum
     "Channels with subscribers; one with subscribers in several workers counts in each." { Channels }
     "subscriptions" "subscriptions" Plain Sum
-    "Subscriptions of held clients." { Subscriptions }
+    "Subscriptions of held clients and WebSockets." { Subscriptions }
     "longest_turn_ms" "longest_turn_seconds" Milliseconds Max
     "Longest turn of the event loop in the last 10 to 20 seconds of activity: the worst that an event has waited." { LongestTurnMs }
     // From here on the reader finds out, not the worker: it works for a stuck worker as well.

@@ -10,6 +10,8 @@ mod fanout;
 mod holds;
 mod requests;
 mod resume;
+mod sockets;
+mod websocket;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use fermata_io::Fd;
 use fermata_io::sys::fake::{Fake, FakePeer};
 
 use proptest::prelude::ProptestConfig;
+
+use sockets::Told;
 
 use crate::router::Router;
 use crate::{Event, Hold, HoldError, Logger, Message, Parts, Worker};
@@ -49,6 +53,10 @@ pub struct Rig {
     /// Requests that handlers have seen.
     pub requests: usize,
     pub is_stopped: bool,
+    /// What sockets have told their program.
+    pub told: Vec<Told>,
+    /// Sockets that are open, in the order they were opened.
+    pub open: Vec<u64>,
 }
 
 /// Settings with small shared memory, as every test leaks its own.
@@ -95,6 +103,13 @@ impl Rig {
                 .add(Some(method), pattern, handler)
                 .expect("a route of this table");
         }
+        let mut routes = Vec::new();
+        for (number, (pattern, route)) in sockets::routes().into_iter().enumerate() {
+            router
+                .add_websocket(pattern, number as u16, route.handler)
+                .expect("a path of its own");
+            routes.push(route.check(pattern).expect("options that work"));
+        }
         router
             .add_static("/files", &directory())
             .expect("a prefix of its own");
@@ -108,6 +123,7 @@ impl Rig {
             ring,
             stats: crate::stats::Shared::private(),
             router: Arc::new(router),
+            websockets: Arc::new(routes),
             logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
             settings: Arc::new(settings),
             tls: None,
@@ -120,6 +136,8 @@ impl Rig {
             late: VecDeque::new(),
             requests: 0,
             is_stopped: false,
+            told: Vec::new(),
+            open: Vec::new(),
         }
     }
 
@@ -147,9 +165,11 @@ impl Rig {
         while idle < enough && !self.is_stopped {
             let before = self.fake.calls().idle_waits;
             let requests = self.requests;
+            let told = self.told.len();
             self.turn();
             let is_idle = self.fake.calls().idle_waits > before
                 && self.requests == requests
+                && self.told.len() == told
                 && self.worker.events.is_empty()
                 && self.worker.dirty.is_empty()
                 && self.worker.resuming.is_empty();
@@ -167,6 +187,7 @@ impl Rig {
                     self.is_stopped = true;
                     break;
                 }
+                Some(event) => self.on_socket(event),
                 None => break,
             }
         }

@@ -1,0 +1,307 @@
+//! Sockets and the hub: joining and leaving channels, presence, what was missed, messages by id.
+//!
+//! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
+//! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
+
+use fermata_hub::{IdRef, Kind, Message as Record, Replay, ReplayRange, SubId, Subscriber};
+use fermata_io::Driver;
+use fermata_proto::ws::utf8;
+
+use super::output::open_socket;
+use super::{SendError, Socket};
+use crate::connection::Presence;
+use crate::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
+use crate::hold::{HoldError, check_member};
+use crate::hub::{PublishFailure, check_channel};
+use crate::slab::Key;
+use crate::stats::Counter;
+use crate::worker::Worker;
+
+/// Digits of a number in a socket's id.
+const ID_DIGITS: usize = 16;
+
+/// How a channel's events are sent to a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The data of messages, each as a text message.
+    #[default]
+    Data,
+    /// Messages, joins, leaves and gaps as JSON: `channel`, `id`, `event` and `data`.
+    Json,
+}
+
+/// A channel for a socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Join<'a> {
+    /// The channel.
+    pub channel: &'a [u8],
+    /// Who the socket counts as in the channel's presence.
+    pub user: Option<&'a [u8]>,
+    /// What is told about the user: a JSON value.
+    pub info: Option<&'a [u8]>,
+    /// Whether `join` and `leave` events tell the channel about the user.
+    pub announces: bool,
+    /// The last event the client has seen: what came after it is sent first.
+    pub since: Option<&'a [u8]>,
+    /// How events are sent.
+    pub format: Format,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Subscribes a socket to a channel from now on, after what it has missed.
+    pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        check_channel(join.channel).map_err(SendError::Misuse)?;
+        check_member(join.user, join.info).map_err(SendError::Misuse)?;
+        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let chain = connection.chain;
+        let shown = || String::from_utf8_lossy(join.channel);
+        if self.local.channels_of(chain).any(|is| is == join.channel) {
+            return Err(SendError::Misuse(format!(
+                "the socket has joined the channel \"{}\" already; leave() it first",
+                shown()
+            )));
+        }
+        let channels_max = self.settings.channels_per_hold_max;
+        if self.local.channels_of(chain).count() >= channels_max {
+            return Err(SendError::Misuse(format!(
+                "the socket is in {channels_max} channels already (channels_per_hold_max); \
+                 leave() one before it joins \"{}\"",
+                shown()
+            )));
+        }
+        // What was published before this moment is the past, which `since` asks for, and not news.
+        let newest = self.ring.newest();
+        while self.reader.read_up_to() < newest {
+            self.catch_up();
+        }
+        if let Some(user) = join.user {
+            let channels = [join.channel];
+            let presence = self
+                .enter(&channels, user, join.info, join.announces)
+                .map_err(|error| match error {
+                    HoldError::Gone => SendError::Gone,
+                    HoldError::Misuse(cause) => SendError::Misuse(cause),
+                    HoldError::Backpressure(cause) => SendError::Backpressure(cause),
+                })?;
+            let socket = self.connections.get_mut(key);
+            match socket.and_then(|connection| connection.socket.as_deref_mut()) {
+                Some(socket) => socket.busy.get_or_insert_default().presences.push(presence),
+                // Making room for the announcement has found it broken.
+                None => self.leave(presence),
+            }
+        }
+        let mut past = std::mem::take(&mut self.scratch);
+        past.clear();
+        self.write_past(join, &mut past);
+        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        if !past.is_empty() {
+            if connection.out.capacity() == 0 {
+                connection.out = self.pool.take();
+            }
+            connection.out.extend_from_slice(&past);
+        }
+        let format = match join.format {
+            Format::Data => FORMAT_WS_DATA,
+            Format::Json => FORMAT_WS_JSON,
+        };
+        connection.chain = self
+            .local
+            .subscribe(key.index, connection.chain, join.channel, format);
+        self.scratch = past;
+        self.mark_dirty(key.index);
+        Ok(())
+    }
+
+    /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
+    pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let Some(chain) = self.local.leave(connection.chain, channel) else {
+            return Ok(());
+        };
+        connection.chain = chain;
+        let busy = connection
+            .socket
+            .as_deref_mut()
+            .and_then(|socket| socket.busy.as_mut());
+        let presence = busy.and_then(|busy| {
+            let is_it = |presence: &Presence| presence.channels.iter().any(|is| is == channel);
+            let at = busy.presences.iter().position(is_it)?;
+            Some(busy.presences.swap_remove(at))
+        });
+        if let Some(presence) = presence {
+            self.leave(presence);
+        }
+        Ok(())
+    }
+
+    /// A socket that sends nothing any more receives nothing any more, and its user is gone.
+    pub(super) fn leave_channels(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let chain = std::mem::replace(&mut connection.chain, SubId::NONE);
+        self.local.unsubscribe(chain);
+        let presences = connection
+            .socket
+            .as_deref_mut()
+            .map_or_else(Vec::new, Socket::take_presences);
+        for presence in presences {
+            self.leave(presence);
+        }
+    }
+
+    /// What a socket that joins gets first: what it missed, and its position where it can be seen.
+    fn write_past(&mut self, join: &Join<'_>, out: &mut Vec<u8>) {
+        let up_to = self.reader.read_up_to();
+        let is_json = join.format == Format::Json;
+        match join.since.map(|since| self.ring.parse_id(since)) {
+            None => {}
+            Some(IdRef::Foreign | IdRef::Invalid) => {
+                self.counts.add(Counter::GapsUnknown, 1);
+                if is_json {
+                    encode::socket_gap(Some(join.channel), "unknown id", out);
+                }
+            }
+            Some(IdRef::Seq(after)) => {
+                let range = ReplayRange {
+                    after,
+                    up_to,
+                    count_max: self.settings.history_count_max,
+                    bytes_max: self.settings.queue_bytes_max,
+                    unix_ms: self.driver.unix_ms(),
+                };
+                let start = out.len();
+                let mut replayed = 0;
+                let encoder = &mut self.encoder;
+                let replay = self.ring.replay(&[join.channel], &range, &mut |record| {
+                    replayed += 1;
+                    encoder.socket_frame(is_json, record, out);
+                });
+                self.counts.add(Counter::Replayed, replayed);
+                if replay == Replay::Gap {
+                    self.counts.add(Counter::GapsExpired, 1);
+                    if is_json {
+                        let events = out.split_off(start);
+                        encode::socket_gap(Some(join.channel), "expired", out);
+                        out.extend_from_slice(&events);
+                    }
+                }
+            }
+        }
+        if is_json {
+            self.encoder.socket_position(join.channel, up_to, out);
+        }
+    }
+
+    /// The text by which any worker can send to a socket: this life of the worker, its slot and the
+    /// socket's handle.
+    pub fn socket_id(&self, socket: u64) -> Option<String> {
+        let key = Key::from_u64(socket);
+        let is_known = self
+            .connections
+            .get(key)
+            .is_some_and(|connection| connection.socket.is_some())
+            || self.is_ending(socket);
+        is_known.then(|| {
+            let (worker, slot) = (self.identity, self.slot);
+            format!("{worker:016x}{socket:016x}{slot:x}")
+        })
+    }
+
+    /// Sends a message to a socket of any worker by its id. Nothing happens when it has left.
+    pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+        let Some((slot, subscriber)) = parse_id(id) else {
+            return Err(SendError::Misuse(format!(
+                "\"{}\" is no id of a socket; use what WebSocket::id() has returned",
+                String::from_utf8_lossy(&id[..id.len().min(64)]).escape_debug()
+            )));
+        };
+        if !is_binary && !utf8::valid(data) {
+            return Err(SendError::Misuse(
+                "the message is not valid UTF-8, which text messages are by definition; \
+                 send it as binary"
+                    .to_owned(),
+            ));
+        }
+        let max = self.settings.event_bytes_max;
+        if data.len() > max {
+            return Err(SendError::Misuse(format!(
+                "the message has {} bytes, but between workers at most {max} are allowed \
+                 (event_bytes_max)",
+                data.len()
+            )));
+        }
+        if subscriber.worker == self.identity {
+            return match self.send(subscriber.key, is_binary, data) {
+                Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
+                // Whether it arrives is not known for sockets of other workers either.
+                _ => Ok(()),
+            };
+        }
+        let channel = private_channel(slot);
+        let record = Record {
+            channel: &channel,
+            kind: Kind::Direct,
+            name: is_binary.then_some(&b"b"[..]),
+            data,
+        };
+        let unix_ms = self.driver.unix_ms();
+        let published = self
+            .with_room(|ring, owner| ring.publish_about(owner, &record, Some(subscriber), unix_ms));
+        match published {
+            Ok(_) => Ok(()),
+            Err(PublishFailure::Misuse(cause)) => Err(SendError::Misuse(cause)),
+            Err(PublishFailure::Backpressure(cause)) => Err(SendError::Backpressure(cause)),
+        }
+    }
+
+    /// Queues what other workers have sent to sockets of this one.
+    pub(crate) fn deliver_directs(&mut self) {
+        for direct in self.local.take_directs() {
+            // A socket that has left, or takes less than it is sent: as its route's policy says.
+            let _ = self.send(direct.key, direct.has_name, &direct.data);
+        }
+    }
+
+    /// Whom a record leaves out: a socket of this worker that is there, or nobody.
+    pub(crate) fn excepted(&self, socket: u64) -> Option<Subscriber> {
+        let connection = self.connections.get(Key::from_u64(socket))?;
+        connection.socket.as_ref()?;
+        Some(Subscriber {
+            worker: self.identity,
+            key: socket,
+        })
+    }
+}
+
+/// The channel over which a worker gets messages for single sockets. Programs cannot name it: it
+/// begins with a control character.
+pub(crate) fn private_channel(slot: u16) -> [u8; 4] {
+    let [high, low] = slot.to_be_bytes();
+    [0, b'w', high, low]
+}
+
+/// Slot and subscriber of a socket's id.
+fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
+    let text = std::str::from_utf8(id).ok()?;
+    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let worker = text.get(..ID_DIGITS)?;
+    let key = text.get(ID_DIGITS..2 * ID_DIGITS)?;
+    let slot = text.get(2 * ID_DIGITS..)?;
+    let slot = u16::from_str_radix(slot, 16).ok()?;
+    let subscriber = Subscriber {
+        worker: u64::from_str_radix(worker, 16).ok()?,
+        key: u64::from_str_radix(key, 16).ok()?,
+    };
+    Some((slot, subscriber))
+}

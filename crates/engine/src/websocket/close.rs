@@ -1,0 +1,252 @@
+//! The end of sockets: the closing handshake, time-outs, heartbeats, drain.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::ws::Violation;
+use fermata_proto::ws::close::{self, CloseCode, REASON_BYTES_MAX};
+use fermata_proto::ws::frame::Opcode;
+
+use super::output::{append, open_socket};
+use super::{QueuePolicy, SendError};
+use crate::connection::Writing;
+use crate::encode::{self, FORMAT_WS_JSON};
+use crate::slab::Key;
+use crate::stats::Counter;
+use crate::worker::{Running, Worker};
+
+impl<D: Driver> Worker<D> {
+    /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
+    /// within `websocket_close_timeout_ms`.
+    pub fn disconnect(&mut self, socket: u64, code: u16, reason: &[u8]) -> Result<(), SendError> {
+        if !close::valid_code(code) {
+            return Err(SendError::Misuse(format!(
+                "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
+            )));
+        }
+        let Some(reason) = std::str::from_utf8(reason)
+            .ok()
+            .filter(|reason| reason.len() <= REASON_BYTES_MAX)
+        else {
+            return Err(SendError::Misuse(format!(
+                "the close reason is not UTF-8 or has more than {REASON_BYTES_MAX} bytes; shorten it"
+            )));
+        };
+        let key = Key::from_u64(socket);
+        if open_socket(self.connections.get_mut(key)).is_none() {
+            return Err(SendError::Gone);
+        }
+        self.start_close(key.index, code, reason);
+        Ok(())
+    }
+
+    /// Queues our close frame, unless there is one. Nothing is sent after it.
+    pub(crate) fn start_close(&mut self, index: u32, code: u16, reason: &str) {
+        let payload = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.socket.as_deref_mut())
+            .and_then(|socket| socket.closing.start(code, reason));
+        if let Some(payload) = payload {
+            self.leave_channels(index);
+            self.queue_close(index, &payload);
+            self.restart_deadline(index);
+        }
+    }
+
+    /// The client's close frame: the answer to ours, or to be answered.
+    pub(super) fn on_close_frame(&mut self, index: u32, code: Option<u16>, reason: &str) {
+        let Some(socket) = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.socket.as_deref_mut())
+        else {
+            return;
+        };
+        let answer = socket.closing.handle_close(code);
+        let code = socket.closing.code().unwrap_or(CloseCode::NoStatus as u16);
+        self.leave_channels(index);
+        if let Some(payload) = answer {
+            self.queue_close(index, &payload);
+        }
+        self.tell_ended(index, code, reason);
+        let is_parsed = self
+            .current
+            .is_none_or(|current| current.index != index || current.at == current.filled);
+        if let Some(connection) = self.connections.at_mut(index) {
+            let is_read_whole = is_parsed && !connection.has_unread;
+            connection.writing = if is_read_whole {
+                Writing::Close
+            } else {
+                Writing::Linger
+            };
+        }
+        self.mark_dirty(index);
+    }
+
+    /// The client breaks the protocol: it is told, and nothing more is read from it.
+    pub(super) fn on_violation(&mut self, index: u32, violation: Violation) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let line = format!("{}: WebSocket closed: {violation}", connection.peer);
+        let Some(socket) = connection.socket.as_deref_mut() else {
+            return;
+        };
+        let payload = socket.closing.fail(violation);
+        connection.writing = Writing::Linger;
+        self.leave_channels(index);
+        if let Some(payload) = payload {
+            self.queue_close(index, &payload);
+        }
+        self.log_for_client(LogLevel::Info, &line);
+        let code = violation.close_code() as u16;
+        self.tell_ended(index, code, &violation.to_string());
+        self.mark_dirty(index);
+    }
+
+    /// The client has ended its stream without a close frame. What waits for it is still sent.
+    pub(crate) fn on_socket_end(&mut self, index: u32) {
+        if let Some(socket) = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.socket.as_deref_mut())
+        {
+            socket.closing.handle_end();
+        }
+        self.leave_channels(index);
+        self.tell_ended(index, CloseCode::Abnormal as u16, "");
+        match self.connections.at_mut(index) {
+            Some(connection) if connection.has_output() => {
+                connection.has_unread = false;
+                connection.writing = Writing::Close;
+                self.mark_dirty(index);
+            }
+            _ => self.close(index),
+        }
+    }
+
+    /// The server stops, or this worker does: the client is told to come back.
+    pub(crate) fn drain_socket(&mut self, index: u32) {
+        let code = if matches!(self.running, Running::Retired { .. }) {
+            CloseCode::ServiceRestart
+        } else {
+            CloseCode::GoingAway
+        };
+        self.start_close(index, code as u16, "");
+        // At once, so that thousands share one buffer.
+        self.flush(index);
+    }
+
+    /// A channel's log has moved past what a slow socket has received.
+    pub(crate) fn on_socket_gap(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let route = connection.socket.as_deref().map(|socket| socket.route);
+        let served = route.and_then(|route| self.served.get(usize::from(route)));
+        if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
+            self.counts.add(Counter::DroppedSlow, 1);
+            let reason = "messages were missed; read faster";
+            self.start_close(index, CloseCode::TryAgainLater as u16, reason);
+            return;
+        }
+        self.counts.add(Counter::GapsSlow, 1);
+        self.local.skip_gap(connection.chain);
+        if self.local.has_format(connection.chain, FORMAT_WS_JSON) {
+            if connection.out.capacity() == 0 {
+                connection.out = self.pool.take();
+            }
+            encode::socket_gap(None, "too slow", &mut connection.out);
+        }
+        self.mark_dirty(index);
+    }
+
+    /// When something is due for a socket; `u64::MAX` = nothing.
+    pub(crate) fn socket_due_ms(&self, index: u32, now_ms: u64) -> u64 {
+        let Some(socket) = self
+            .connections
+            .at(index)
+            .and_then(|connection| connection.socket.as_deref())
+        else {
+            return u64::MAX;
+        };
+        let Some(served) = self.served.get(usize::from(socket.route)) else {
+            return u64::MAX;
+        };
+        if !socket.can_send() {
+            return now_ms + self.settings.websocket_close_timeout_ms;
+        }
+        let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
+            (0, _) => u64::MAX,
+            (_, pong_timeout_ms) if socket.awaits_pong && pong_timeout_ms > 0 => {
+                now_ms + pong_timeout_ms
+            }
+            (ping_interval_ms, _) => now_ms + ping_interval_ms,
+        };
+        heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
+    }
+
+    /// What was due for a socket happens.
+    pub(crate) fn on_socket_deadline(&mut self, index: u32) {
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let peer = connection.peer;
+        let Some(socket) = connection.socket.as_deref_mut() else {
+            return;
+        };
+        let Some(served) = self.served.get(usize::from(socket.route)) else {
+            return;
+        };
+        if !socket.can_send() {
+            self.counts.add(Counter::WebSocketTimeoutClose, 1);
+            self.close(index);
+            return;
+        }
+        if socket.awaits_pong && served.pong_timeout_ms > 0 {
+            self.counts.add(Counter::WebSocketTimeoutPong, 1);
+            let line = format!("{peer}: WebSocket cut off: no sign of life within pong_timeout_ms");
+            self.log_for_client(LogLevel::Info, &line);
+            self.close(index);
+            return;
+        }
+        if now_ms >= idle_due_ms(socket.message_s, served.idle_timeout_ms) {
+            self.counts.add(Counter::WebSocketTimeoutIdle, 1);
+            self.start_close(
+                index,
+                CloseCode::GoingAway as u16,
+                "no message for too long",
+            );
+            self.flush(index);
+            return;
+        }
+        socket.awaits_pong = true;
+        self.counts.add(Counter::WebSocketPingsSent, 1);
+        append(&mut connection.out, &mut self.pool, Opcode::Ping, b"");
+        self.restart_deadline(index);
+        // At once, so that thousands that are due together share one buffer.
+        self.flush(index);
+    }
+
+    fn queue_close(&mut self, index: u32, payload: &close::Payload) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            append(
+                &mut connection.out,
+                &mut self.pool,
+                Opcode::Close,
+                payload.as_bytes(),
+            );
+            self.mark_dirty(index);
+        }
+    }
+}
+
+/// When a socket has been without a message for too long. Messages are dated to the second, which
+/// must not make it earlier.
+fn idle_due_ms(message_s: u32, idle_timeout_ms: u64) -> u64 {
+    if idle_timeout_ms == 0 {
+        return u64::MAX;
+    }
+    (u64::from(message_s) + 1) * 1000 + idle_timeout_ms
+}

@@ -1,0 +1,115 @@
+//! Bytes to messages: one frame of the current input at a time.
+
+use std::borrow::Cow;
+
+use fermata_io::Driver;
+use fermata_proto::ws::frame::Opcode;
+use fermata_proto::ws::message::{Event as FrameEvent, Kind, Reader};
+
+use super::Busy;
+use super::output::append;
+use crate::input::Step;
+use crate::stats::Counter;
+use crate::worker::{Current, Event, Worker};
+
+/// Frames that one client sends in a row are looked at up to this number before others get their
+/// turn: a whole read of small ones.
+pub(crate) const FRAMES_MAX: u32 = 1024;
+
+impl<D: Driver> Worker<D> {
+    /// Takes the next frame of the current input.
+    #[inline]
+    pub(crate) fn step_socket(&mut self, current: Current) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        if at == filled {
+            return Step::Starved;
+        }
+        let Some(key) = self.connections.key(index) else {
+            return Step::Starved;
+        };
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Step::Starved;
+        };
+        let Some(socket) = connection.socket.as_deref_mut() else {
+            return Step::Starved;
+        };
+        let Some(served) = self.served.get(usize::from(socket.route)) else {
+            return Step::Starved;
+        };
+        if !socket.closing.can_read() {
+            // Nothing counts behind a close frame or a violation.
+            self.advance(filled);
+            return Step::Starved;
+        }
+        socket.awaits_pong = false;
+        let mut fresh = Reader::new();
+        let mut kept = socket.busy.as_mut();
+        let reader = kept.as_mut().map_or(&mut fresh, |busy| &mut busy.reader);
+        let step = match reader.handle(&mut self.input[at..filled], &served.rules) {
+            Ok(step) => step,
+            Err(violation) => {
+                self.on_violation(index, violation);
+                return Step::Again;
+            }
+        };
+        let at = at + step.consumed;
+        if kept.is_some() {
+            socket.rest();
+        } else if !fresh.is_between_messages() {
+            socket.busy = Some(Box::new(Busy {
+                reader: fresh,
+                ..Busy::default()
+            }));
+        }
+        let can_send = socket.closing.can_send();
+        if let Some(current) = &mut self.current {
+            current.at = at;
+            current.requests += 1;
+        }
+        match step.event {
+            None => return Step::Starved,
+            // After our own close frame the program is done with the socket.
+            Some(FrameEvent::Message { .. }) if !can_send => {}
+            Some(FrameEvent::Message { kind, payload, .. }) => {
+                self.counts.add(Counter::WebSocketReceived, 1);
+                self.counts
+                    .add(Counter::WebSocketReceivedBytes, payload.len() as u64);
+                socket.message_s = (self.driver.now_ms() / 1000) as u32;
+                if !served.callbacks.message {
+                    return Step::Again;
+                }
+                let (handler, socket) = (served.handler, key.to_u64());
+                let is_binary = kind == Kind::Binary;
+                match payload {
+                    // The payload ends its frame.
+                    Cow::Borrowed(payload) => {
+                        let (len, start) = (payload.len(), at - payload.len());
+                        self.socket_events
+                            .lend(handler, socket, is_binary, start, len);
+                    }
+                    Cow::Owned(payload) => {
+                        self.socket_events.give(handler, socket, is_binary, payload);
+                    }
+                }
+                return Step::Socket(Event::Message);
+            }
+            Some(FrameEvent::Ping(payload)) => {
+                self.counts.add(Counter::WebSocketPingsReceived, 1);
+                if can_send {
+                    // The number of frames per turn, and reading no more from a client that takes
+                    // nothing, bound what a flood of pings can queue.
+                    append(&mut connection.out, &mut self.pool, Opcode::Pong, &payload);
+                    self.mark_dirty(index);
+                }
+            }
+            Some(FrameEvent::Pong(_)) => {}
+            Some(FrameEvent::Close { code, reason }) => {
+                let reason = reason.into_owned();
+                self.on_close_frame(index, code, &reason);
+            }
+        }
+        Step::Again
+    }
+}

@@ -1,0 +1,106 @@
+//! WebSockets: a connection from its 101 to its end.
+//!
+//! `upgrade` answers handshakes, `input` makes messages of bytes, `output` queues frames, `close` ends
+//! sockets in order and by time-out, `events` hands the program what concerns it, `channels` connects
+//! sockets with the hub. The rules of the protocol are in `fermata_proto::ws`.
+//!
+//! A message that lies whole in the worker's input buffer is lent to the program from there, and frames
+//! are written straight into the connection's output, which leaves in one write at the end of the turn.
+//! An idle socket is its `Socket` and owns no buffer.
+
+mod channels;
+mod close;
+mod events;
+mod input;
+mod output;
+mod route;
+mod upgrade;
+
+use fermata_proto::ws::Role;
+use fermata_proto::ws::close::Closing;
+use fermata_proto::ws::message::Reader;
+
+use crate::connection::Presence;
+
+pub(crate) use channels::private_channel;
+pub use channels::{Format, Join};
+pub(crate) use events::Events;
+pub use events::{SocketEvent, SocketInfo};
+pub(crate) use input::FRAMES_MAX;
+pub use output::SendError;
+pub(crate) use route::Served;
+pub use route::{Callbacks, OriginPolicy, QueuePolicy, Route};
+pub use upgrade::AcceptError;
+pub(crate) use upgrade::Upgrade;
+
+/// `Socket::protocol` without one.
+const PROTOCOL_NONE: u8 = u8::MAX;
+
+/// `Socket::protocol` when it stands in `Busy::protocol`.
+const PROTOCOL_OWN: u8 = u8::MAX - 1;
+
+/// What a connection is besides since its 101 has been queued.
+pub(crate) struct Socket {
+    /// What most sockets do not need most of the time.
+    busy: Option<Box<Busy>>,
+    closing: Closing,
+    /// Its route: index into `Worker::served`.
+    route: u16,
+    /// Its subprotocol: index into the route's, or one of the constants above.
+    protocol: u8,
+    /// Nothing has come since the last ping was sent.
+    awaits_pong: bool,
+    /// The program has been told of its end, or need not be.
+    is_told: bool,
+    /// When its last message came, in seconds of the driver's clock.
+    message_s: u32,
+}
+
+/// The part of a socket that is there only while it is needed.
+#[derive(Default)]
+struct Busy {
+    /// The beginning of a message or frame whose end has not come.
+    reader: Reader,
+    /// Where in `Connection::out` a frame begins of which nothing has been sent: not before `out_sent`
+    /// unless everything is sent.
+    unsent_frame: usize,
+    /// Its users in the presence of its channels: one channel each.
+    presences: Vec<Presence>,
+    /// A subprotocol that the route does not list: the program has chosen it.
+    protocol: Option<Box<[u8]>>,
+}
+
+impl Socket {
+    fn new(route: u16, protocol: u8) -> Socket {
+        Socket {
+            busy: None,
+            closing: Closing::new(Role::Server),
+            route,
+            protocol,
+            awaits_pong: false,
+            is_told: false,
+            message_s: 0,
+        }
+    }
+
+    /// Whether frames may still be queued.
+    pub fn can_send(&self) -> bool {
+        self.closing.can_send()
+    }
+
+    /// Its users in the presence of channels, when it ends.
+    pub fn take_presences(&mut self) -> Vec<Presence> {
+        let busy = self.busy.as_mut();
+        busy.map_or_else(Vec::new, |busy| std::mem::take(&mut busy.presences))
+    }
+
+    /// Frees what is not needed any more.
+    fn rest(&mut self) {
+        self.busy.take_if(|busy| {
+            busy.reader.is_between_messages()
+                && busy.unsent_frame == 0
+                && busy.presences.is_empty()
+                && busy.protocol.is_none()
+        });
+    }
+}

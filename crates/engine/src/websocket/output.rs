@@ -1,0 +1,234 @@
+//! Frames to sockets: the queue of each is its connection's output, and bounded.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_io::buffer::{Buffer, Pool};
+use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
+use fermata_proto::ws::{Role, utf8};
+
+use super::{QueuePolicy, Served, Socket};
+use crate::connection::Connection;
+use crate::slab::Key;
+use crate::stats::Counter;
+use crate::worker::Worker;
+
+/// The part of a queue that is freed at least when older messages make room, so that a client far
+/// behind does not cost a copy of its queue for every message.
+const DROP_PART: usize = 8;
+
+/// Why a message was not queued.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The socket is closed, or its close has begun.
+    #[error("the WebSocket is closed")]
+    Gone,
+    /// The client takes less than it is sent, and the route refuses what does not fit.
+    #[error("{0}")]
+    Backpressure(String),
+    /// An argument is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Queues a message for a socket; it leaves at the end of the turn.
+    #[inline]
+    pub fn send(&mut self, socket: u64, is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        // What the client has sent as text is not checked again when it is sent back.
+        let is_text = is_binary || self.is_current_text(data) || utf8::valid(data);
+        let Some((mut connection, socket)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        if !is_text {
+            return Err(SendError::Misuse(
+                "the message is not valid UTF-8, which text messages are by definition; \
+                 send it as binary"
+                    .to_owned(),
+            ));
+        }
+        let queued = connection.unsent();
+        let queue_bytes_max = self
+            .served
+            .get(usize::from(socket.route))
+            .map_or(0, |served| served.queue_bytes_max);
+        if queued > 0 && queued + data.len() > queue_bytes_max {
+            self.make_room(key, data.len())?;
+            connection = self.connections.get_mut(key).ok_or(SendError::Gone)?;
+        }
+        let opcode = if is_binary {
+            Opcode::Binary
+        } else {
+            Opcode::Text
+        };
+        append(&mut connection.out, &mut self.pool, opcode, data);
+        self.counts.add(Counter::WebSocketSent, 1);
+        self.counts
+            .add(Counter::WebSocketSentBytes, data.len() as u64);
+        self.mark_dirty(key.index);
+        Ok(())
+    }
+
+    /// Whether `data` is the text message that the program is handling.
+    #[inline]
+    fn is_current_text(&self, data: &[u8]) -> bool {
+        let event = self.socket_event();
+        !event.is_binary && std::ptr::eq(event.payload, data)
+    }
+
+    /// A full queue: what it has is offered to the kernel, then the route's policy decides.
+    #[cold]
+    fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
+        self.flush(key.index);
+        let Some((connection, socket)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let Some(served) = self.served.get(usize::from(socket.route)) else {
+            return Err(SendError::Gone);
+        };
+        let (policy, max) = (served.queue_policy, served.queue_bytes_max);
+        let queued = connection.unsent();
+        if queued > 0 && queued + bytes > max {
+            match policy {
+                QueuePolicy::Refuse => {
+                    self.counts.add(Counter::WebSocketQueueRefused, 1);
+                    return Err(SendError::Backpressure(format!(
+                        "{queued} bytes wait for the client and the message does not fit into \
+                         queueBytes ({max}); wait, or use trySend()"
+                    )));
+                }
+                QueuePolicy::DropOldest => {
+                    let wanted = (queued + bytes - max).max(max / DROP_PART);
+                    let dropped = connection.drop_frames(wanted);
+                    self.counts.add(Counter::WebSocketQueueDropped, dropped);
+                }
+                QueuePolicy::Close => {
+                    self.counts.add(Counter::WebSocketQueueClosed, 1);
+                    let line = format!(
+                        "{}: WebSocket closed: the client takes less than it is sent (queueBytes)",
+                        connection.peer
+                    );
+                    connection.drop_frames(usize::MAX);
+                    self.log_for_client(LogLevel::Info, &line);
+                    let reason = "more messages wait than the server keeps; read faster";
+                    self.start_close(key.index, 1013, reason);
+                    return Err(SendError::Gone);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The connection and its socket while frames may be queued.
+#[inline]
+pub(super) fn open_socket(
+    connection: Option<&mut Connection>,
+) -> Option<(&mut Connection, SocketRef)> {
+    let connection = connection?;
+    let socket = connection.socket.as_deref()?;
+    let found = SocketRef {
+        route: socket.route,
+    };
+    socket.can_send().then_some((connection, found))
+}
+
+/// What of a socket is wanted beside its connection.
+pub(super) struct SocketRef {
+    pub route: u16,
+}
+
+/// Appends a frame to a connection's output.
+#[inline]
+pub(super) fn append(out: &mut Buffer, pool: &mut Pool, opcode: Opcode, payload: &[u8]) {
+    if out.capacity() == 0 {
+        *out = pool.take();
+    }
+    frame::write(out, opcode, true, Reserved::NONE, None, payload);
+}
+
+impl Socket {
+    /// Bytes that may wait for a client from which more is read: the other half of the queue is for
+    /// what the program has to say to what is being read.
+    #[inline]
+    pub fn reading_bytes_max(&self, served: &[Served]) -> usize {
+        let served = served.get(usize::from(self.route));
+        served.map_or(0, |served| served.queue_bytes_max / 2)
+    }
+
+    /// Output up to `sent` has been taken by the kernel, in the middle of a queue.
+    pub fn on_sent(&mut self, out: &[u8], sent: usize) {
+        let busy = self.busy.get_or_insert_default();
+        while busy.unsent_frame < sent {
+            busy.unsent_frame += frame_at(out, busy.unsent_frame).1;
+        }
+    }
+
+    /// `removed` bytes that were sent have been removed from the front of the output.
+    pub fn on_removed(&mut self, removed: usize) {
+        if let Some(busy) = &mut self.busy {
+            busy.unsent_frame -= removed;
+        }
+    }
+
+    /// Output begins with `bytes` of a frame of which some was sent.
+    pub fn on_rest(&mut self, bytes: usize) {
+        self.busy.get_or_insert_default().unsent_frame = bytes;
+    }
+
+    /// All output has been taken by the kernel.
+    #[inline]
+    pub fn on_flushed(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.unsent_frame = 0;
+            self.rest();
+        }
+    }
+}
+
+impl Connection {
+    /// Drops messages from the front of the queue, `wanted` bytes if there are so many. Returns how
+    /// many messages that were. What the kernel has a part of stays, and so do control frames.
+    fn drop_frames(&mut self, wanted: usize) -> u64 {
+        let Some(socket) = self.socket.as_deref() else {
+            return 0;
+        };
+        let start = socket.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
+        let (mut to, mut from) = (start, start);
+        let mut dropped = 0;
+        while from < self.out.len() {
+            let (opcode, len) = frame_at(&self.out, from);
+            if from - to < wanted && !opcode.is_control() {
+                dropped += 1;
+            } else {
+                self.out.copy_within(from..from + len, to);
+                to += len;
+            }
+            from += len;
+        }
+        self.out.truncate(to);
+        dropped
+    }
+}
+
+/// Kind and length of the frame of ours at `at`.
+fn frame_at(out: &[u8], at: usize) -> (Opcode, usize) {
+    let rules = Rules {
+        reserved: Reserved::ALL,
+        ..Rules::for_role(Role::Client, u64::MAX)
+    };
+    let rest = out.get(at..).unwrap_or_default();
+    match Header::parse(rest, &rules) {
+        Ok(Parse::Complete {
+            header,
+            header_bytes,
+        }) if header.payload_len <= (rest.len() - header_bytes) as u64 => {
+            (header.opcode, header_bytes + header.payload_len as usize)
+        }
+        // Only our own frames are here, and whole.
+        _ => {
+            debug_assert!(rest.is_empty(), "no frame at {at} of {}", out.len());
+            (Opcode::Close, rest.len().max(1))
+        }
+    }
+}

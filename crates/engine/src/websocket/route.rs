@@ -1,0 +1,302 @@
+//! What a program wants of the WebSockets of one path, and the same with the settings filled in.
+
+use fermata_config::Settings;
+use fermata_proto::http1::is_token;
+use fermata_proto::ws::handshake::Origins;
+use fermata_proto::ws::{Role, message};
+
+use crate::router::RouteError;
+
+/// Most subprotocols of a route; a socket remembers its own by number.
+const PROTOCOLS_MAX: usize = 64;
+
+/// Events that reach the program; the others end in the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Callbacks {
+    /// A handshake that can be accepted.
+    pub upgrade: bool,
+    /// A socket is open.
+    pub open: bool,
+    /// A message has come.
+    pub message: bool,
+    /// A socket has ended.
+    pub close: bool,
+}
+
+/// Pages that may connect; see [`Origins`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OriginPolicy {
+    /// Those of the host that the request names.
+    #[default]
+    SameHost,
+    /// These: `scheme://host` or `scheme://host:port`.
+    Listed(Vec<Vec<u8>>),
+    /// All.
+    Any,
+}
+
+/// What happens to a message for one socket that does not fit into its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueuePolicy {
+    /// It is refused, and the caller is told.
+    Refuse,
+    /// Older ones of which nothing was sent yet make room.
+    DropOldest,
+    /// The socket is closed with code 1013.
+    #[default]
+    Close,
+}
+
+/// The WebSockets of one path.
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    /// The embedder's number, given with every event.
+    pub handler: u32,
+    /// Events that reach the program.
+    pub callbacks: Callbacks,
+    /// Pages that may connect.
+    pub origins: OriginPolicy,
+    /// Subprotocols, the preferred one first.
+    pub protocols: Vec<Vec<u8>>,
+    /// `None` here and below: the setting of this name after `websocket_`.
+    pub message_bytes_max: Option<u64>,
+    /// 0: as many as a message.
+    pub frame_bytes_max: Option<u64>,
+    /// Bytes that may wait for one socket.
+    pub queue_bytes_max: Option<u64>,
+    /// 0: no pings.
+    pub ping_interval_ms: Option<u64>,
+    /// 0: for ever.
+    pub pong_timeout_ms: Option<u64>,
+    /// 0: for ever.
+    pub idle_timeout_ms: Option<u64>,
+    /// What happens to a message that does not fit into the queue.
+    pub queue_policy: QueuePolicy,
+}
+
+/// A route with the settings filled in, as a worker serves it.
+pub(crate) struct Served {
+    pub handler: u32,
+    pub callbacks: Callbacks,
+    pub origins: OriginPolicy,
+    pub protocols: Vec<Vec<u8>>,
+    pub rules: message::Rules,
+    pub queue_bytes_max: usize,
+    pub queue_policy: QueuePolicy,
+    pub ping_interval_ms: u64,
+    pub pong_timeout_ms: u64,
+    pub idle_timeout_ms: u64,
+}
+
+impl Route {
+    /// Refuses what cannot work, and brings origins into the form that browsers send.
+    pub(crate) fn check(mut self, pattern: &str) -> Result<Route, RouteError> {
+        let wrong = |cause: String| RouteError::WebSocket {
+            pattern: pattern.to_owned(),
+            cause,
+        };
+        if let OriginPolicy::Listed(origins) = &mut self.origins {
+            for origin in origins {
+                *origin = plain_origin(origin).map_err(wrong)?;
+            }
+        }
+        if self.protocols.len() > PROTOCOLS_MAX {
+            return Err(wrong(format!(
+                "it has more than {PROTOCOLS_MAX} subprotocols; list fewer"
+            )));
+        }
+        for (at, protocol) in self.protocols.iter().enumerate() {
+            let shown = String::from_utf8_lossy(protocol);
+            if !is_token(protocol) {
+                return Err(wrong(format!(
+                    "the subprotocol \"{}\" is malformed; use letters, digits and .-_ as in \"chat.v2\"",
+                    shown.escape_debug()
+                )));
+            }
+            if self.protocols[..at].contains(protocol) {
+                return Err(wrong(format!(
+                    "the subprotocol \"{shown}\" is listed twice; remove one"
+                )));
+            }
+        }
+        let bounds = [
+            ("messageBytes", self.message_bytes_max, 1),
+            ("queueBytes", self.queue_bytes_max, QUEUE_BYTES_MIN),
+        ];
+        for (name, value, min) in bounds {
+            if value.is_some_and(|value| value < min) {
+                return Err(wrong(format!("{name} is too small; give at least {min}")));
+            }
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn served(&self, settings: &Settings) -> Served {
+        let bytes = |own: Option<u64>, setting: usize| {
+            own.map_or(setting, |own| usize::try_from(own).unwrap_or(usize::MAX))
+        };
+        let message_bytes_max = bytes(self.message_bytes_max, settings.websocket_message_bytes_max);
+        let frame_bytes_max = match bytes(self.frame_bytes_max, settings.websocket_frame_bytes_max)
+        {
+            0 => message_bytes_max,
+            bytes => bytes,
+        };
+        Served {
+            handler: self.handler,
+            callbacks: self.callbacks,
+            origins: self.origins.clone(),
+            protocols: self.protocols.clone(),
+            rules: message::Rules::new(
+                Role::Server,
+                frame_bytes_max as u64,
+                message_bytes_max,
+                false,
+            ),
+            queue_bytes_max: bytes(self.queue_bytes_max, settings.websocket_queue_bytes_max),
+            queue_policy: self.queue_policy,
+            ping_interval_ms: self
+                .ping_interval_ms
+                .unwrap_or(settings.websocket_ping_interval_ms),
+            pong_timeout_ms: self
+                .pong_timeout_ms
+                .unwrap_or(settings.websocket_pong_timeout_ms),
+            idle_timeout_ms: self
+                .idle_timeout_ms
+                .unwrap_or(settings.websocket_idle_timeout_ms),
+        }
+    }
+}
+
+/// As the setting of the same name: less would hold back a client that does nothing unusual.
+const QUEUE_BYTES_MIN: u64 = 4096;
+
+impl Served {
+    pub fn origins(&self) -> Origins<'_> {
+        match &self.origins {
+            OriginPolicy::SameHost => Origins::SameHost,
+            OriginPolicy::Listed(listed) => Origins::Listed(listed),
+            OriginPolicy::Any => Origins::Any,
+        }
+    }
+}
+
+/// An origin as browsers send it: lower case, without the port that goes without saying.
+fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, String> {
+    let text = String::from_utf8_lossy(origin).to_ascii_lowercase();
+    let wrong = || {
+        format!(
+            "the origin \"{}\" is malformed; write scheme://host or scheme://host:port, without a path, \
+             or ['*'] for all pages",
+            text.escape_debug()
+        )
+    };
+    let (scheme, host) = text.split_once("://").ok_or_else(wrong)?;
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_host = |byte: u8| byte.is_ascii_graphic() && !b"/?#@\\*,\"".contains(&byte);
+    if scheme.is_empty()
+        || host.is_empty()
+        || !scheme.bytes().all(is_scheme)
+        || !host.bytes().all(is_host)
+    {
+        return Err(wrong());
+    }
+    let default_port = match scheme {
+        "https" => ":443",
+        "http" => ":80",
+        _ => "",
+    };
+    let host = host.strip_suffix(default_port).unwrap_or(host);
+    Ok(format!("{scheme}://{host}").into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(route: Route) -> Result<Route, String> {
+        route.check("/ws").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn origins_are_brought_into_the_form_of_browsers() {
+        for (given, plain) in [
+            ("https://Example.org", Some("https://example.org")),
+            ("https://example.org:443", Some("https://example.org")),
+            ("http://example.org:80", Some("http://example.org")),
+            ("http://[::1]:8080", Some("http://[::1]:8080")),
+            ("chrome-extension://abc", Some("chrome-extension://abc")),
+            ("example.org", None),
+            ("https://example.org/", None),
+            ("https://*.example.org", None),
+            ("*", None),
+            ("://x", None),
+            ("https://", None),
+        ] {
+            let route = Route {
+                origins: OriginPolicy::Listed(vec![given.as_bytes().to_vec()]),
+                ..Route::default()
+            };
+            match (checked(route), plain) {
+                (Ok(route), Some(plain)) => {
+                    let expected = OriginPolicy::Listed(vec![plain.as_bytes().to_vec()]);
+                    assert_eq!(route.origins, expected);
+                }
+                (Err(error), None) => assert!(error.contains("scheme://host"), "{error}"),
+                (outcome, _) => panic!("{given}: {outcome:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_name() {
+        let protocols = |names: &[&str]| Route {
+            protocols: names.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            ..Route::default()
+        };
+        for (route, word) in [
+            (protocols(&["a b"]), "malformed"),
+            (protocols(&[""]), "malformed"),
+            (protocols(&["chat", "chat"]), "twice"),
+            (protocols(&["p"; PROTOCOLS_MAX + 1]), "more than"),
+            (
+                Route {
+                    message_bytes_max: Some(0),
+                    ..Route::default()
+                },
+                "messageBytes",
+            ),
+            (
+                Route {
+                    queue_bytes_max: Some(10),
+                    ..Route::default()
+                },
+                "queueBytes",
+            ),
+        ] {
+            let error = checked(route).expect_err(word);
+            assert!(error.contains(word) && error.contains("/ws"), "{error}");
+        }
+        assert!(checked(protocols(&["chat.v2", "chat"])).is_ok());
+    }
+
+    #[test]
+    fn a_frame_may_be_as_long_as_a_message_unless_said_otherwise() {
+        let settings = Settings::default();
+        let served = |message, frame| {
+            Route {
+                message_bytes_max: message,
+                frame_bytes_max: frame,
+                ..Route::default()
+            }
+            .served(&settings)
+            .rules
+        };
+        let rules = served(Some(16 << 20), None);
+        assert_eq!(rules.frame.frame_bytes_max, 16 << 20);
+        let rules = served(None, Some(10));
+        assert_eq!(
+            (rules.frame.frame_bytes_max, rules.message_bytes_max),
+            (10, 1 << 20)
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! The handshake: checked here, looked at by the program if it wants to, answered with 101 or refused.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::response::{valid_name, valid_value};
+use fermata_proto::ws::handshake::{self, Handshake, Refused};
+
+use super::{Busy, PROTOCOL_NONE, PROTOCOL_OWN, Socket};
+use crate::connection::Reading;
+use crate::stats::Counter;
+use crate::worker::{Event, Running, Worker};
+
+/// A handshake that the program has to decide on.
+pub(crate) struct Upgrade {
+    route: u16,
+    handshake: Handshake,
+    /// The server's choice: its place in the route's list, or `PROTOCOL_NONE`.
+    protocol: u8,
+    /// The subprotocols that the client offers.
+    offered: Vec<Box<[u8]>>,
+}
+
+/// Why a handshake was not accepted. The request is still open and has to be answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    /// See `Gone`.
+    #[error("the request is gone: its client has left or it has been answered")]
+    Gone,
+    /// An argument is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
+    pub(crate) fn begin_upgrade(&mut self, index: u32, route: u16) -> Option<Event> {
+        if self.running != Running::Serving {
+            self.refuse(index, 503, "The server is stopping; connect again.\n");
+            return None;
+        }
+        let served = self.served.get(usize::from(route))?;
+        let head = self.request.view(&self.input).head;
+        let outcome = handshake::check(&self.request.head, head, served.origins(), None);
+        let handshake = match outcome {
+            Ok(handshake) => handshake,
+            Err(refused) => {
+                self.refuse_upgrade(index, refused);
+                return None;
+            }
+        };
+        let supported = served.protocols.iter().map(Vec::as_slice);
+        let chosen = handshake::choose_protocol(&self.request.head, head, supported);
+        let place = |chosen: &[u8]| served.protocols.iter().position(|is| is == chosen);
+        let protocol = chosen
+            .and_then(place)
+            .and_then(|at| u8::try_from(at).ok())
+            .unwrap_or(PROTOCOL_NONE);
+        if !served.callbacks.upgrade {
+            self.open_socket(index, route, &handshake, protocol, None, &[]);
+            return None;
+        }
+        let offered = handshake::protocols(&self.request.head, head).map(Box::from);
+        let upgrade = Upgrade {
+            route,
+            handshake,
+            protocol,
+            offered: offered.collect(),
+        };
+        self.request.handler = served.handler;
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.upgrade = Some(Box::new(upgrade));
+        }
+        Some(Event::Upgrade)
+    }
+
+    /// Accepts the handshake of an `Event::Upgrade` and returns the socket's handle. Without a
+    /// `protocol` the first of the route's that the client offers is taken.
+    pub fn accept_upgrade(
+        &mut self,
+        handle: u64,
+        protocol: Option<&[u8]>,
+        headers: &[(&[u8], &[u8])],
+    ) -> Result<u64, AcceptError> {
+        let index = self.open_request(handle).map_err(|_| AcceptError::Gone)?;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(AcceptError::Gone);
+        };
+        let Some(upgrade) = connection.upgrade.as_deref() else {
+            return Err(AcceptError::Misuse(
+                "the request is no WebSocket handshake; answer it with a response".to_owned(),
+            ));
+        };
+        if let Some(protocol) = protocol
+            && !upgrade.offered.iter().any(|offer| **offer == *protocol)
+        {
+            return Err(AcceptError::Misuse(format!(
+                "the client does not offer the subprotocol \"{}\"; accept one of those it offers, or none",
+                String::from_utf8_lossy(protocol).escape_debug()
+            )));
+        }
+        for (name, value) in headers {
+            let shown = String::from_utf8_lossy(name);
+            if handshake::reserved_name(name) {
+                return Err(AcceptError::Misuse(format!(
+                    "the header {shown} is the server's own; leave it out"
+                )));
+            }
+            if !valid_name(name) || !valid_value(value) {
+                return Err(AcceptError::Misuse(format!(
+                    "the header \"{}\" is malformed; use a token and one line of text",
+                    shown.escape_debug()
+                )));
+            }
+        }
+        let Some(upgrade) = connection.upgrade.take() else {
+            return Err(AcceptError::Gone);
+        };
+        let place = upgrade.protocol;
+        let socket = self.open_socket(
+            index,
+            upgrade.route,
+            &upgrade.handshake,
+            place,
+            protocol,
+            headers,
+        );
+        socket.ok_or(AcceptError::Gone)
+    }
+
+    /// Queues the 101: from here on the connection is a WebSocket. `own` is the program's choice of a
+    /// subprotocol, `protocol` the place of the server's.
+    fn open_socket(
+        &mut self,
+        index: u32,
+        route: u16,
+        handshake: &Handshake,
+        protocol: u8,
+        own: Option<&[u8]>,
+        headers: &[(&[u8], &[u8])],
+    ) -> Option<u64> {
+        let served = self.served.get(usize::from(route))?;
+        let key = self.connections.key(index)?;
+        let connection = self.connections.at_mut(index)?;
+        let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
+        let protocol = match own {
+            None => protocol,
+            Some(own) => listed(own)
+                .and_then(|at| u8::try_from(at).ok())
+                .unwrap_or(PROTOCOL_OWN),
+        };
+        let mut socket = Socket::new(route, protocol);
+        if protocol == PROTOCOL_OWN {
+            socket.busy = Some(Box::new(Busy {
+                protocol: own.map(Box::from),
+                ..Busy::default()
+            }));
+        }
+        let name = match protocol {
+            PROTOCOL_OWN => own,
+            at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
+        };
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        handshake::write_accepted(
+            &mut connection.out,
+            handshake,
+            name,
+            headers.iter().copied(),
+        );
+        self.reporter.end_active(connection);
+        self.reporter.sockets += 1;
+        self.counts.response(101);
+        self.counts.add(Counter::WebSocketUpgrades, 1);
+        socket.message_s = (self.driver.now_ms() / 1000) as u32;
+        // What is queued so far is no frame.
+        let queued = connection.out.len();
+        socket.busy.get_or_insert_default().unsent_frame = queued;
+        connection.socket = Some(Box::new(socket));
+        connection.reading = Reading::WebSocket;
+        let is_late = self.current.is_none_or(|current| current.index != index);
+        let goes_on = is_late || connection.has_unread || connection.has_hung_up;
+        if served.callbacks.open {
+            self.socket_events.open(key.to_u64(), served.handler);
+        }
+        self.restart_deadline(index);
+        self.mark_dirty(index);
+        if goes_on {
+            // What has arrived meanwhile is waiting.
+            self.go_on(index);
+        }
+        if self.running != Running::Serving {
+            self.drain_socket(index);
+        }
+        Some(key.to_u64())
+    }
+
+    /// Answers a request that is no acceptable handshake. The connection stays what it was.
+    fn refuse_upgrade(&mut self, index: u32, refused: Refused) {
+        let counter = match refused {
+            Refused::Origin => Counter::WebSocketRefusedOrigin,
+            Refused::Method | Refused::UpgradeRequired | Refused::Version => {
+                Counter::WebSocketRefusedVersion
+            }
+            _ => Counter::WebSocketRefusedMalformed,
+        };
+        self.counts.add(counter, 1);
+        let view = self.request.view(&self.input);
+        let mut line = format!(
+            "{}: WebSocket {} refused with {}: {refused}",
+            view.peer(),
+            String::from_utf8_lossy(view.path()).escape_debug(),
+            refused.status()
+        );
+        if refused == Refused::Origin
+            && let Some(origin) = view.header(b"origin", 0)
+        {
+            let shown = String::from_utf8_lossy(origin);
+            line += &format!(" (Origin: {})", shown.escape_debug());
+        }
+        self.log_for_client(LogLevel::Info, &line);
+        let keeps_alive = self
+            .connections
+            .at(index)
+            .is_some_and(|connection| connection.keeps_alive);
+        // Where the connection ends, `Connection: close` is written already.
+        let headers = refused.headers().iter().copied();
+        let headers =
+            headers.filter(|(name, _)| keeps_alive || !name.eq_ignore_ascii_case(b"connection"));
+        let body = format!("{refused}.\n");
+        self.answer(
+            index,
+            refused.status(),
+            Some(b"text/plain; charset=utf-8"),
+            headers,
+            body.as_bytes(),
+        );
+    }
+}
