@@ -200,7 +200,7 @@ ZEND_METHOD(Fermata_Channel, publish)
 	if (!channel_name(ZEND_THIS, &name) || !fermata_event_message(Z_OBJ_P(event), &message)) {
 		RETURN_THROWS();
 	}
-	uint32_t code = fm_publish(fermata.worker, name, &message, &id, &error);
+	uint32_t code = fm_publish(fermata.worker, name, &message, 0, &id, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
 		RETURN_THROWS();

@@ -78,6 +78,51 @@
 #define FM_SOURCE_CODE 2
 
 /**
+ * There is a callback for handshakes: FM_EVENT_UPGRADE is handed out.
+ */
+#define FM_WS_ON_UPGRADE 1
+
+/**
+ * There is a callback for open sockets: FM_EVENT_WS_OPEN is handed out.
+ */
+#define FM_WS_ON_OPEN 2
+
+/**
+ * There is a callback for messages: FM_EVENT_WS_MESSAGE is handed out.
+ */
+#define FM_WS_ON_MESSAGE 4
+
+/**
+ * There is a callback for sockets that have ended: FM_EVENT_WS_CLOSE is handed out.
+ */
+#define FM_WS_ON_CLOSE 8
+
+/**
+ * A message that does not fit into the queue is refused with FM_BACKPRESSURE.
+ */
+#define FM_WS_REFUSE 0
+
+/**
+ * Older messages of which nothing was sent yet make room.
+ */
+#define FM_WS_DROP_OLDEST 1
+
+/**
+ * The socket is closed with code 1013.
+ */
+#define FM_WS_CLOSE_SLOW 2
+
+/**
+ * The data of a channel's messages, each as a text message.
+ */
+#define FM_WS_FORMAT_DATA 0
+
+/**
+ * Messages, joins, leaves and gaps as JSON: channel, id, event and data.
+ */
+#define FM_WS_FORMAT_JSON 1
+
+/**
  * `request` is to be answered.
  */
 #define FM_EVENT_REQUEST 1
@@ -86,6 +131,28 @@
  * The worker has stopped; free it and end the process with `fm_worker_exit_code`.
  */
 #define FM_EVENT_STOP 2
+
+/**
+ * `request` is a WebSocket handshake that can be accepted: answer it with `fm_ws_accept_request`, or
+ * refuse it with `fm_respond` or `fm_fail`. All fields of FM_EVENT_REQUEST are set.
+ */
+#define FM_EVENT_UPGRADE 3
+
+/**
+ * `socket` is open. Only `kind`, `handler` and `socket` are set.
+ */
+#define FM_EVENT_WS_OPEN 4
+
+/**
+ * `socket` has received `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
+ */
+#define FM_EVENT_WS_MESSAGE 5
+
+/**
+ * `socket` has ended with `code` (1005: none was given, 1006: cut off) and the reason `body`: exactly once
+ * for each socket that was accepted. Only `kind`, `handler`, `socket`, `code` and `body` are set.
+ */
+#define FM_EVENT_WS_CLOSE 6
 
 /**
  * A slow client is told by a `gap` event what it has missed.
@@ -207,6 +274,155 @@ typedef struct FmStart {
 } FmStart;
 
 /**
+ * The WebSockets of one path. Numbers of bytes and milliseconds: -1 = the setting of that name after
+ * `websocket_`; 0 turns a time off.
+ */
+typedef struct FmWsRoute {
+  /**
+   * Handed out with every event.
+   */
+  uint32_t handler;
+  /**
+   * FM_WS_ON_*: events without a callback are not handed out.
+   */
+  uint32_t callbacks;
+  /**
+   * Pages that may connect, `scheme://host` or `scheme://host:port`; NULL = those of the same host.
+   */
+  const struct FmStr *origins;
+  /**
+   * Their number.
+   */
+  size_t origins_len;
+  /**
+   * All pages may connect.
+   */
+  bool any_origin;
+  /**
+   * Subprotocols, the preferred one first.
+   */
+  const struct FmStr *protocols;
+  /**
+   * Their number.
+   */
+  size_t protocols_len;
+  /**
+   * Bytes of a message.
+   */
+  int64_t message_bytes_max;
+  /**
+   * Bytes of a frame; 0 = as many as a message.
+   */
+  int64_t frame_bytes_max;
+  /**
+   * Bytes that may wait for one socket.
+   */
+  int64_t queue_bytes_max;
+  /**
+   * Silence after which a ping is sent.
+   */
+  int64_t ping_interval_ms;
+  /**
+   * Silence after a ping after which the connection is cut off.
+   */
+  int64_t pong_timeout_ms;
+  /**
+   * Time without a message after which the socket is closed.
+   */
+  int64_t idle_timeout_ms;
+  /**
+   * FM_WS_REFUSE, FM_WS_DROP_OLDEST or FM_WS_CLOSE_SLOW.
+   */
+  uint32_t queue_policy;
+  /**
+   * Whether permessage-deflate is negotiated; what follows counts only then.
+   */
+  bool compresses;
+  /**
+   * Keep the window from message to message for what is sent.
+   */
+  bool server_takeover;
+  /**
+   * Let clients keep it for what they send.
+   */
+  bool client_takeover;
+  /**
+   * 9 to 15: the window is as large as this power of two.
+   */
+  uint8_t window_bits;
+  /**
+   * 1 (fast) to 9 (small).
+   */
+  uint8_t level;
+  /**
+   * Shorter messages are sent as they are.
+   */
+  uint32_t compress_bytes_min;
+} FmWsRoute;
+
+/**
+ * A field line of a response.
+ */
+typedef struct FmHeader {
+  /**
+   * Field name.
+   */
+  struct FmStr name;
+  /**
+   * Field value.
+   */
+  struct FmStr value;
+} FmHeader;
+
+/**
+ * A channel for a socket.
+ */
+typedef struct FmWsJoin {
+  /**
+   * The channel.
+   */
+  struct FmStr channel;
+  /**
+   * Who the socket counts as; `ptr` NULL for nobody.
+   */
+  struct FmStr user;
+  /**
+   * JSON about the user; `ptr` NULL for none.
+   */
+  struct FmStr info;
+  /**
+   * Whether `join` and `leave` are published.
+   */
+  bool announce;
+  /**
+   * Last event id of the client; `ptr` NULL for none.
+   */
+  struct FmStr since;
+  /**
+   * FM_WS_FORMAT_*.
+   */
+  uint32_t format;
+} FmWsJoin;
+
+/**
+ * What can be said about a socket.
+ */
+typedef struct FmWsInfo {
+  /**
+   * Whether something can be sent.
+   */
+  bool open;
+  /**
+   * Bytes that wait for the client.
+   */
+  size_t queued_bytes;
+  /**
+   * The subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+   */
+  struct FmStr protocol;
+} FmWsInfo;
+
+/**
  * What `fm_next_event` hands out.
  */
 typedef struct FmEvent {
@@ -222,6 +438,22 @@ typedef struct FmEvent {
    * The handle that the answer names.
    */
   uint64_t request;
+  /**
+   * The WebSocket of FM_EVENT_WS_*.
+   */
+  uint64_t socket;
+  /**
+   * The close code of FM_EVENT_WS_CLOSE.
+   */
+  uint16_t code;
+  /**
+   * Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+   */
+  bool binary;
+  /**
+   * Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
+   */
+  struct FmStr body;
   /**
    * Method as sent.
    */
@@ -239,28 +471,10 @@ typedef struct FmEvent {
    */
   struct FmStr query;
   /**
-   * Content, transfer coding removed.
-   */
-  struct FmStr body;
-  /**
    * Number of header field lines.
    */
   uint32_t headers_len;
 } FmEvent;
-
-/**
- * A field line of a response.
- */
-typedef struct FmHeader {
-  /**
-   * Field name.
-   */
-  struct FmStr name;
-  /**
-   * Field value.
-   */
-  struct FmStr value;
-} FmHeader;
 
 /**
  * A complete response.
@@ -593,6 +807,126 @@ uint32_t fm_server_static(struct FmServer *server,
 uint32_t fm_server_start(struct FmServer *server, struct FmStart *out, struct FmError *error);
 
 /**
+ * Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
+ * takes the place of a GET route) and for options that cannot work.
+ *
+ * # Safety
+ * `server` comes from `fm_server_new`; `route` and everything it points to are valid; `error` is NULL
+ * or valid for writing.
+ */
+uint32_t fm_server_websocket(struct FmServer *server,
+                             struct FmStr pattern,
+                             const struct FmWsRoute *route,
+                             struct FmError *error);
+
+/**
+ * Accepts the handshake of FM_EVENT_UPGRADE: `request` is its handle. With `protocol.ptr` NULL the
+ * first of the route's subprotocols that the client offers is taken. On an error (FM_MISUSE, FM_GONE)
+ * the request is still open. Each header has passed `fm_header_valid`.
+ *
+ * # Safety
+ * `worker` is a live worker; strings and headers are valid; `socket` and `error` are NULL or valid for
+ * writing.
+ */
+uint32_t fm_ws_accept_request(struct FmWorker *worker,
+                              uint64_t request,
+                              struct FmStr protocol,
+                              const struct FmHeader *headers,
+                              size_t headers_len,
+                              uint64_t *socket,
+                              struct FmError *error);
+
+/**
+ * Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
+ * is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_send(struct FmWorker *worker,
+                    uint64_t socket,
+                    bool binary,
+                    struct FmStr data,
+                    struct FmError *error);
+
+/**
+ * Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
+ * (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
+ *
+ * # Safety
+ * As `fm_ws_send`.
+ */
+uint32_t fm_ws_send_to(struct FmWorker *worker,
+                       struct FmStr id,
+                       bool binary,
+                       struct FmStr data,
+                       struct FmError *error);
+
+/**
+ * Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
+ * has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
+ *
+ * # Safety
+ * As `fm_ws_send`.
+ */
+uint32_t fm_ws_disconnect(struct FmWorker *worker,
+                          uint64_t socket,
+                          uint16_t code,
+                          struct FmStr reason,
+                          struct FmError *error);
+
+/**
+ * Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
+ *
+ * # Safety
+ * `worker` is a live worker; `join` and everything it points to are valid; `error` is NULL or valid for
+ * writing.
+ */
+uint32_t fm_ws_join(struct FmWorker *worker,
+                    uint64_t socket,
+                    const struct FmWsJoin *join,
+                    struct FmError *error);
+
+/**
+ * Ends a subscription; nothing happens when there is none. FM_GONE.
+ *
+ * # Safety
+ * As `fm_ws_send`.
+ */
+uint32_t fm_ws_leave(struct FmWorker *worker,
+                     uint64_t socket,
+                     struct FmStr channel,
+                     struct FmError *error);
+
+/**
+ * What can be said about a socket. False when it has ended.
+ *
+ * # Safety
+ * `worker` is a live worker; `info` is NULL or valid for writing.
+ */
+bool fm_ws_info(struct FmWorker *worker, uint64_t socket, struct FmWsInfo *info);
+
+/**
+ * The text by which any worker can send to a socket. FM_GONE.
+ *
+ * # Safety
+ * `worker` is a live worker; `id` is NULL or valid for writing.
+ */
+uint32_t fm_ws_id(struct FmWorker *worker, uint64_t socket, struct FmId *id);
+
+/**
+ * A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
+ * until the next call of this function or of `fm_request_remote`. False when the socket has ended.
+ *
+ * # Safety
+ * `worker` is a live worker; the other pointers are NULL or valid for writing.
+ */
+bool fm_socket_remote(struct FmWorker *worker,
+                      uint64_t socket,
+                      struct FmStr *address,
+                      uint16_t *port);
+
+/**
  * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
  * calls stay valid until the next call.
  *
@@ -654,7 +988,8 @@ uint32_t fm_hold(struct FmWorker *worker,
                  struct FmError *error);
 
 /**
- * Publishes a message. When it returns FM_OK the message is in the channel's log.
+ * Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
+ * this worker does not get it; 0 = everybody does.
  *
  * # Safety
  * `worker` is a live worker; `message` is valid; `id` and `error` are NULL or valid for writing.
@@ -662,6 +997,7 @@ uint32_t fm_hold(struct FmWorker *worker,
 uint32_t fm_publish(struct FmWorker *worker,
                     struct FmStr channel,
                     const struct FmMessage *message,
+                    uint64_t except,
                     struct FmId *id,
                     struct FmError *error);
 

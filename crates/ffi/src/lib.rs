@@ -12,6 +12,7 @@ mod abi;
 mod publisher;
 mod request;
 mod server;
+mod socket;
 mod worker;
 mod ws;
 
@@ -19,5 +20,6 @@ pub use abi::*;
 pub use publisher::*;
 pub use request::*;
 pub use server::*;
+pub use socket::*;
 pub use worker::*;
 pub use ws::*;

@@ -17,7 +17,7 @@ pub const FM_SOURCE_CODE: u32 = 2;
 
 /// A server that does not run yet.
 pub struct FmServer {
-    server: Server,
+    pub(crate) server: Server,
 }
 
 /// Which process `fm_server_start` has returned in.

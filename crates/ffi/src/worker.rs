@@ -18,6 +18,16 @@ use crate::abi::{
 pub const FM_EVENT_REQUEST: u32 = 1;
 /// The worker has stopped; free it and end the process with `fm_worker_exit_code`.
 pub const FM_EVENT_STOP: u32 = 2;
+/// `request` is a WebSocket handshake that can be accepted: answer it with `fm_ws_accept_request`, or
+/// refuse it with `fm_respond` or `fm_fail`. All fields of FM_EVENT_REQUEST are set.
+pub const FM_EVENT_UPGRADE: u32 = 3;
+/// `socket` is open. Only `kind`, `handler` and `socket` are set.
+pub const FM_EVENT_WS_OPEN: u32 = 4;
+/// `socket` has received `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
+pub const FM_EVENT_WS_MESSAGE: u32 = 5;
+/// `socket` has ended with `code` (1005: none was given, 1006: cut off) and the reason `body`: exactly once
+/// for each socket that was accepted. Only `kind`, `handler`, `socket`, `code` and `body` are set.
+pub const FM_EVENT_WS_CLOSE: u32 = 6;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -26,7 +36,7 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 
 /// One worker process.
 pub struct FmWorker {
-    worker: Worker<Tls<Epoll>>,
+    pub(crate) worker: Worker<Tls<Epoll>>,
     handle: u64,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
@@ -63,6 +73,14 @@ pub struct FmEvent {
     pub handler: u32,
     /// The handle that the answer names.
     pub request: u64,
+    /// The WebSocket of FM_EVENT_WS_*.
+    pub socket: u64,
+    /// The close code of FM_EVENT_WS_CLOSE.
+    pub code: u16,
+    /// Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+    pub binary: bool,
+    /// Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
+    pub body: FmStr,
     /// Method as sent.
     pub method: FmStr,
     /// Path, percent-decoded.
@@ -71,8 +89,6 @@ pub struct FmEvent {
     pub target: FmStr,
     /// What follows the first `?`, as sent; `ptr` NULL without a `?`.
     pub query: FmStr,
-    /// Content, transfer coding removed.
-    pub body: FmStr,
     /// Number of header field lines.
     pub headers_len: u32,
 }
@@ -157,16 +173,28 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
         guard(std::ptr::null_mut(), || {
             let worker = &mut *worker;
             worker.handle = 0;
-            match worker.worker.next_event() {
-                Event::Request => {
+            let next = worker.worker.next_event();
+            let kind = match next {
+                Event::Stop => FM_EVENT_STOP,
+                Event::Request => FM_EVENT_REQUEST,
+                Event::Upgrade => FM_EVENT_UPGRADE,
+                Event::Open => FM_EVENT_WS_OPEN,
+                Event::Message => FM_EVENT_WS_MESSAGE,
+                Event::Close => FM_EVENT_WS_CLOSE,
+            };
+            match next {
+                Event::Request | Event::Upgrade => {
                     let view = worker.worker.request();
                     let handle = view.handle();
                     put(
                         event,
                         FmEvent {
-                            kind: FM_EVENT_REQUEST,
+                            kind,
                             handler: view.handler(),
                             request: handle,
+                            socket: 0,
+                            code: 0,
+                            binary: false,
                             method: FmStr::lend(view.method()),
                             path: FmStr::lend(view.path()),
                             target: FmStr::lend(view.target()),
@@ -177,9 +205,17 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     );
                     worker.handle = handle;
                 }
-                Event::Stop => {
-                    (&raw mut (*event).kind).write(FM_EVENT_STOP);
+                Event::Open | Event::Message | Event::Close => {
+                    // A message is as frequent as a request, and fills few of the fields.
+                    let found = worker.worker.socket_event();
+                    (&raw mut (*event).kind).write(kind);
+                    (&raw mut (*event).handler).write(found.handler);
+                    (&raw mut (*event).socket).write(found.socket);
+                    (&raw mut (*event).code).write(found.code);
+                    (&raw mut (*event).binary).write(found.is_binary);
+                    (&raw mut (*event).body).write(FmStr::lend(found.payload));
                 }
+                Event::Stop => (&raw mut (*event).kind).write(kind),
             }
             Ok(())
         })
@@ -326,7 +362,8 @@ pub unsafe extern "C" fn fm_hold(
     }
 }
 
-/// Publishes a message. When it returns FM_OK the message is in the channel's log.
+/// Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
+/// this worker does not get it; 0 = everybody does.
 ///
 /// # Safety
 /// `worker` is a live worker; `message` is valid; `id` and `error` are NULL or valid for writing.
@@ -335,6 +372,7 @@ pub unsafe extern "C" fn fm_publish(
     worker: *mut FmWorker,
     channel: FmStr,
     message: *const FmMessage,
+    except: u64,
     id: *mut FmId,
     error: *mut FmError,
 ) -> u32 {
@@ -343,7 +381,7 @@ pub unsafe extern "C" fn fm_publish(
         guard(error, || {
             let worker = &mut (*worker).worker;
             let published = worker
-                .publish(channel.bytes(), lend_message(&*message))
+                .publish_except(channel.bytes(), lend_message(&*message), except)
                 .map_err(|failure| match failure {
                     PublishFailure::Misuse(message) => (FM_MISUSE, message),
                     PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),

@@ -1,0 +1,418 @@
+//! WebSockets of the server: routes, the handshake, messages, channels.
+//!
+//! A socket's handle is never 0, names one connection of this worker and is valid until its
+//! FM_EVENT_WS_CLOSE has been handled, that is until the `fm_next_event` after it. A function that is
+//! given a handle of a socket that has ended returns FM_GONE.
+
+use std::io::Write as _;
+
+use fermata_engine::websocket::{
+    AcceptError, Callbacks, Format, Join, OriginPolicy, QueuePolicy, Route, SendError,
+};
+
+use crate::abi::{
+    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, guard, guard_bool,
+    put,
+};
+use crate::server::FmServer;
+use crate::worker::{FmWorker, id_of};
+
+/// There is a callback for handshakes: FM_EVENT_UPGRADE is handed out.
+pub const FM_WS_ON_UPGRADE: u32 = 1;
+/// There is a callback for open sockets: FM_EVENT_WS_OPEN is handed out.
+pub const FM_WS_ON_OPEN: u32 = 2;
+/// There is a callback for messages: FM_EVENT_WS_MESSAGE is handed out.
+pub const FM_WS_ON_MESSAGE: u32 = 4;
+/// There is a callback for sockets that have ended: FM_EVENT_WS_CLOSE is handed out.
+pub const FM_WS_ON_CLOSE: u32 = 8;
+
+/// A message that does not fit into the queue is refused with FM_BACKPRESSURE.
+pub const FM_WS_REFUSE: u32 = 0;
+/// Older messages of which nothing was sent yet make room.
+pub const FM_WS_DROP_OLDEST: u32 = 1;
+/// The socket is closed with code 1013.
+pub const FM_WS_CLOSE_SLOW: u32 = 2;
+
+/// The data of a channel's messages, each as a text message.
+pub const FM_WS_FORMAT_DATA: u32 = 0;
+/// Messages, joins, leaves and gaps as JSON: channel, id, event and data.
+pub const FM_WS_FORMAT_JSON: u32 = 1;
+
+/// The WebSockets of one path. Numbers of bytes and milliseconds: -1 = the setting of that name after
+/// `websocket_`; 0 turns a time off.
+#[repr(C)]
+pub struct FmWsRoute {
+    /// Handed out with every event.
+    pub handler: u32,
+    /// FM_WS_ON_*: events without a callback are not handed out.
+    pub callbacks: u32,
+    /// Pages that may connect, `scheme://host` or `scheme://host:port`; NULL = those of the same host.
+    pub origins: *const FmStr,
+    /// Their number.
+    pub origins_len: usize,
+    /// All pages may connect.
+    pub any_origin: bool,
+    /// Subprotocols, the preferred one first.
+    pub protocols: *const FmStr,
+    /// Their number.
+    pub protocols_len: usize,
+    /// Bytes of a message.
+    pub message_bytes_max: i64,
+    /// Bytes of a frame; 0 = as many as a message.
+    pub frame_bytes_max: i64,
+    /// Bytes that may wait for one socket.
+    pub queue_bytes_max: i64,
+    /// Silence after which a ping is sent.
+    pub ping_interval_ms: i64,
+    /// Silence after a ping after which the connection is cut off.
+    pub pong_timeout_ms: i64,
+    /// Time without a message after which the socket is closed.
+    pub idle_timeout_ms: i64,
+    /// FM_WS_REFUSE, FM_WS_DROP_OLDEST or FM_WS_CLOSE_SLOW.
+    pub queue_policy: u32,
+    /// Whether permessage-deflate is negotiated; what follows counts only then.
+    pub compresses: bool,
+    /// Keep the window from message to message for what is sent.
+    pub server_takeover: bool,
+    /// Let clients keep it for what they send.
+    pub client_takeover: bool,
+    /// 9 to 15: the window is as large as this power of two.
+    pub window_bits: u8,
+    /// 1 (fast) to 9 (small).
+    pub level: u8,
+    /// Shorter messages are sent as they are.
+    pub compress_bytes_min: u32,
+}
+
+/// A channel for a socket.
+#[repr(C)]
+pub struct FmWsJoin {
+    /// The channel.
+    pub channel: FmStr,
+    /// Who the socket counts as; `ptr` NULL for nobody.
+    pub user: FmStr,
+    /// JSON about the user; `ptr` NULL for none.
+    pub info: FmStr,
+    /// Whether `join` and `leave` are published.
+    pub announce: bool,
+    /// Last event id of the client; `ptr` NULL for none.
+    pub since: FmStr,
+    /// FM_WS_FORMAT_*.
+    pub format: u32,
+}
+
+/// What can be said about a socket.
+#[repr(C)]
+pub struct FmWsInfo {
+    /// Whether something can be sent.
+    pub open: bool,
+    /// Bytes that wait for the client.
+    pub queued_bytes: usize,
+    /// The subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+    pub protocol: FmStr,
+}
+
+/// Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
+/// takes the place of a GET route) and for options that cannot work.
+///
+/// # Safety
+/// `server` comes from `fm_server_new`; `route` and everything it points to are valid; `error` is NULL
+/// or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_websocket(
+    server: *mut FmServer,
+    pattern: FmStr,
+    route: *const FmWsRoute,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let route = &*route;
+            let texts = |first, len| -> Vec<Vec<u8>> {
+                let all: &[FmStr] = array(first, len);
+                all.iter().map(|text| text.bytes().to_vec()).collect()
+            };
+            let has = |callback| route.callbacks & callback != 0;
+            let own = |value| u64::try_from(value).ok();
+            let origins = if route.any_origin {
+                OriginPolicy::Any
+            } else if route.origins.is_null() {
+                OriginPolicy::SameHost
+            } else {
+                OriginPolicy::Listed(texts(route.origins, route.origins_len))
+            };
+            let route = Route {
+                handler: route.handler,
+                callbacks: Callbacks {
+                    upgrade: has(FM_WS_ON_UPGRADE),
+                    open: has(FM_WS_ON_OPEN),
+                    message: has(FM_WS_ON_MESSAGE),
+                    close: has(FM_WS_ON_CLOSE),
+                },
+                origins,
+                protocols: texts(route.protocols, route.protocols_len),
+                message_bytes_max: own(route.message_bytes_max),
+                frame_bytes_max: own(route.frame_bytes_max),
+                queue_bytes_max: own(route.queue_bytes_max),
+                ping_interval_ms: own(route.ping_interval_ms),
+                pong_timeout_ms: own(route.pong_timeout_ms),
+                idle_timeout_ms: own(route.idle_timeout_ms),
+                queue_policy: match route.queue_policy {
+                    FM_WS_REFUSE => QueuePolicy::Refuse,
+                    FM_WS_DROP_OLDEST => QueuePolicy::DropOldest,
+                    _ => QueuePolicy::Close,
+                },
+            };
+            (*server)
+                .server
+                .websocket(&pattern.text(), route)
+                .map_err(|error| (FM_MISUSE, error.to_string()))
+        })
+    }
+}
+
+/// Accepts the handshake of FM_EVENT_UPGRADE: `request` is its handle. With `protocol.ptr` NULL the
+/// first of the route's subprotocols that the client offers is taken. On an error (FM_MISUSE, FM_GONE)
+/// the request is still open. Each header has passed `fm_header_valid`.
+///
+/// # Safety
+/// `worker` is a live worker; strings and headers are valid; `socket` and `error` are NULL or valid for
+/// writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_accept_request(
+    worker: *mut FmWorker,
+    request: u64,
+    protocol: FmStr,
+    headers: *const FmHeader,
+    headers_len: usize,
+    socket: *mut u64,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let headers: Vec<(&[u8], &[u8])> = array(headers, headers_len)
+                .iter()
+                .map(|header| (header.name.bytes(), header.value.bytes()))
+                .collect();
+            let worker = &mut (*worker).worker;
+            let opened = worker
+                .accept_upgrade(request, protocol.option(), &headers)
+                .map_err(|error| match error {
+                    AcceptError::Gone => (FM_GONE, error.to_string()),
+                    AcceptError::Misuse(cause) => (FM_MISUSE, cause),
+                })?;
+            put(socket, opened);
+            Ok(())
+        })
+    }
+}
+
+/// Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
+/// is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_send(
+    worker: *mut FmWorker,
+    socket: u64,
+    binary: bool,
+    data: FmStr,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            worker.send(socket, binary, data.bytes()).map_err(code_of)
+        })
+    }
+}
+
+/// Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
+/// (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
+///
+/// # Safety
+/// As `fm_ws_send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_send_to(
+    worker: *mut FmWorker,
+    id: FmStr,
+    binary: bool,
+    data: FmStr,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            worker
+                .send_to(id.bytes(), binary, data.bytes())
+                .map_err(code_of)
+        })
+    }
+}
+
+/// Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
+/// has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
+///
+/// # Safety
+/// As `fm_ws_send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_disconnect(
+    worker: *mut FmWorker,
+    socket: u64,
+    code: u16,
+    reason: FmStr,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            worker
+                .disconnect(socket, code, reason.bytes())
+                .map_err(code_of)
+        })
+    }
+}
+
+/// Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
+///
+/// # Safety
+/// `worker` is a live worker; `join` and everything it points to are valid; `error` is NULL or valid for
+/// writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_join(
+    worker: *mut FmWorker,
+    socket: u64,
+    join: *const FmWsJoin,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let join = &*join;
+            let join = Join {
+                channel: join.channel.bytes(),
+                user: join.user.option(),
+                info: join.info.option(),
+                announces: join.announce,
+                since: join.since.option(),
+                format: match join.format {
+                    FM_WS_FORMAT_JSON => Format::Json,
+                    _ => Format::Data,
+                },
+            };
+            let worker = &mut (*worker).worker;
+            worker.join_channel(socket, &join).map_err(code_of)
+        })
+    }
+}
+
+/// Ends a subscription; nothing happens when there is none. FM_GONE.
+///
+/// # Safety
+/// As `fm_ws_send`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_leave(
+    worker: *mut FmWorker,
+    socket: u64,
+    channel: FmStr,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and the string are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            worker
+                .leave_channel(socket, channel.bytes())
+                .map_err(code_of)
+        })
+    }
+}
+
+/// What can be said about a socket. False when it has ended.
+///
+/// # Safety
+/// `worker` is a live worker; `info` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_info(
+    worker: *mut FmWorker,
+    socket: u64,
+    info: *mut FmWsInfo,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let Some(found) = (*worker).worker.socket_info(socket) else {
+            return false;
+        };
+        put(
+            info,
+            FmWsInfo {
+                open: found.is_open,
+                queued_bytes: found.queued_bytes,
+                protocol: FmStr::lend_option(found.protocol),
+            },
+        );
+        true
+    })
+}
+
+/// The text by which any worker can send to a socket. FM_GONE.
+///
+/// # Safety
+/// `worker` is a live worker; `id` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_id(worker: *mut FmWorker, socket: u64, id: *mut FmId) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let text = (*worker).worker.socket_id(socket);
+            let text = text.ok_or_else(|| code_of(SendError::Gone))?;
+            put(id, id_of(&text));
+            Ok(())
+        })
+    }
+}
+
+/// A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
+/// until the next call of this function or of `fm_request_remote`. False when the socket has ended.
+///
+/// # Safety
+/// `worker` is a live worker; the other pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_socket_remote(
+    worker: *mut FmWorker,
+    socket: u64,
+    address: *mut FmStr,
+    port: *mut u16,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let worker = &mut *worker;
+        let Some(peer) = worker.worker.socket_peer(socket) else {
+            return false;
+        };
+        let text = &mut worker.text;
+        text.clear();
+        let _ = match peer.ip() {
+            Some(ip) => write!(text, "{ip}"),
+            None => write!(text, "unix"),
+        };
+        put(address, FmStr::lend(text));
+        put(port, peer.port());
+        true
+    })
+}
+
+fn code_of(error: SendError) -> (u32, String) {
+    let code = match &error {
+        SendError::Gone => FM_GONE,
+        SendError::Backpressure(_) => FM_BACKPRESSURE,
+        SendError::Misuse(_) => FM_MISUSE,
+    };
+    (code, error.to_string())
+}
