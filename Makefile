@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-held clean help setup generate test-rust test-phpt test-docs \
-	test-server test-chat test-browser test-bench test-generated test-leak fuzz
+	test-server test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -58,6 +58,10 @@ test-rust: ## Unit and property tests of the crates
 
 test-server: all ## Black-box tests over real sockets
 	$(CARGO_TEST) -p fermata-tests
+
+test-loom: ## The ring's atomics in every order the memory model allows
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS='--cfg loom' CARGO_PROFILE_RELEASE_LTO=off \
+		cargo test --locked --quiet --release -p fermata-hub --test loom
 
 test-phpt: all ## Tests of the extension, one behaviour per file
 	scripts/phpt.sh

@@ -8,11 +8,11 @@ use crate::record::{HEADER_WORDS, SUBSCRIBER_WORDS};
 use crate::words::words_for;
 
 /// Longest channel name in bytes. The shortest is one byte.
-pub const CHANNEL_BYTES_MAX: usize = 255;
+pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 /// Longest user name in the presence table in bytes. The shortest is one byte.
-pub const USER_BYTES_MAX: usize = 255;
+pub const USER_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 /// Longest presence information (`info`) of a user in bytes.
-pub const INFO_BYTES_MAX: usize = 1024;
+pub const INFO_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 1024 };
 /// Most worker slots: one bit each in the word of sleeping workers.
 pub const WORKERS_MAX: u32 = 64;
 

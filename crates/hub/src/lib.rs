@@ -25,6 +25,7 @@ mod reader;
 mod record;
 mod replay;
 mod ring;
+mod sync;
 mod tally;
 #[cfg(test)]
 mod tests;

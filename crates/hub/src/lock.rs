@@ -3,17 +3,16 @@
 //! The owner's name in the word is what makes a death survivable: a waiter that finds a dead owner takes the lock over
 //! by compare-and-swap (one waiter wins) and then repairs what the dead one left, see `Ring::lock`.
 
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use crate::layout::LOCK;
+use crate::sync::{Ordering, thread};
 use crate::words::{Words, crash};
 
 /// Tries while spinning, before the thread gives its core away.
-const SPINS_MAX: u32 = 128;
+const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 128 };
 /// Tries while yielding the core, before the thread sleeps.
 const YIELDS_MAX: u32 = 16;
 /// Sleeps before giving up: at least 200 ms in all, far above what a preempted owner needs.

@@ -11,14 +11,13 @@
 
 mod table;
 
-use std::sync::atomic::{Ordering, fence};
-
 use thiserror::Error;
 
 use crate::layout::{DIRTY, INFO_BYTES_MAX, USER_BYTES_MAX};
 use crate::lock::{Guard, LockError, Owner};
 use crate::record::{Kind, Message, Seq};
 use crate::ring::{PublishError, Ring};
+use crate::sync::{Ordering, fence};
 use table::{DUE_UNSET, PRESENT};
 
 pub(crate) use table::Texts;
@@ -188,7 +187,7 @@ impl Ring {
             return Ok(false);
         };
         self.words.store(DIRTY, 1);
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+        fence(Ordering::Release);
         let leaving =
             table.disconnect(entry, who.slot, unix_ms.saturating_add(self.leave_delay_ms));
         self.words.store_release(DIRTY, 0);

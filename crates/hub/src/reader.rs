@@ -1,11 +1,10 @@
 //! One worker's way through the ring.
 
-use std::sync::atomic::{Ordering, fence};
-
 use crate::layout::{HEAD, Layout, SLEEPING, TAIL};
 use crate::record::{
     HEADER_WORDS, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
 };
+use crate::sync::{Ordering, fence};
 use crate::words::{Words, load_bytes};
 
 /// What a read gave.

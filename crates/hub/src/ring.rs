@@ -20,8 +20,6 @@
 mod access;
 mod append;
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use thiserror::Error;
 
 use crate::hash::ChannelHasher;
@@ -33,6 +31,7 @@ use crate::layout::{
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
 use crate::reader::Reader;
 use crate::record::{Message, Record, Seq, Subscriber};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
@@ -289,6 +288,12 @@ impl Ring {
             self.retire(&guard, slot, unix_ms);
         }
         Ok(())
+    }
+
+    /// Takes the lock for a process that dies with it.
+    #[cfg(loom)]
+    pub fn die_with_lock(&mut self, who: &Owner) {
+        std::mem::forget(self.lock(who, None));
     }
 
     fn retire(&self, guard: &Guard, slot: u32, unix_ms: u64) {

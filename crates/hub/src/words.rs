@@ -2,7 +2,7 @@
 //!
 //! All stores go through here, so a test can "kill" the process before any one of them (see [`crash`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes in a word.
 pub(crate) const WORD_BYTES: usize = 8;

@@ -1,12 +1,11 @@
 //! Reading records in place, for replays and repairs.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use super::{OpenError, Ring, START};
 use crate::layout::TAIL;
 use crate::record::{
     HEADER_WORDS, Record, Seq, Shape, W_HASH, W_LENGTHS, W_PREV, W_SHAPE, W_STAMP, W_SUM, W_TIME,
 };
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::{Sum, load_bytes};
 
 impl Ring {

@@ -1,11 +1,10 @@
 //! Appending a record, and completing an append whose process died. The order of the steps is explained in `ring`.
 
-use std::sync::atomic::{Ordering, fence};
-
 use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{CHANNEL_BYTES_MAX, HEAD, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
 use crate::record::{HEADER_WORDS, Message, Seq, Shape, Subscriber, W_SUM};
+use crate::sync::{Ordering, fence};
 use crate::words::{Sum, store_bytes, words_for};
 
 /// A checked message, ready to append.

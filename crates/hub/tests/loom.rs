@@ -1,0 +1,237 @@
+//! The ring's atomics in every order that the memory model allows, on a ring of seven records.
+//!
+//! `make test-loom` runs it. Executions are cut off at `PREEMPTIONS` forced switches between threads, which is where nearly
+//! all mistakes show; `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat it.
+
+#![cfg(loom)]
+
+use fermata_hub::{
+    Config, Kind, Layout, Message, Owner, PublishError, Read, Reader, Record, Replay, ReplayRange,
+    Ring,
+};
+use loom::sync::atomic::AtomicU64;
+use loom::thread;
+
+const PREEMPTIONS: usize = 2;
+
+/// Records that the ring holds: 9 of its 64 words each.
+const FULL: u64 = 7;
+
+/// A process that is dead: its lock may be taken over, and nobody waits for its cursor.
+const DEAD: u32 = 1;
+
+fn owner(slot: u32, pid: u32) -> Owner {
+    let alive = |pid| pid != DEAD;
+    Owner { slot, pid, alive }
+}
+
+fn publisher(pid: u32) -> Owner {
+    owner(Owner::MASTER_SLOT, pid)
+}
+
+fn config() -> Config {
+    Config {
+        ring_bytes: 320,
+        index_buckets: 1,
+        record_bytes_max: 8,
+        workers_max: 1,
+        history_count_max: 100,
+        history_age_ms_max: 1000,
+        members_max: 1,
+        leave_delay_ms: 1,
+    }
+}
+
+/// A new ring, seen by `N` processes.
+fn rings<const N: usize>() -> [Ring; N] {
+    let config = config();
+    let words = Layout::new(&config).expect("sizes that fit").words();
+    let words: &[AtomicU64] = Vec::leak((0..words).map(|_| AtomicU64::new(0)).collect());
+    std::array::from_fn(|number| match number {
+        0 => Ring::create(words, &config, 1, 2).expect("enough memory"),
+        _ => Ring::open(words, &config).expect("it was just made"),
+    })
+}
+
+fn publish(ring: &mut Ring, who: &Owner, number: u64) -> Result<u64, PublishError> {
+    let data = number.to_le_bytes();
+    let message = Message {
+        channel: b"c",
+        kind: Kind::Message,
+        name: None,
+        data: &data,
+    };
+    ring.publish(who, &message, number)
+}
+
+/// The number in a record whose parts must all be of one record.
+fn number(record: &Record) -> u64 {
+    let number = u64::from_le_bytes(record.data().try_into().expect("eight bytes"));
+    assert_eq!(
+        (record.channel(), record.unix_ms),
+        (&b"c"[..], number),
+        "a torn record"
+    );
+    number
+}
+
+fn read_all(reader: &mut Reader) -> Vec<u64> {
+    let mut record = Record::empty();
+    let mut numbers = Vec::new();
+    while reader.read_next(&mut record) == Read::Record {
+        numbers.push(number(&record));
+    }
+    numbers
+}
+
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.check(body);
+}
+
+/// Either the publisher wakes the reader, or the reader sees the record and does not sleep.
+#[test]
+fn no_record_is_slept_over() {
+    model(|| {
+        let [mut ring, mut other] = rings();
+        let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
+        let publishing = thread::spawn(move || {
+            publish(&mut other, &publisher(8), 1).expect("room");
+            other.wake_list()
+        });
+        let mut read = read_all(&mut reader);
+        let sleeps = reader.set_sleeping();
+        let woken = publishing.join().expect("no panic");
+        if sleeps && read.is_empty() {
+            assert_eq!(
+                woken, 1,
+                "asleep with something to read, and nobody wakes it"
+            );
+        }
+        reader.set_awake();
+        read.extend(read_all(&mut reader));
+        assert_eq!(read, [1]);
+    });
+}
+
+/// Two publishers and a worker's reader: each record once, the order the same for all.
+#[test]
+fn publishers_and_a_reader_agree() {
+    model(|| {
+        let [mut ring, mut first, mut second] = rings();
+        let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
+        let one = thread::spawn(move || publish(&mut first, &publisher(7), 1).expect("room"));
+        let two = thread::spawn(move || publish(&mut second, &publisher(8), 2).expect("room"));
+        let mut read = read_all(&mut reader);
+        let (one, two) = (one.join().expect("no panic"), two.join().expect("no panic"));
+        read.extend(read_all(&mut reader));
+        assert_eq!(read, if one < two { [1, 2] } else { [2, 1] });
+    });
+}
+
+/// The lock of a dead process is taken over by one of two waiters at a time.
+#[test]
+fn a_dead_owners_lock_has_one_heir() {
+    model(|| {
+        let [mut ring, mut first, mut second] = rings();
+        let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
+        ring.die_with_lock(&publisher(DEAD));
+        let one = thread::spawn(move || publish(&mut first, &publisher(7), 1).expect("room"));
+        let two = publish(&mut second, &publisher(8), 2).expect("room");
+        let one = one.join().expect("no panic");
+        assert_eq!(
+            read_all(&mut reader),
+            if one < two { [1, 2] } else { [2, 1] }
+        );
+    });
+}
+
+/// A reader that nobody waits for is overrun: what it gets is whole and ascending, or it learns of the loss.
+#[test]
+fn an_overrun_reader_never_sees_half_a_record() {
+    model(|| {
+        let [mut ring, mut other] = rings();
+        let mut reader = ring
+            .worker_started(&owner(0, DEAD), 0)
+            .expect("a free slot");
+        for number in 1..=FULL {
+            publish(&mut ring, &publisher(8), number).expect("room");
+        }
+        let publishing = thread::spawn(move || {
+            publish(&mut other, &publisher(8), FULL + 1).expect("the reader is dead");
+            publish(&mut other, &publisher(8), FULL + 2).expect("the reader is dead");
+        });
+        let mut record = Record::empty();
+        let mut last = 0;
+        for _ in 0..2 {
+            match reader.read_next(&mut record) {
+                Read::Record => {
+                    let number = number(&record);
+                    assert!(number > last);
+                    last = number;
+                }
+                Read::Lost | Read::Empty | Read::Skipped => {}
+            }
+        }
+        publishing.join().expect("no panic");
+    });
+}
+
+/// A live worker is waited for: the publisher is told, and overwrites nothing.
+#[test]
+fn a_live_reader_is_never_overrun() {
+    model(|| {
+        let [mut ring, mut other] = rings();
+        let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
+        for number in 1..=FULL {
+            publish(&mut ring, &publisher(8), number).expect("room");
+        }
+        let publishing = thread::spawn(move || publish(&mut other, &publisher(8), FULL + 1));
+        let mut record = Record::empty();
+        let mut read = Vec::new();
+        assert_eq!(reader.read_next(&mut record), Read::Record);
+        read.push(number(&record));
+        let published = publishing.join().expect("no panic");
+        read.extend(read_all(&mut reader));
+        match published {
+            Ok(_) => assert!(read.into_iter().eq(1..=FULL + 1)),
+            Err(PublishError::Behind { slot: 0 }) => assert!(read.into_iter().eq(1..=FULL)),
+            Err(other) => panic!("{other}"),
+        }
+    });
+}
+
+/// A replay takes no lock: beside a publisher that overwrites, it gives whole records or says that some are gone.
+#[test]
+fn a_replay_beside_an_overrun_is_whole_or_a_gap() {
+    model(|| {
+        let [mut ring, mut other] = rings();
+        for number in 1..=FULL {
+            publish(&mut ring, &publisher(8), number).expect("room");
+        }
+        let up_to = ring.newest();
+        let publishing = thread::spawn(move || publish(&mut other, &publisher(8), FULL + 1));
+        let range = ReplayRange {
+            after: 0,
+            up_to,
+            count_max: 2,
+            bytes_max: usize::MAX,
+            unix_ms: 0,
+        };
+        let mut numbers = Vec::new();
+        ring.replay(&[b"c"], &range, &mut |record| numbers.push(number(record)));
+        publishing.join().expect("no panic").expect("no worker");
+        // The two newest up to then are not what is overwritten.
+        assert_eq!(numbers, [FULL - 1, FULL]);
+        let range = ReplayRange {
+            after: 0,
+            up_to,
+            count_max: 100,
+            ..range
+        };
+        let outcome = ring.replay(&[b"c"], &range, &mut |_| {});
+        assert_eq!(outcome, Replay::Gap, "the first one is gone by now");
+    });
+}
