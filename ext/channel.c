@@ -215,11 +215,20 @@ ZEND_METHOD(Fermata_Channel, members)
 	error.len = 0;
 	const FmMember *members;
 	size_t members_len;
-	ZEND_PARSE_PARAMETERS_NONE();
+	zend_long limit = 0;
+	bool all = true;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG_OR_NULL(limit, all)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!all && limit < 1) {
+		fermata_misuse("members() takes a positive limit, not " ZEND_LONG_FMT "; null means all", limit);
+		RETURN_THROWS();
+	}
 	if (!channel_name(ZEND_THIS, &name)) {
 		RETURN_THROWS();
 	}
-	uint32_t code = fm_members(fermata.worker, name, &members, &members_len, &error);
+	uint32_t code = fm_members(fermata.worker, name, all ? SIZE_MAX : (size_t)limit, &members, &members_len, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
 		RETURN_THROWS();
@@ -230,6 +239,24 @@ ZEND_METHOD(Fermata_Channel, members)
 		member_fill(&member, &members[i]);
 		add_next_index_zval(return_value, &member);
 	}
+}
+
+ZEND_METHOD(Fermata_Channel, memberCount)
+{
+	FmStr name;
+	FmError error;
+	error.len = 0;
+	size_t count;
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_member_count(fermata.worker, name, &count, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	RETURN_LONG((zend_long)count);
 }
 
 ZEND_METHOD(Fermata_Channel, history)

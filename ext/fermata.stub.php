@@ -527,9 +527,14 @@ namespace Fermata {
         /**
          * Who is present; see Hold::as().
          *
+         * @param int|null $limit at most so many, the last to come first; null = all
          * @return list<Member>
+         * @throws Exception\MisuseError when the limit is not positive
          */
-        public function members(): array {}
+        public function members(?int $limit = null): array {}
+
+        /** How many users are present: as many as members() would list, without listing them. */
+        public function memberCount(): int {}
 
         /**
          * Past events that are still kept, oldest first.

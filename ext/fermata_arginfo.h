@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 6cbef905898b6e7955c2571309fe9be6a92a9064 */
+ * Stub hash: 0a53ec270c8faeca5936e4e0e6efcd88ed745546 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")
@@ -224,7 +224,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0
 	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Channel_members arginfo_class_Fermata_Request_queries
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_members, 0, 0, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, limit, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Channel_memberCount arginfo_class_Fermata_Request_remotePort
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0, 0, IS_ARRAY, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
@@ -342,6 +346,7 @@ ZEND_METHOD(Fermata_Channel, __construct);
 ZEND_METHOD(Fermata_Channel, get);
 ZEND_METHOD(Fermata_Channel, publish);
 ZEND_METHOD(Fermata_Channel, members);
+ZEND_METHOD(Fermata_Channel, memberCount);
 ZEND_METHOD(Fermata_Channel, history);
 ZEND_METHOD(Fermata_Member, __construct);
 ZEND_METHOD(Fermata_Publisher, __construct);
@@ -477,6 +482,7 @@ static const zend_function_entry class_Fermata_Channel_methods[] = {
 	ZEND_ME(Fermata_Channel, get, arginfo_class_Fermata_Channel_get, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Channel, publish, arginfo_class_Fermata_Channel_publish, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, members, arginfo_class_Fermata_Channel_members, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Channel, memberCount, arginfo_class_Fermata_Channel_memberCount, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, history, arginfo_class_Fermata_Channel_history, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };

@@ -1018,13 +1018,26 @@ uint32_t fm_channel_name_check(struct FmStr channel, struct FmError *error);
 uint32_t fm_message_check(const struct FmMessage *message, struct FmError *error);
 
 /**
- * Who is present in a channel. The array stays valid until the next call of this function.
+ * How many users are present in a channel: the length that `fm_members` would give without a bound.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
+ */
+uint32_t fm_member_count(struct FmWorker *worker,
+                         struct FmStr channel,
+                         size_t *count,
+                         struct FmError *error);
+
+/**
+ * Who is present in a channel, at most `count_max` users, the last to come first. The array stays
+ * valid until the next call of this function.
  *
  * # Safety
  * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
  */
 uint32_t fm_members(struct FmWorker *worker,
                     struct FmStr channel,
+                    size_t count_max,
                     const struct FmMember **first,
                     size_t *len,
                     struct FmError *error);

@@ -46,6 +46,37 @@ fn assert_announces(event: &Event, name: &str, user: &str) {
 }
 
 #[test]
+fn members_can_be_counted_and_listed_in_part() {
+    let server = hub().start();
+    let count = || {
+        server
+            .connect()
+            .get("/members/news/count")
+            .text()
+            .to_string()
+    };
+    assert_eq!(count(), "0");
+    let users = ["ann", "bob", "cyd", "dan"];
+    let pids: Vec<u32> = server.worker_pids().into_values().collect();
+    let tabs: Vec<Stream> = users
+        .iter()
+        .enumerate()
+        .map(|(at, user)| tab(&server, pids[at % 2], user))
+        .collect();
+    let _second = tab(&server, pids[1], "ann");
+    assert_eq!(count(), "4");
+    let some = json(&server.connect().get("/members/news?limit=3"));
+    assert_eq!(some.as_array().map(Vec::len), Some(3), "{some}");
+    assert_eq!(some[0][0], "dan", "the last to come first: {some}");
+    let none = server.connect().get("/members/news?limit=0");
+    assert_eq!(none.status(), 500, "a limit is positive");
+    drop(tabs);
+    wait_until("ann's second tab is left", || {
+        (count() == "1").then_some(())
+    });
+}
+
+#[test]
 fn tabs_on_all_workers_are_one_user() {
     let server = hub().start();
     let pids: Vec<u32> = server.worker_pids().into_values().collect();

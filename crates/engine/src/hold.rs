@@ -330,18 +330,30 @@ impl<D: Driver> Worker<D> {
         self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
     }
 
-    /// Who is present in a channel.
-    pub fn members(&mut self, channel: &[u8]) -> Result<Vec<Member>, String> {
+    /// How many users are present in a channel.
+    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, String> {
+        check_channel(channel)?;
+        let count = self.ring.member_count(&self.owner, channel);
+        count.map_err(|error| error.to_string())
+    }
+
+    /// Who is present in a channel, at most `count_max` of them, the last to come first.
+    pub fn members(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Member>, String> {
         check_channel(channel)?;
         let mut members = Vec::new();
         self.ring
-            .members(&self.owner, channel, &mut |user, info, connections| {
-                members.push(Member {
-                    user: user.to_vec(),
-                    info: info.to_vec(),
-                    connections,
-                });
-            })
+            .members(
+                &self.owner,
+                channel,
+                count_max,
+                &mut |user, info, connections| {
+                    members.push(Member {
+                        user: user.to_vec(),
+                        info: info.to_vec(),
+                        connections,
+                    });
+                },
+            )
             .map_err(|error| error.to_string())?;
         Ok(members)
     }

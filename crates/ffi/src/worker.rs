@@ -421,7 +421,30 @@ pub unsafe extern "C" fn fm_message_check(message: *const FmMessage, error: *mut
     }
 }
 
-/// Who is present in a channel. The array stays valid until the next call of this function.
+/// How many users are present in a channel: the length that `fm_members` would give without a bound.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_member_count(
+    worker: *mut FmWorker,
+    channel: FmStr,
+    count: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let worker = &mut *worker;
+            let found = worker.worker.member_count(channel.bytes());
+            put(count, found.map_err(|cause| (FM_MISUSE, cause))?);
+            Ok(())
+        })
+    }
+}
+
+/// Who is present in a channel, at most `count_max` users, the last to come first. The array stays
+/// valid until the next call of this function.
 ///
 /// # Safety
 /// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
@@ -429,6 +452,7 @@ pub unsafe extern "C" fn fm_message_check(message: *const FmMessage, error: *mut
 pub unsafe extern "C" fn fm_members(
     worker: *mut FmWorker,
     channel: FmStr,
+    count_max: usize,
     first: *mut *const FmMember,
     len: *mut usize,
     error: *mut FmError,
@@ -439,7 +463,7 @@ pub unsafe extern "C" fn fm_members(
             let worker = &mut *worker;
             worker.members = worker
                 .worker
-                .members(channel.bytes())
+                .members(channel.bytes(), count_max)
                 .map_err(|cause| (FM_MISUSE, cause))?;
             worker.members_out.clear();
             worker

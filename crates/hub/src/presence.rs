@@ -296,7 +296,8 @@ impl Ring {
         self.table().leaving()
     }
 
-    /// Gives every user of a channel with its information and the number of connections over all workers.
+    /// Gives at most `count_max` users of a channel, those that came last first, each with its information and the number
+    /// of connections over all workers.
     /// A user that is leaving is still given, with no connections: nobody was told of the leave yet.
     ///
     /// The lock is held meanwhile: `each` should only copy.
@@ -307,20 +308,35 @@ impl Ring {
         &mut self,
         who: &Owner,
         channel: &[u8],
+        count_max: usize,
         each: EachMember<'_>,
     ) -> Result<(), LockError> {
         let _guard = self.lock(who, None)?;
         let mut texts = std::mem::take(&mut self.texts);
         let table = self.table();
         let hash = self.hasher.hash(channel);
-        for entry in table.channel_entries(hash) {
-            if table.is_channel(entry, hash, channel) {
-                table.texts(entry, &mut texts);
-                each(&texts.user, &texts.info, table.connections(entry));
-            }
+        let entries = table.channel_entries(hash);
+        let entries = entries.filter(|&entry| table.is_channel(entry, hash, channel));
+        for entry in entries.take(count_max) {
+            table.texts(entry, &mut texts);
+            each(&texts.user, &texts.info, table.connections(entry));
         }
         self.texts = texts;
         Ok(())
+    }
+
+    /// How many users [`Ring::members`] would give without a bound. Costs a look at each of them, but copies nothing.
+    ///
+    /// # Errors
+    /// [`LockError`].
+    pub fn member_count(&mut self, who: &Owner, channel: &[u8]) -> Result<usize, LockError> {
+        let _guard = self.lock(who, None)?;
+        let table = self.table();
+        let hash = self.hasher.hash(channel);
+        let entries = table.channel_entries(hash);
+        Ok(entries
+            .filter(|&entry| table.is_channel(entry, hash, channel))
+            .count())
     }
 
     /// Takes the connections of a worker that ended; users without any others become leaving.

@@ -118,7 +118,7 @@ final readonly class Application
     {
         $session = $this->signedIn($request);
         $user = $session->user;
-        $members = Channel::get(self::EVERYONE)->members();
+        $everyone = Channel::get(self::EVERYONE);
 
         return Hold::sse(self::EVERYONE, $user->channel())
             ->as((string) $user->id, ['name' => $user->name])
@@ -127,9 +127,9 @@ final readonly class Application
             ->with(Event::json([
                 'online' => array_map(
                     static fn (Member $member): array => ['id' => (int) $member->user, 'name' => $member->info['name'] ?? ''],
-                    array_slice($members, 0, self::ONLINE_LISTED_MAX),
+                    $everyone->members(self::ONLINE_LISTED_MAX),
                 ),
-                'onlineCount' => count($members),
+                'onlineCount' => $everyone->memberCount(),
             ], 'hello'))
             // Keeps nginx from collecting the stream before it passes it on.
             ->withHeader('X-Accel-Buffering', 'no');
@@ -169,7 +169,7 @@ final readonly class Application
         $recipient = $this->recipient($data['to'] ?? null);
         $offline = $recipient !== null
             && $recipient->id !== $user->id
-            && Channel::get($recipient->channel())->members() === [];
+            && Channel::get($recipient->channel())->memberCount() === 0;
 
         $message = $this->messages->add($user, $recipient, $text, $key, $offline);
         $this->publish($message);

@@ -262,7 +262,7 @@ fn presence_is_left_on_every_way_out() {
         let mut rig = Rig::new(1);
         let watcher = rig.peer(&get("/hold/a"));
         let peer = rig.peer(&get("/hold/a?user=ann,keep=1000"));
-        let members = rig.worker.members(b"a").expect("a channel");
+        let members = rig.worker.members(b"a", usize::MAX).expect("a channel");
         assert_eq!(members.len(), 1);
         assert_eq!(members[0].connections, 1);
         match way {
@@ -297,7 +297,12 @@ fn presence_is_left_on_every_way_out() {
                 assert_eq!(names, ["join"]);
                 again.close();
                 rig.advance(5_000);
-                assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+                assert!(
+                    rig.worker
+                        .members(b"a", usize::MAX)
+                        .expect("a channel")
+                        .is_empty()
+                );
                 continue;
             }
         }
@@ -307,7 +312,12 @@ fn presence_is_left_on_every_way_out() {
             .filter_map(|event| event.name)
             .collect();
         assert_eq!(names, ["join", "leave"], "way {way}");
-        assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+        assert!(
+            rig.worker
+                .members(b"a", usize::MAX)
+                .expect("a channel")
+                .is_empty()
+        );
         assert_eq!(rig.worker.local.subscriptions(), 1, "the watcher's");
     }
 }
@@ -318,11 +328,18 @@ fn a_user_of_two_workers_leaves_with_the_last_connection() {
     let watcher = rigs[0].peer(&get("/hold/a"));
     let here = rigs[0].peer(&get("/hold/a?user=ann"));
     let there = rigs[1].peer(&get("/hold/a?user=ann"));
-    let members = rigs[0].worker.members(b"a").expect("a channel");
+    let members = rigs[0].worker.members(b"a", usize::MAX).expect("a channel");
     assert_eq!((members.len(), members[0].connections), (1, 2));
     here.close();
     rigs.iter_mut().for_each(|rig| rig.advance(5_000));
-    assert_eq!(rigs[1].worker.members(b"a").expect("a channel").len(), 1);
+    assert_eq!(
+        rigs[1]
+            .worker
+            .members(b"a", usize::MAX)
+            .expect("a channel")
+            .len(),
+        1
+    );
     there.close();
     rigs[1].advance(5_000);
     rigs[0].run();
@@ -331,7 +348,13 @@ fn a_user_of_two_workers_leaves_with_the_last_connection() {
         .filter_map(|event| event.name)
         .collect();
     assert_eq!(names, ["join", "leave"]);
-    assert!(rigs[0].worker.members(b"a").expect("a channel").is_empty());
+    assert!(
+        rigs[0]
+            .worker
+            .members(b"a", usize::MAX)
+            .expect("a channel")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -350,7 +373,12 @@ fn a_client_that_has_left_before_its_late_hold_is_let_go() {
         rig.run();
         assert_eq!(rig.worker.connections_len(), 0);
         rig.advance(3_000);
-        assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+        assert!(
+            rig.worker
+                .members(b"a", usize::MAX)
+                .expect("a channel")
+                .is_empty()
+        );
     }
 }
 
@@ -364,7 +392,12 @@ fn head_on_a_stream_holds_nobody() {
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0].headers["content-type"], "text/event-stream");
     assert_eq!(answers[1].body, b"hello");
-    assert!(rig.worker.members(b"a").expect("a channel").is_empty());
+    assert!(
+        rig.worker
+            .members(b"a", usize::MAX)
+            .expect("a channel")
+            .is_empty()
+    );
     assert_eq!(rig.worker.local.subscriptions(), 0);
 }
 

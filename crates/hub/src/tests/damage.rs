@@ -60,7 +60,7 @@ proptest! {
             let _ = ring.join(&worker(0), &presence, 10);
             let _ = ring.leave(&worker(0), b"a", &[round % 7], 10);
             let _ = ring.sweep(&worker(0), 500, &mut |_, _, _, _| {});
-            let _ = ring.members(&worker(0), b"a", &mut |_, _, _| {});
+            let _ = ring.members(&worker(0), b"a", usize::MAX, &mut |_, _, _| {});
             let _ = ring.wake_list();
             let _ = ring.worker_ended(&master(), 1, worker(1).pid, 10);
             let _ = ring.worker_started(&worker(2), 10);

@@ -111,10 +111,16 @@ fn replay(ring: &mut Ring, channels: &[&[u8]], range: &ReplayRange) -> (Replay, 
 
 fn members(ring: &mut Ring, channel: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, u32)> {
     let mut all = Vec::new();
-    ring.members(&master(), channel, &mut |user, info, connections| {
-        all.push((user.to_vec(), info.to_vec(), connections));
-    })
+    ring.members(
+        &master(),
+        channel,
+        usize::MAX,
+        &mut |user, info, connections| {
+            all.push((user.to_vec(), info.to_vec(), connections));
+        },
+    )
     .unwrap();
+    assert_eq!(ring.member_count(&master(), channel), Ok(all.len()));
     all.sort();
     all
 }
