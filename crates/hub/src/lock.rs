@@ -99,6 +99,9 @@ pub(crate) fn acquire(
 }
 
 fn pause(tries: u32) {
+    if crash::pause() {
+        return;
+    }
     if tries <= SPINS_MAX {
         std::hint::spin_loop();
     } else if tries <= SPINS_MAX + YIELDS_MAX {

@@ -17,10 +17,12 @@ impl Words {
     }
 
     pub(crate) fn load(self, at: usize) -> u64 {
+        crash::look();
         self.0[at].load(Ordering::Relaxed)
     }
 
     pub(crate) fn load_acquire(self, at: usize) -> u64 {
+        crash::look();
         self.0[at].load(Ordering::Acquire)
     }
 
@@ -79,6 +81,7 @@ pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8], sum: &mut Sum) {
 pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
     let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
     for (chunk, cell) in chunks.iter_mut().zip(words) {
+        crash::look();
         *chunk = cell.load(Ordering::Relaxed).to_le_bytes();
     }
 }
@@ -102,10 +105,19 @@ impl Sum {
 }
 
 /// Deaths on demand: in tests a countdown of shared stores ends the "process" by unwinding, with its lock kept.
+/// A simulation decides before every shared access who goes on, and who dies.
 #[cfg(not(test))]
 pub(crate) mod crash {
     #[inline(always)]
     pub(crate) fn step() {}
+
+    #[inline(always)]
+    pub(crate) fn look() {}
+
+    #[inline(always)]
+    pub(crate) fn pause() -> bool {
+        false
+    }
 
     #[inline(always)]
     pub(crate) fn dead() -> bool {
@@ -115,7 +127,7 @@ pub(crate) mod crash {
 
 #[cfg(test)]
 pub(crate) mod crash {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     thread_local! {
@@ -125,8 +137,53 @@ pub(crate) mod crash {
 
     struct Killed;
 
+    /// What a process is about to do.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Point {
+        Load,
+        Store,
+        /// It waits for the lock: somebody else must go on.
+        Pause,
+    }
+
+    /// Lets others go on first; `true` kills the process instead.
+    pub(crate) type Hook = Box<dyn FnMut(Point) -> bool>;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Puts this thread under a simulation's control, or out of it.
+    pub(crate) fn set_hook(hook: Option<Hook>) {
+        HOOK.set(hook);
+    }
+
+    /// Whether a simulation has heard of it.
+    fn at(point: Point) -> bool {
+        if DEAD.get() {
+            return false;
+        }
+        let dies = HOOK.with_borrow_mut(|hook| hook.as_mut().map(|hook| hook(point)));
+        if dies == Some(true) {
+            DEAD.set(true);
+            resume_unwind(Box::new(Killed));
+        }
+        dies.is_some()
+    }
+
+    /// Called before every shared load.
+    pub(crate) fn look() {
+        at(Point::Load);
+    }
+
+    /// Called instead of waiting; `false` = really wait.
+    pub(crate) fn pause() -> bool {
+        at(Point::Pause)
+    }
+
     /// Called before every shared store.
     pub(crate) fn step() {
+        at(Point::Store);
         if let Some(left) = LEFT.get() {
             if left == 0 {
                 LEFT.set(None);

@@ -288,7 +288,15 @@ impl Table {
 
     /// Makes the table empty, whatever it holds. Entries are written before they are used, so they stay untouched.
     pub(super) fn reset(&self) {
-        for at in self.layout.header..self.layout.entries {
+        self.set_header(HIGH, 0);
+        self.reset_derived();
+    }
+
+    /// Makes everything empty that is derived from the entries: all but how many there are, which only `HIGH` tells.
+    /// Without it whoever goes on after a death in a rebuild would find no entry.
+    fn reset_derived(&self) {
+        let high = self.layout.header + HIGH;
+        for at in (self.layout.header..self.layout.entries).filter(|&at| at != high) {
             self.words.store(at, 0);
         }
     }
@@ -304,8 +312,7 @@ impl Table {
     /// Derives indexes, totals, queue and free list from states, texts and counts.
     pub(super) fn rebuild(&self, hasher: &ChannelHasher) {
         let high = self.high();
-        self.reset();
-        self.set_header(HIGH, high as u64);
+        self.reset_derived();
         let mut texts = Texts::default();
         for entry in 0..high {
             let state = self.state(entry);

@@ -320,3 +320,46 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
         }
     }
 }
+
+/// Found by the simulation: a death while the table was derived again forgot how many entries there were.
+#[test]
+fn a_repair_of_the_table_killed_at_any_step_is_repaired() {
+    let config = small();
+    for (name, change) in [CHANGES[0], CHANGES[2], CHANGES[4]] {
+        for step in 0..STEPS_MAX {
+            let mut rescuer_done = false;
+            let mut change_done = false;
+            for rescue_step in 0..STEPS_MAX {
+                let words = memory(&config);
+                let mut ring = Ring::create(words, &config, 1, 2).unwrap();
+                for user in [&b"alice"[..], b"bob"] {
+                    ring.join(&worker(0), &presence(user, b"info"), 0).unwrap();
+                }
+                ring.join(&doomed(1), &presence(b"bob", b"info"), 0)
+                    .unwrap();
+                change_done = crash::run(step, || change(&mut ring)).is_some();
+                // Taking the lock repairs, unless one dies in it.
+                let mut second = attach(words, &config);
+                let done = crash::run(rescue_step, || {
+                    second.leave(&doomed(2), b"nobody", b"nobody", 0).unwrap()
+                });
+                let mut third = attach(words, &config);
+                let seen = members(&mut third, b"room");
+                third.check_presence();
+                let context = format!("{name}, steps {step} and {rescue_step}: {seen:?}");
+                for user in [&b"alice"[..], b"bob"] {
+                    let member = seen.iter().find(|member| member.0 == user);
+                    assert!(member.is_some_and(|member| member.2 >= 1), "{context}");
+                }
+                if done.is_some() {
+                    rescuer_done = true;
+                    break;
+                }
+            }
+            assert!(rescuer_done);
+            if change_done {
+                break;
+            }
+        }
+    }
+}

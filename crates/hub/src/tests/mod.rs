@@ -6,6 +6,8 @@ mod damage;
 mod fanout;
 mod presence;
 mod ring;
+mod schedule;
+mod simulation;
 mod threads;
 mod traffic;
 
