@@ -2,7 +2,8 @@
 """User instructions and system calls per request: figures that do not depend on how busy the machine is.
 
 Without options the counts of Fermata are printed. `--check` compares them with counts.json and fails when they
-grew; `--record` writes the file. `--profile CASE` names the functions the instructions go to.
+grew; `--record` writes the file. `--profile CASE` names the functions the instructions go to. `--counting` shows what
+keeping the figures of `fermata stats` costs; with `--record` the table goes to docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import sys
 from typing import Any
 
 from suite import receiver
-from suite.counts import CASES, Case, Counts, measure, profile, tools_missing
-from suite.peers import BENCH, PHP, SUBJECT, CannotRun, Peer, load_all
+from suite.counts import CASES, Case, Counts, counting, measure, profile, tools_missing
+from suite.peers import BENCH, PHP, ROOT, SUBJECT, CannotRun, Peer, load_all
 
 BUDGET = BENCH / "counts.json"
+METRICS_PAGE = ROOT / "docs" / "metrics.md"
+COUNTING_BEGIN = "<!-- counting: written by `python3 bench/counts.py --counting --record` -->\n"
+COUNTING_END = "<!-- end of counting -->\n"
 INSTRUCTIONS_GROWTH_MAX = 0.03
 """A larger share fails the check. Compilers and PHP builds differ by less, an added allocation by more."""
 SYSCALLS_GROWTH_MAX = 0.1
@@ -41,6 +45,8 @@ def main() -> int:
         peer.prepare()
         print_profile(peer, case)
         return 0
+    if options.counting:
+        return print_counting(peers[SUBJECT], options.cases, options.record)
 
     found: dict[str, dict[str, Counts]] = {}
     failed = False
@@ -82,6 +88,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help=f"fail when over {BUDGET.name}")
     parser.add_argument("--record", action="store_true", help=f"write {BUDGET.name}")
     parser.add_argument("--profile", choices=known_cases, metavar="CASE", help="instructions by function")
+    parser.add_argument("--counting", action="store_true", help="instructions that only keep figures")
     options = parser.parse_args()
     if (options.check or options.record) and SUBJECT not in options.peers:
         parser.error(f"--check and --record are about {SUBJECT}")
@@ -158,6 +165,36 @@ def environment() -> str:
             line("valgrind", "--version"),
         ]
     )
+
+
+def print_counting(peer: Peer, cases: list[str], is_recorded: bool) -> int:
+    """What counting costs, as the table of docs/metrics.md."""
+    lines = [
+        f"`python3 bench/counts.py --counting`, user instructions by callgrind; {environment()}.",
+        "",
+        "| | instructions | of them counting | without | share |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    try:
+        peer.prepare()
+        for case in CASES:
+            if case.id in cases and fits(peer, case):
+                found = counting(peer, case)
+                lines.append(
+                    f"| {case.title} | {found.instructions:,.0f} | {found.counting:,.0f} "
+                    f"| {found.instructions - found.counting:,.0f} | {found.counting / found.instructions:.1%} |"
+                )
+    except CannotRun as reason:
+        print(f"counts: not run: {reason}", file=sys.stderr)
+        return 1
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if is_recorded:
+        before, _, rest = METRICS_PAGE.read_text().partition(COUNTING_BEGIN)
+        _, _, after = rest.partition(COUNTING_END)
+        METRICS_PAGE.write_text(f"{before}{COUNTING_BEGIN}{text}{COUNTING_END}{after}")
+        print(f"recorded: {METRICS_PAGE}")
+    return 0
 
 
 def print_profile(peer: Peer, case: Case) -> None:

@@ -32,6 +32,8 @@ POLL_SECONDS = 0.0003
 TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 0.1
 TOP_FUNCTIONS = 40
+COUNTING_FOLDER = "crates/engine/src/stats/"
+"""Where figures are counted and copied."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,30 @@ def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
     return sorted(totals, reverse=True) + sorted(costs, reverse=True)[:TOP_FUNCTIONS]
 
 
+@dataclass(frozen=True)
+class Counting:
+    """Instructions per request, and those of them that only keep the figures of `fermata stats`."""
+
+    instructions: float
+    counting: float
+
+
+def counting(peer: Peer, case: Case) -> Counting:
+    """Both figures of a case; what is inlined belongs to the file it was written in."""
+    with tempfile.TemporaryDirectory() as folder:
+        once = _by_file(peer, case, case.requests, Path(folder) / "once")
+        twice = _by_file(peer, case, 2 * case.requests, Path(folder) / "twice")
+
+    def per_request(is_counted: Callable[[str], bool]) -> float:
+        costs = (sum(cost for file, cost in files.items() if is_counted(file)) for files in (twice, once))
+        return (next(costs) - next(costs)) / case.requests
+
+    found = Counting(per_request(lambda _: True), per_request(lambda file: COUNTING_FOLDER in file))
+    if found.counting <= 0:
+        raise CannotRun("no instruction belongs to the figures: the extension was built without debug information")
+    return found
+
+
 def tools_missing() -> list[str]:
     return [tool for tool in ("valgrind", "strace", "cc") if shutil.which(tool) is None]
 
@@ -97,12 +123,7 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
     folder.mkdir()
     rows: list[tuple[int, str, str]] = []
     for file in _callgrind(peer, case, requests, folder):
-        text = subprocess.run(
-            ["callgrind_annotate", "--threshold=100", "--show-percs=no", str(file)],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        text = _annotate(file)
         found = re.findall(r"^ *([\d,]+)  \S*?:(.+?)(?: \[(.*)\])?$", text, re.MULTILINE)
         rows += [(int(count.replace(",", "")), name, Path(library).name) for count, name, library in found]
     libraries = {function: library for _, function, library in rows if library}
@@ -111,6 +132,25 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
         name = f"{library or libraries.get(function, '?')}: {function}"
         costs[name] = costs.get(name, 0) + count
     return costs
+
+
+def _by_file(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
+    """Instructions by source file, `???` for what has no debug information."""
+    folder.mkdir()
+    costs: dict[str, int] = {}
+    for file in _callgrind(peer, case, requests, folder):
+        for cost, source in re.findall(r"^ *([\d,]+)  (\S*?):.", _annotate(file), re.MULTILINE):
+            costs[source] = costs.get(source, 0) + int(cost.replace(",", ""))
+    return costs
+
+
+def _annotate(file: Path) -> str:
+    return subprocess.run(
+        ["callgrind_annotate", "--threshold=100", "--show-percs=no", str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def _callgrind(peer: Peer, case: Case, requests: int, folder: Path) -> list[Path]:
