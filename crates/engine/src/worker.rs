@@ -556,7 +556,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How long nothing is due, `None` = for ever.
-    fn sleep_ms(&self) -> Option<u64> {
+    pub(crate) fn sleep_ms(&self) -> Option<u64> {
         let now_ms = self.driver.now_ms();
         let mut due_ms = self
             .wheel

@@ -163,7 +163,8 @@ impl<D: Driver> Worker<D> {
             self.counts.add(Counter::SlowTurns, 1);
         }
         self.reporter.has_news = true;
-        if now_ms >= self.reporter.due_ms {
+        // Also when only the lists are due: the loop would not sleep until both are.
+        if now_ms >= self.reporter.due_ms() {
             self.report(now_ms);
         }
     }

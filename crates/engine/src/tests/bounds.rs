@@ -125,6 +125,20 @@ fn a_thousand_keep_alives_and_farewells_share_buffers() {
 }
 
 #[test]
+fn who_watches_the_figures_does_not_keep_the_loop_awake() {
+    let mut rig = Rig::new(1);
+    let _held = rig.peer(&get("/hold/a?keep=0"));
+    rig.worker.watch();
+    // Steps that have no divisor in common with the times at which figures and lists are due.
+    for step in 0..100 {
+        rig.publish("a", "news");
+        rig.run();
+        assert_ne!(rig.worker.sleep_ms(), Some(0), "in step {step}");
+        rig.fake.advance(37);
+    }
+}
+
+#[test]
 fn a_large_body_is_given_back() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&post("/echo", &"x".repeat(1_000_000)));
