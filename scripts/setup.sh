@@ -93,6 +93,7 @@ need_test() {
     need valgrind has valgrind
     need strace has strace
     need procps has ps
+    need bsdutils has script
     need curl has curl
     need shellcheck has shellcheck
     need chromium has chromium

@@ -4,6 +4,7 @@ mod commands;
 mod counters;
 mod restarts;
 mod slow;
+mod terminal;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
