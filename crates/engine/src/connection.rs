@@ -9,11 +9,12 @@ use fermata_io::{Fd, Peer};
 use fermata_proto::{chunked, http1};
 
 use crate::resume::Resume;
+use crate::timers::Armed;
 use crate::websocket::{Socket, Upgrade};
 
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
 #[cfg(test)]
-const IDLE_BYTES_MAX: usize = 144;
+const IDLE_BYTES_MAX: usize = 136;
 
 /// Sent bytes at the front of `out` that are not worth removing.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
@@ -117,9 +118,9 @@ pub(crate) struct Connection {
     pub socket: Option<Box<Socket>>,
     /// When something is due for this connection; `u64::MAX` = nothing.
     pub deadline_ms: u64,
-    /// Due time of its live entry in the wheel; `u64::MAX` = it has none.
-    /// Invariant: `armed_ms <= deadline_ms` unless nothing is due.
-    pub armed_ms: u64,
+    /// Due time of its live entry in the wheel.
+    /// Invariant: it is not after `deadline_ms` unless nothing is due.
+    pub armed: Armed,
 }
 
 /// A request whose body is still arriving.
@@ -184,7 +185,7 @@ impl Connection {
             upgrade: None,
             socket: None,
             deadline_ms: u64::MAX,
-            armed_ms: u64::MAX,
+            armed: Armed::NONE,
         }
     }
 

@@ -17,6 +17,27 @@ const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
 /// So many timers at once take a time that is worth a look at the clock.
 const BURST: usize = 64;
 
+/// The due time of a connection's entry in the wheel, or that it has none: the low half of a time,
+/// which tells it from every other within `ARMED_AHEAD_MS_MAX`. A million clients pay 4 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Armed(u32);
+
+impl Armed {
+    /// No entry.
+    pub const NONE: Armed = Armed(u32::MAX);
+
+    /// An entry due at `due_ms`. The one millisecond in 49 days that would read as none counts as the
+    /// one before, for both sides of every comparison.
+    pub fn at(due_ms: u64) -> Armed {
+        Armed((due_ms as u32).min(u32::MAX - 1))
+    }
+
+    /// Whether nothing fires by `due_ms`.
+    pub fn is_after(self, due_ms: u64) -> bool {
+        self == Armed::NONE || self.0.wrapping_sub(Armed::at(due_ms).0) as i32 > 0
+    }
+}
+
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
         // Not the present: what clients have done since is not known yet, however long handlers took.
@@ -29,10 +50,10 @@ impl<D: Driver> Worker<D> {
             let Some(connection) = self.connections.get_mut(key) else {
                 continue;
             };
-            if connection.armed_ms != due_ms {
+            if connection.armed != Armed::at(due_ms) {
                 continue;
             }
-            connection.armed_ms = u64::MAX;
+            connection.armed = Armed::NONE;
             if connection.deadline_ms > now_ms {
                 self.arm(key.index);
             } else {
@@ -56,7 +77,7 @@ impl<D: Driver> Worker<D> {
             && !connection.is_blocked
         {
             connection.deadline_ms = due_ms;
-            if connection.armed_ms > due_ms {
+            if connection.armed.is_after(due_ms) {
                 self.arm(index);
             }
         }
@@ -93,8 +114,9 @@ impl<D: Driver> Worker<D> {
             && connection.is_watched
             && connection.deadline_ms != u64::MAX
         {
-            connection.armed_ms = connection.deadline_ms.min(latest_ms);
-            self.wheel.arm(key.to_u64(), connection.armed_ms);
+            let due_ms = connection.deadline_ms.min(latest_ms);
+            connection.armed = Armed::at(due_ms);
+            self.wheel.arm(key.to_u64(), due_ms);
         }
     }
 
@@ -142,6 +164,29 @@ impl<D: Driver> Worker<D> {
             }
             Reading::Handling => {}
             Reading::Lingering => self.close(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_time_compares_as_a_whole_one() {
+        for base_ms in [0, 1_000_000, u64::from(u32::MAX), (1 << 40) - 1] {
+            for ahead_ms in [1, 2, 1000, ARMED_AHEAD_MS_MAX] {
+                let (due_ms, later_ms) = (base_ms + 7, base_ms + 8 + ahead_ms);
+                assert!(Armed::at(later_ms).is_after(due_ms), "{base_ms} {ahead_ms}");
+                assert!(
+                    !Armed::at(due_ms).is_after(later_ms),
+                    "{base_ms} {ahead_ms}"
+                );
+                assert_ne!(Armed::at(due_ms), Armed::at(later_ms));
+            }
+            assert!(!Armed::at(base_ms).is_after(base_ms));
+            assert!(Armed::NONE.is_after(base_ms));
+            assert_ne!(Armed::at(base_ms), Armed::NONE);
         }
     }
 }
