@@ -73,11 +73,12 @@ impl<D: Driver> Worker<D> {
     /// when it takes something again.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_blocked
         {
             connection.deadline_ms = due_ms;
-            if connection.armed.is_after(due_ms) {
+            if connection.armed.is_after(due_ms.min(latest_ms)) {
                 self.arm(index);
             }
         }
