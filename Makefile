@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-held clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-held bench-million soak clean help setup generate test-rust test-phpt test-docs \
 	test-server test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -38,6 +38,16 @@ bench-held: ## Measure what a held client costs, beside Pushpin where it is inst
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/held.py
+
+bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/million.py
+
+soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SECONDS=60 is shorter
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/soak.py $(if $(SECONDS),--duration-s $(SECONDS))
 
 clean: ## Remove everything that was built
 	rm -rf build target tests/browser/node_modules
@@ -79,6 +89,8 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m unittest discover -s bench/tests -t bench
 	python3 bench/run.py --quick
 	python3 bench/held.py --quick
+	python3 bench/million.py --quick
+	python3 bench/soak.py --quick --out build/bench/quick
 
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check

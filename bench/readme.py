@@ -1,6 +1,6 @@
-"""Writes the newest run of bench/runs into the README, between its bench markers.
+"""Writes the newest runs of bench/runs into the README, between its markers: bench/run.py and bench/million.py.
 
-`python3 bench/readme.py` rewrites the block; with `--check` it only compares and fails on a difference, so that no
+`python3 bench/readme.py` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
 number stands in the README that no run has printed.
 """
 
@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "bench" / "runs"
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- bench:begin -->\n).*?(<!-- bench:end -->)", re.DOTALL)
+MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
 CONTROL = "A-A control"
 # Ratios of a row: the name, then the columns "rate, Fermata ÷ it" and "CPU, Fermata ÷ it".
 NAME, RATE, RATE_RATIO, CPU, CPU_RATIO = range(5)
@@ -66,16 +67,32 @@ def block(table: Path) -> str:
     return "\n".join(out)
 
 
+def million() -> str:
+    """The block of `make bench-million`: its table up to the last goal, with those it has missed."""
+    tables = sorted(RUNS.glob("*/million-*.md"), key=lambda path: (path.parent.name, path.name))
+    whole = [table for table in tables if table.read_text().startswith("# 1,000,000 held clients")]
+    if not whole:
+        return "No run of a whole million is kept in bench/runs yet.\n"
+    table = whole[-1]
+    lines = table.read_text().splitlines()
+    machine = next(line for line in lines if " cores" in line)
+    rows = [line for line in lines if line.startswith("|")]
+    goals = [line for line in rows if cells(line)[-1] or line.startswith(("| figure", "|---"))]
+    shown = f"[{table.parent.name}]({table.relative_to(ROOT)})"
+    return "\n".join([machine, "", *goals, "", f"Everything this run printed, with its commands and a plot: {shown}.", ""])
+
+
 def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: readme.py [--check]", file=sys.stderr)
         return 2
     old = README.read_text()
     new = BLOCK.sub(lambda match: match[1] + block(newest()) + match[2], old)
+    new = MILLION.sub(lambda match: match[1] + million() + match[2], new)
     if new == old:
         return 0
     if arguments:
-        print("README.md does not show the newest run: python3 bench/readme.py", file=sys.stderr)
+        print("README.md does not show the newest runs: python3 bench/readme.py", file=sys.stderr)
         return 1
     README.write_text(new)
     return 0

@@ -1,0 +1,128 @@
+"""The server under load: `server.php` with many workers."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from suite import process
+from suite.peers import EXTENSION, PHP, ROOT
+
+SCRIPT = Path(__file__).with_name("server.php")
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 120.0
+STARTED = re.compile(r"worker (\d+) started pid=(\d+)")
+
+
+class CannotStart(Exception):
+    """The server did not come up; the text says what its log says."""
+
+
+class Server:
+    """A running server. Ends with `close`."""
+
+    def __init__(self, workers: int, connections: int, groups: int, keep_alive_s: int = 0) -> None:
+        self.workers = workers
+        self.port = free_port()
+        self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
+        self.log_path = Path(self._folder.name, "log")
+        self.control = f"unix:{self._folder.name}/control"
+        self.command = [PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(SCRIPT)]
+        self.environment = {
+            "WORKERS": str(workers),
+            "CONNECTIONS": str(connections),
+            "KEEP_ALIVE": str(keep_alive_s),
+            "CONTROL": self.control,
+            "GROUPS": str(groups),
+            "PORT": str(self.port),
+        }
+        begin = time.monotonic()
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | self.environment,
+                # Ctrl-C is ours to handle: the clients go first.
+                start_new_session=True,
+            )
+        try:
+            self.first_answer_s = self._wait_for_answer(begin)
+            self.all_started_s = self._wait_for_workers(begin)
+        except BaseException:
+            self.close()
+            raise
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def pids(self) -> list[int]:
+        """The master and its workers."""
+        return process.tree(self.process.pid)
+
+    def worker_pids(self) -> list[int]:
+        return [pid for pid in self.pids() if pid != self.process.pid]
+
+    def close(self) -> None:
+        """Ends it at once: its clients are gone or to be dropped."""
+        if self.process.poll() is None:
+            for pid in [*self.worker_pids(), self.process.pid]:
+                try:
+                    os.kill(pid, 9)
+                except ProcessLookupError:
+                    continue
+        # The last of its processes to end closes tens of thousands of connections.
+        self.process.wait()
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        while _group_lives(self.process.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._folder.cleanup()
+
+    def _wait_for_answer(self, begin: float) -> float:
+        while True:
+            if self.process.poll() is not None:
+                raise CannotStart(f"the server ended: {self.log()[-2000:]}")
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            try:
+                connection.request("GET", "/")
+                if connection.getresponse().status == 200:
+                    return time.monotonic() - begin
+            except OSError:
+                pass
+            finally:
+                connection.close()
+            if time.monotonic() - begin > START_SECONDS_MAX:
+                raise CannotStart(f"no answer: {self.log()[-2000:]}")
+            time.sleep(0.002)
+
+    def _wait_for_workers(self, begin: float) -> float:
+        while len(STARTED.findall(self.log())) < self.workers:
+            if time.monotonic() - begin > START_SECONDS_MAX:
+                raise CannotStart(f"only some workers started: {self.log()[-2000:]}")
+            time.sleep(0.01)
+        return time.monotonic() - begin
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
