@@ -19,6 +19,7 @@ fermata_state fermata;
 fermata_strings fermata_known;
 
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
+zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
@@ -49,6 +50,9 @@ static void register_classes(void)
 	fermata_ce_limits = register_class_Fermata_Limits();
 	fermata_ce_history = register_class_Fermata_History();
 	fermata_ce_log = register_class_Fermata_Log();
+	fermata_ce_tls = register_class_Fermata_Tls();
+	fermata_ce_tls_version = register_class_Fermata_TlsVersion();
+	fermata_ce_client_certificate = register_class_Fermata_ClientCertificate();
 	fermata_ce_log_format = register_class_Fermata_LogFormat();
 	fermata_ce_log_level = register_class_Fermata_LogLevel();
 	fermata_ce_slow_policy = register_class_Fermata_SlowPolicy();

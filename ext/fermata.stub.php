@@ -19,22 +19,25 @@ namespace Fermata {
          * Every argument left out takes its value from `FERMATA_*` in the environment, else from the INI setting
          * of the same name, else from the built-in default. The environment wins over arguments too.
          *
-         * @param string|null $listen "http://HOST:PORT"; port 0 takes any free one. Default http://127.0.0.1:8080.
-         *        The environment variable PORT replaces the port, FERMATA_LISTEN the whole.
+         * @param string|array|null $listen "http://HOST:PORT" or "https://HOST:PORT", or several of them; port 0 takes
+         *        any free one. Default http://127.0.0.1:8080.
+         *        The environment variable PORT replaces the port of the first, FERMATA_LISTEN the whole.
          * @param int|null $workers worker processes, at least 1. Default: the number of usable cores.
          * @param string|null $control "unix:/path.sock" to accept Publisher clients. Default: none.
          * @param Limits|null $limits bounds on connections, bytes and times
          * @param History|null $history how much each channel remembers
          * @param Log|null $log format and level of the lines on standard error
+         * @param Tls|null $tls certificates for https addresses
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
-            ?string $listen = null,
+            string|array|null $listen = null,
             ?int $workers = null,
             ?string $control = null,
             ?Limits $limits = null,
             ?History $history = null,
             ?Log $log = null,
+            ?Tls $tls = null,
         ) {}
 
         /**
@@ -187,6 +190,79 @@ namespace Fermata {
         public function __construct(?LogFormat $format = null, ?LogLevel $level = null) {}
     }
 
+    /**
+     * What a server shows to clients of its https addresses, and what it asks of them. Null means the default.
+     *
+     * The files are read when the server runs, and again when the master gets SIGHUP; connections stay open meanwhile.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final readonly class Tls
+    {
+        /** @var string|list<string>|null PEM files with certificate chains */
+        public readonly string|array|null $certificate;
+
+        /** @var string|list<string>|null PEM files with their private keys */
+        public readonly string|array|null $key;
+
+        /** PEM file with the authorities that vouch for clients. Default: clients are not asked. */
+        public readonly ?string $clientCa;
+
+        /** Whether a client without a certificate is turned away when clientCa is given. Default true. */
+        public readonly ?bool $clientRequired;
+
+        /** Oldest version that is spoken. Default TLS 1.2. */
+        public readonly ?TlsVersion $minVersion;
+
+        /** A certificate for localhost is made when none is given. */
+        public readonly ?bool $development;
+
+        /**
+         * @param string|array $certificate PEM files (a list of strings for several), the server's own certificate first in each; a client gets the one for
+         *        the name it asks for, and the first when there is none
+         * @param string|array $key PEM files with the private keys, in the same order
+         */
+        public function __construct(
+            string|array $certificate,
+            string|array $key,
+            ?string $clientCa = null,
+            ?bool $clientRequired = null,
+            ?TlsVersion $minVersion = null,
+        ) {}
+
+        /**
+         * A certificate for localhost, made once and kept in ~/.local/share/fermata; the log names the authority to trust.
+         *
+         * A certificate from FERMATA_TLS_CERTIFICATE is used in its place.
+         */
+        public static function development(): Tls {}
+    }
+
+    /** A version of TLS. */
+    enum TlsVersion: string
+    {
+        case Tls12 = '1.2';
+        case Tls13 = '1.3';
+    }
+
+    /**
+     * The certificate by which a client has proved who it is; it was verified by an authority of Tls::$clientCa.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final readonly class ClientCertificate
+    {
+        /** Its subject as RFC 4514 writes it, such as "CN=alice,O=Example". */
+        public readonly string $subject;
+
+        /** The certificate as PEM, for openssl_x509_parse(). */
+        public readonly string $pem;
+
+        private function __construct() {}
+    }
+
     /** Shape of a log line. */
     enum LogFormat: string
     {
@@ -316,6 +392,12 @@ namespace Fermata {
 
         /** The peer's port; 0 on a Unix socket. */
         public function remotePort(): int {}
+
+        /** "https" when this connection is encrypted, otherwise "http". What a proxy in front speaks is in its headers. */
+        public function scheme(): string {}
+
+        /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
+        public function clientCertificate(): ?ClientCertificate {}
     }
 
     /**

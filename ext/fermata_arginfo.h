@@ -1,13 +1,14 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 0a53ec270c8faeca5936e4e0e6efcd88ed745546 */
+ * Stub hash: 2c548d34a4c44c01d49d483cf2b8e1c6abceda79 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
-	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, listen, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, workers, IS_LONG, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, limits, Fermata\\Limits, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, history, Fermata\\History, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, log, Fermata\\Log, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, tls, Fermata\\Tls, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, IS_STATIC, 0)
@@ -61,8 +62,21 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Log___construct, 0, 0, 0)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, level, Fermata\\LogLevel, 1, "null")
 ZEND_END_ARG_INFO()
 
-ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Request___construct, 0, 0, 0)
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Tls___construct, 0, 0, 2)
+	ZEND_ARG_TYPE_MASK(0, certificate, MAY_BE_STRING|MAY_BE_ARRAY, NULL)
+	ZEND_ARG_TYPE_MASK(0, key, MAY_BE_STRING|MAY_BE_ARRAY, NULL)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clientCa, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clientRequired, _IS_BOOL, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, minVersion, Fermata\\TlsVersion, 1, "null")
 ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Tls_development, 0, 0, Fermata\\Tls, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_ClientCertificate___construct, 0, 0, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_method, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -108,6 +122,11 @@ ZEND_END_ARG_INFO()
 #define arginfo_class_Fermata_Request_remoteAddress arginfo_class_Fermata_Request_method
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_remotePort, 0, 0, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_scheme arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Response___construct, 0, 0, 0)
@@ -173,7 +192,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
 
-#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Request___construct
+#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Hold_sse, 0, 1, Fermata\\Hold, 0)
 	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
@@ -214,7 +233,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Event_json, 0, 1, F
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, name, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_Request___construct
+#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_get, 0, 1, Fermata\\Channel, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
@@ -235,7 +254,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Request___construct
+#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Publisher___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
@@ -247,7 +266,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Publisher_publish,
 	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_Request___construct
+#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_acceptKey, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
@@ -279,7 +298,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_dec
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payloadBytesMax, IS_LONG, 0, "16777216")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Request___construct
+#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
 ZEND_END_ARG_INFO()
@@ -298,6 +317,9 @@ ZEND_METHOD(Fermata_Server, run);
 ZEND_METHOD(Fermata_Limits, __construct);
 ZEND_METHOD(Fermata_History, __construct);
 ZEND_METHOD(Fermata_Log, __construct);
+ZEND_METHOD(Fermata_Tls, __construct);
+ZEND_METHOD(Fermata_Tls, development);
+ZEND_METHOD(Fermata_ClientCertificate, __construct);
 ZEND_METHOD(Fermata_Request, __construct);
 ZEND_METHOD(Fermata_Request, method);
 ZEND_METHOD(Fermata_Request, path);
@@ -317,6 +339,8 @@ ZEND_METHOD(Fermata_Request, cookies);
 ZEND_METHOD(Fermata_Request, lastEventId);
 ZEND_METHOD(Fermata_Request, remoteAddress);
 ZEND_METHOD(Fermata_Request, remotePort);
+ZEND_METHOD(Fermata_Request, scheme);
+ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_Response, __construct);
 ZEND_METHOD(Fermata_Response, json);
 ZEND_METHOD(Fermata_Response, text);
@@ -393,6 +417,24 @@ static const zend_function_entry class_Fermata_Log_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_Tls_methods[] = {
+	ZEND_ME(Fermata_Tls, __construct, arginfo_class_Fermata_Tls___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Tls, development, arginfo_class_Fermata_Tls_development, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_TlsVersion_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_ClientCertificate_methods[] = {
+	ZEND_ME(Fermata_ClientCertificate, __construct, arginfo_class_Fermata_ClientCertificate___construct, ZEND_ACC_PRIVATE)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_LogFormat_methods[] = {
 	ZEND_FE_END
 };
@@ -433,6 +475,8 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, lastEventId, arginfo_class_Fermata_Request_lastEventId, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remoteAddress, arginfo_class_Fermata_Request_remoteAddress, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -711,6 +755,94 @@ static zend_class_entry *register_class_Fermata_Log(void)
 	zend_string *property_level_name = zend_string_init("level", sizeof("level") - 1, 1);
 	zend_declare_typed_property(class_entry, property_level_name, &property_level_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_level_class_Fermata_LogLevel, 0, MAY_BE_NULL));
 	zend_string_release(property_level_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Tls(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Tls", class_Fermata_Tls_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE|ZEND_ACC_READONLY_CLASS;
+
+	zval property_certificate_default_value;
+	ZVAL_UNDEF(&property_certificate_default_value);
+	zend_string *property_certificate_name = zend_string_init("certificate", sizeof("certificate") - 1, 1);
+	zend_declare_typed_property(class_entry, property_certificate_name, &property_certificate_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL));
+	zend_string_release(property_certificate_name);
+
+	zval property_key_default_value;
+	ZVAL_UNDEF(&property_key_default_value);
+	zend_string *property_key_name = zend_string_init("key", sizeof("key") - 1, 1);
+	zend_declare_typed_property(class_entry, property_key_name, &property_key_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL));
+	zend_string_release(property_key_name);
+
+	zval property_clientCa_default_value;
+	ZVAL_UNDEF(&property_clientCa_default_value);
+	zend_string *property_clientCa_name = zend_string_init("clientCa", sizeof("clientCa") - 1, 1);
+	zend_declare_typed_property(class_entry, property_clientCa_name, &property_clientCa_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_clientCa_name);
+
+	zval property_clientRequired_default_value;
+	ZVAL_UNDEF(&property_clientRequired_default_value);
+	zend_string *property_clientRequired_name = zend_string_init("clientRequired", sizeof("clientRequired") - 1, 1);
+	zend_declare_typed_property(class_entry, property_clientRequired_name, &property_clientRequired_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL|MAY_BE_NULL));
+	zend_string_release(property_clientRequired_name);
+
+	zend_string *property_minVersion_class_Fermata_TlsVersion = zend_string_init("Fermata\\TlsVersion", sizeof("Fermata\\TlsVersion")-1, 1);
+	zval property_minVersion_default_value;
+	ZVAL_UNDEF(&property_minVersion_default_value);
+	zend_string *property_minVersion_name = zend_string_init("minVersion", sizeof("minVersion") - 1, 1);
+	zend_declare_typed_property(class_entry, property_minVersion_name, &property_minVersion_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_minVersion_class_Fermata_TlsVersion, 0, MAY_BE_NULL));
+	zend_string_release(property_minVersion_name);
+
+	zval property_development_default_value;
+	ZVAL_UNDEF(&property_development_default_value);
+	zend_string *property_development_name = zend_string_init("development", sizeof("development") - 1, 1);
+	zend_declare_typed_property(class_entry, property_development_name, &property_development_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL|MAY_BE_NULL));
+	zend_string_release(property_development_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_TlsVersion(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\TlsVersion", IS_STRING, class_Fermata_TlsVersion_methods);
+
+	zval enum_case_Tls12_value;
+	zend_string *enum_case_Tls12_value_str = zend_string_init("1.2", strlen("1.2"), 1);
+	ZVAL_STR(&enum_case_Tls12_value, enum_case_Tls12_value_str);
+	zend_enum_add_case_cstr(class_entry, "Tls12", &enum_case_Tls12_value);
+
+	zval enum_case_Tls13_value;
+	zend_string *enum_case_Tls13_value_str = zend_string_init("1.3", strlen("1.3"), 1);
+	ZVAL_STR(&enum_case_Tls13_value, enum_case_Tls13_value_str);
+	zend_enum_add_case_cstr(class_entry, "Tls13", &enum_case_Tls13_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_ClientCertificate(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "ClientCertificate", class_Fermata_ClientCertificate_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE|ZEND_ACC_READONLY_CLASS;
+
+	zval property_subject_default_value;
+	ZVAL_UNDEF(&property_subject_default_value);
+	zend_string *property_subject_name = zend_string_init("subject", sizeof("subject") - 1, 1);
+	zend_declare_typed_property(class_entry, property_subject_name, &property_subject_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_subject_name);
+
+	zval property_pem_default_value;
+	ZVAL_UNDEF(&property_pem_default_value);
+	zend_string *property_pem_name = zend_string_init("pem", sizeof("pem") - 1, 1);
+	zend_declare_typed_property(class_entry, property_pem_name, &property_pem_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_pem_name);
 
 	return class_entry;
 }

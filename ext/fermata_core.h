@@ -707,6 +707,18 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint16_t *port);
 
 /**
+ * Whether the client's connection is encrypted; subject and PEM of its certificate, `ptr` NULL when
+ * it has shown none.
+ *
+ * # Safety
+ * As `fm_request_header`.
+ */
+bool fm_request_tls(struct FmWorker *worker,
+                    uint64_t request,
+                    struct FmStr *subject,
+                    struct FmStr *pem);
+
+/**
  * Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
  * to `fm_respond` and `fm_hold`.
  *

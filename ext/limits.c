@@ -1,4 +1,4 @@
-/* Fermata\Limits, History and Log: readonly values; a property holds what the constructor was given, and names a setting. */
+/* Fermata\Limits, History and Log (and the settings of Tls): readonly values; a property holds what the constructor was given, and names a setting. */
 #include "php_fermata.h"
 
 #define SETTING(name) {name, sizeof(name) - 1}
@@ -12,6 +12,10 @@ static const FmStr history_settings[] = {
 	SETTING("history_count_max"), SETTING("history_age_ms_max"), SETTING("history_bytes_max"), SETTING("history_path"),
 };
 static const FmStr log_settings[] = {SETTING("log_format"), SETTING("log_level")};
+static const FmStr tls_settings[] = {
+	SETTING("tls_certificate"), SETTING("tls_key"), SETTING("tls_client_ca"), SETTING("tls_client_required"),
+	SETTING("tls_version_min"), SETTING("tls_development"),
+};
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The setting of a class's property; false past the last one. */
@@ -25,6 +29,9 @@ bool fermata_property_setting(const zend_class_entry *ce, uint32_t number, FmStr
 	} else if (ce == fermata_ce_log) {
 		settings = log_settings;
 		len = COUNT(log_settings);
+	} else if (ce == fermata_ce_tls) {
+		settings = tls_settings;
+		len = COUNT(tls_settings);
 	}
 	if (number >= len) {
 		return false;

@@ -28,6 +28,7 @@ extern fermata_state fermata;
 
 /* Class entries, set once at MINIT. */
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
+extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
@@ -85,6 +86,9 @@ ZEND_COLD bool fermata_constructed_twice(void);
 FmStr fermata_exception_string(zend_object *exception, zend_known_string_id name);
 uint32_t fermata_exception_line(zend_object *exception);
 smart_str fermata_exception_text(zend_object *exception, bool with_place);
+
+/* tls.c */
+bool fermata_strings_check(HashTable *list, uint32_t argument);
 
 /* json.c */
 zend_string *fermata_json_encode(zval *data);
@@ -152,6 +156,8 @@ bool fermata_request_header_at(const fermata_request *request, size_t index, FmS
 bool fermata_request_header(const fermata_request *request, FmStr lower_case_name, size_t nth, FmStr *value);
 bool fermata_request_route_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
+/* subject.ptr is NULL without a certificate of the client. */
+bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
 
 /* response.c */
 typedef struct fermata_response {

@@ -14,6 +14,8 @@ struct fermata_kept {
 	size_t headers_len, routes_len;
 	FmStr address;
 	uint16_t port;
+	bool is_secure;
+	FmStr certificate_subject, certificate_pem;
 	pair pairs[1];
 };
 
@@ -131,6 +133,20 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port)
 	return address;
 }
 
+bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem)
+{
+	*subject = *pem = (FmStr){NULL, 0};
+	if (request->worker) {
+		return fm_request_tls(request->worker, request->event.request, subject, pem);
+	}
+	if (!request->kept) {
+		return false;
+	}
+	*subject = request->kept->certificate_subject;
+	*pem = request->kept->certificate_pem;
+	return request->kept->is_secure;
+}
+
 /* Keeping */
 
 static FmStr copy_bytes(char **free_bytes, FmStr from)
@@ -151,7 +167,8 @@ void fermata_request_keep(fermata_request *request)
 	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;
 	uint16_t port;
-	FmStr name, value, address = fermata_request_remote(request, &port);
+	FmStr name, value, address = fermata_request_remote(request, &port), subject, pem;
+	bool is_secure = fermata_request_tls(request, &subject, &pem);
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		bytes += own[i]->len;
@@ -162,7 +179,7 @@ void fermata_request_keep(fermata_request *request)
 	for (; fermata_request_route_at(request, routes_len, &name, &value); routes_len++) {
 		bytes += name.len + value.len;
 	}
-	bytes += address.len;
+	bytes += address.len + subject.len + pem.len;
 
 	size_t fixed = XtOffsetOf(fermata_kept, pairs) + (headers_len + routes_len) * sizeof(pair);
 	fermata_kept *kept = emalloc(fixed + bytes);
@@ -177,6 +194,9 @@ void fermata_request_keep(fermata_request *request)
 	}
 	kept->address = copy_bytes(&free_bytes, address);
 	kept->port = port;
+	kept->is_secure = is_secure;
+	kept->certificate_subject = copy_bytes(&free_bytes, subject);
+	kept->certificate_pem = copy_bytes(&free_bytes, pem);
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		*own[i] = copy_bytes(&free_bytes, *own[i]);
 	}

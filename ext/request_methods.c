@@ -326,3 +326,26 @@ ZEND_METHOD(Fermata_Request, remotePort)
 	fermata_request_remote(THIS_REQUEST(), &port);
 	RETURN_LONG(port);
 }
+
+ZEND_METHOD(Fermata_Request, scheme)
+{
+	FmStr subject, pem;
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (fermata_request_tls(THIS_REQUEST(), &subject, &pem)) {
+		RETURN_STRINGL("https", 5);
+	}
+	RETURN_STRINGL("http", 4);
+}
+
+ZEND_METHOD(Fermata_Request, clientCertificate)
+{
+	FmStr subject, pem;
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_request_tls(THIS_REQUEST(), &subject, &pem);
+	if (!subject.ptr) {
+		RETURN_NULL();
+	}
+	object_init_ex(return_value, fermata_ce_client_certificate);
+	ZVAL_STRINGL(OBJ_PROP_NUM(Z_OBJ_P(return_value), 0), subject.ptr, subject.len);
+	ZVAL_STRINGL(OBJ_PROP_NUM(Z_OBJ_P(return_value), 1), pem.ptr, pem.len);
+}

@@ -6,6 +6,7 @@
 #include "zend_enum.h"
 #include "zend_fibers.h"
 #include "zend_interfaces.h"
+#include "zend_smart_str.h"
 
 #define HANDLERS_CAPACITY_MIN 16
 #define INI_NAME_BYTES_MAX 128
@@ -79,10 +80,33 @@ static bool set(fermata_server *server, FmStr setting, FmStr value, uint32_t sou
 	return true;
 }
 
+/* A list is text with commas, as in the environment; its elements were checked to be strings. */
+static bool set_list(fermata_server *server, FmStr setting, HashTable *list)
+{
+	smart_str text = {0};
+	zval *element;
+	ZEND_HASH_FOREACH_VAL(list, element) {
+		if (text.s) {
+			smart_str_appendc(&text, ',');
+		}
+		smart_str_append(&text, Z_STR_P(element));
+	} ZEND_HASH_FOREACH_END();
+	smart_str_0(&text);
+	bool done = set(server, setting, text.s ? fermata_str(text.s) : FERMATA_LITERAL(""), FM_SOURCE_CODE);
+	smart_str_free(&text);
+	return done;
+}
+
 static bool set_zval(fermata_server *server, FmStr setting, zval *value)
 {
 	if (Z_TYPE_P(value) == IS_NULL || Z_TYPE_P(value) == IS_UNDEF) {
 		return true;
+	}
+	if (Z_TYPE_P(value) == IS_TRUE || Z_TYPE_P(value) == IS_FALSE) {
+		return set(server, setting, Z_TYPE_P(value) == IS_TRUE ? FERMATA_LITERAL("on") : FERMATA_LITERAL("off"), FM_SOURCE_CODE);
+	}
+	if (Z_TYPE_P(value) == IS_ARRAY) {
+		return set_list(server, setting, Z_ARRVAL_P(value));
 	}
 	if (Z_TYPE_P(value) == IS_OBJECT) {
 		value = zend_enum_fetch_case_value(Z_OBJ_P(value));
@@ -125,18 +149,23 @@ static bool set_ini(fermata_server *server)
 ZEND_METHOD(Fermata_Server, __construct)
 {
 	zend_string *listen = NULL, *control = NULL;
+	HashTable *listens = NULL;
 	zend_long workers = 0;
 	bool workers_null = true;
-	zval *limits = NULL, *history = NULL, *log = NULL, count;
-	ZEND_PARSE_PARAMETERS_START(0, 6)
+	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, count;
+	ZEND_PARSE_PARAMETERS_START(0, 7)
 		Z_PARAM_OPTIONAL
-		Z_PARAM_STR_OR_NULL(listen)
+		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
 		Z_PARAM_LONG_OR_NULL(workers, workers_null)
 		Z_PARAM_STR_OR_NULL(control)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(limits, fermata_ce_limits)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(tls, fermata_ce_tls)
 	ZEND_PARSE_PARAMETERS_END();
+	if (listens && !fermata_strings_check(listens, 1)) {
+		RETURN_THROWS();
+	}
 
 	fermata_server *server = THIS_SERVER();
 	if (server->constructed && !fermata_constructed_twice()) {
@@ -151,11 +180,13 @@ ZEND_METHOD(Fermata_Server, __construct)
 	ZVAL_LONG(&count, workers);
 	if (!set_ini(server)
 		|| (listen && !set(server, FERMATA_LITERAL("listen"), fermata_str(listen), FM_SOURCE_CODE))
+		|| (listens && !set_list(server, FERMATA_LITERAL("listen"), listens))
 		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
 		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
 		|| !set_properties(server, limits)
 		|| !set_properties(server, history)
-		|| !set_properties(server, log)) {
+		|| !set_properties(server, log)
+		|| !set_properties(server, tls)) {
 		RETURN_THROWS();
 	}
 }

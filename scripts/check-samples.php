@@ -12,7 +12,8 @@
  *   ```console background   is the same, started first and read when the page's next server starts
  *                       or the page ends; the output must begin with what is shown.
  *
- * A server listens on a free port; `127.0.0.1:8080` in a command is replaced by its address.
+ * A server listens on a free port, with TLS when its code has an https address; `127.0.0.1:8080` or
+ * `127.0.0.1:8443` in a command is replaced by its address. HOME is a folder of the run.
  */
 
 declare(strict_types=1);
@@ -131,8 +132,11 @@ final class Samples
     {
         $this->endServer();
         file_put_contents("$this->folder/server.php", $code);
-        $this->server = $this->php('server.php', ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '2']);
-        $listening = '~listening on http://(127\.0\.0\.1:\d+)~';
+        $this->server = $this->php('server.php', [
+            'FERMATA_LISTEN' => (str_contains($code, "'https://") ? 'https' : 'http') . '://127.0.0.1:0',
+            'FERMATA_WORKERS' => '2',
+        ]);
+        $listening = '~listening on https?://(127\.0\.0\.1:\d+)~';
         $this->server->waitUntil(static fn (string $output): bool => preg_match($listening, $output) === 1, START_SECONDS_MAX);
         if (preg_match($listening, $this->server->output(), $match) !== 1) {
             $output = $this->server->output();
@@ -198,7 +202,7 @@ final class Samples
         foreach (explode("\n", $text) as $line) {
             str_starts_with($line, '$ ') ? $commands[] = substr($line, 2) : $expected[] = $line;
         }
-        $commands = str_replace('127.0.0.1:8080', $this->address, implode("\n", $commands));
+        $commands = str_replace(['127.0.0.1:8080', '127.0.0.1:8443'], $this->address, implode("\n", $commands));
         return [$commands, trim(implode("\n", $expected))];
     }
 
@@ -228,6 +232,7 @@ final class Samples
     {
         // The command lies beside the extension.
         return [
+            'HOME' => $this->folder,
             'FERMATA_CONTROL' => "unix:$this->folder/control.sock",
             'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
         ];

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, clock};
 use fermata_tls::server::ClientAuthority;
-use fermata_tls::{Certificates, Failure, Handle, LoadError, Options, development};
+use fermata_tls::{
+    Certificates, ClientCertificate, Failure, Handle, LoadError, Options, development,
+};
 
 use crate::log::Logger;
 use crate::stats::{Counter, Gauge};
@@ -127,6 +129,21 @@ fn development_pair(logger: &Logger) -> Result<(PathBuf, PathBuf), TlsError> {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Whether the connection of the current request is encrypted.
+    pub fn is_secure(&self) -> bool {
+        let connection = self.connections.at(self.request.handle as u32);
+        connection.is_some_and(|connection| {
+            let handle = self.tls.as_ref().map(|tls| &tls.handle);
+            handle.is_some_and(|handle| handle.is_secure(connection.fd))
+        })
+    }
+
+    /// The certificate that the client of the current request has shown.
+    pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
+        let connection = self.connections.at(self.request.handle as u32)?;
+        self.tls.as_ref()?.handle.client_certificate(connection.fd)
+    }
+
     /// The order to read the certificates again has come.
     pub(crate) fn reload_tls(&mut self) {
         if let Some(tls) = &self.tls {

@@ -136,6 +136,33 @@ pub unsafe extern "C" fn fm_request_remote(
     })
 }
 
+/// Whether the client's connection is encrypted; subject and PEM of its certificate, `ptr` NULL when
+/// it has shown none.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_tls(
+    worker: *mut FmWorker,
+    request: u64,
+    subject: *mut FmStr,
+    pem: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let worker = &mut *worker;
+        if worker.view(request).is_none() {
+            return false;
+        }
+        worker.keep_client();
+        if let Some(client) = &worker.client {
+            put(subject, FmStr::lend(client.subject.as_bytes()));
+            put(pem, FmStr::lend(client.pem.as_bytes()));
+        }
+        worker.is_secure()
+    })
+}
+
 /// Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
 /// to `fm_respond` and `fm_hold`.
 ///

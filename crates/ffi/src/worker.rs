@@ -1,13 +1,14 @@
 //! A running worker: events out, answers and messages in.
 
 use std::ffi::c_char;
+use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
     Event, Hold, HoldError, Member, Message, Past, PublishFailure, RequestView, Worker,
 };
 use fermata_io::sys::epoll::Epoll;
-use fermata_tls::Tls;
+use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId,
@@ -43,6 +44,8 @@ pub struct FmWorker {
     past: Vec<Past>,
     past_out: Vec<FmPast>,
     pub(crate) text: Vec<u8>,
+    /// What was lent of the current request's client.
+    pub(crate) client: Option<Rc<ClientCertificate>>,
 }
 
 impl FmWorker {
@@ -55,7 +58,18 @@ impl FmWorker {
             past: Vec::new(),
             past_out: Vec::new(),
             text: Vec::new(),
+            client: None,
         }
+    }
+
+    /// Keeps the certificate of the current request's client for lending it.
+    pub(crate) fn keep_client(&mut self) {
+        self.client = self.worker.client_certificate();
+    }
+
+    /// Whether the current request came encrypted.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.worker.is_secure()
     }
 
     /// The current request, if `request` is it.

@@ -11,6 +11,8 @@ pub enum Signal {
     Terminate,
     /// SIGINT: the same, from a terminal.
     Interrupt,
+    /// SIGHUP: read certificates again.
+    HangUp,
     /// SIGKILL: gone at once, nothing can be tidied.
     Kill,
     /// SIGABRT: what a crash looks like.
@@ -26,6 +28,7 @@ impl Signal {
         match self {
             Signal::Terminate => KernelSignal::TERM,
             Signal::Interrupt => KernelSignal::INT,
+            Signal::HangUp => KernelSignal::HUP,
             Signal::Kill => KernelSignal::KILL,
             Signal::Abort => KernelSignal::ABORT,
             Signal::Stop => KernelSignal::STOP,

@@ -335,9 +335,11 @@ fn control_address(directory: &Directory) -> String {
     format!("unix:{}", directory.join("control.sock").display())
 }
 
-/// The address in a line with "listening on http://ADDRESS:PORT", as text or inside JSON.
+/// The first address in a line with "listening on http://ADDRESS:PORT" or https, as text or inside
+/// JSON.
 fn listening(line: &str) -> Option<SocketAddr> {
-    let (_, rest) = line.split_once("listening on http://")?;
+    let (_, rest) = line.split_once("listening on http")?;
+    let (_, rest) = rest.split_once("://")?;
     let len = rest.find(|c: char| !(c.is_ascii_hexdigit() || "[]:.".contains(c)));
     rest[..len.unwrap_or(rest.len())].parse().ok()
 }

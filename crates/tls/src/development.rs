@@ -24,7 +24,7 @@ const RENEWED_DAYS: u64 = 7;
 const DAY_S: u64 = 24 * 3_600;
 
 /// What it is valid for.
-const NAMES: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Where its files are.
 #[derive(Debug, Clone, PartialEq, Eq)]
