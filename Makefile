@@ -11,13 +11,8 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-<<<<<<< Updated upstream
-.PHONY: all chat test lint bench bench-held bench-million soak clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-held bench-million bench-websocket soak clean help setup generate test-rust test-phpt test-docs \
 	test-server test-loom test-chat test-browser test-bench test-generated test-leak fuzz
-=======
-.PHONY: all chat test lint bench bench-held bench-websocket clean help setup generate test-rust test-phpt test-docs \
-	test-server test-chat test-browser test-bench test-generated test-leak fuzz
->>>>>>> Stashed changes
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -44,7 +39,6 @@ bench-held: ## Measure what a held client costs, beside Pushpin where it is inst
 	@scripts/build-ext.sh
 	python3 bench/held.py
 
-<<<<<<< Updated upstream
 bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
@@ -54,12 +48,11 @@ soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SEC
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/soak.py $(if $(SECONDS),--duration-s $(SECONDS))
-=======
+
 bench-websocket: ## The tables of seed 003 beside their peers, about 13 minutes; needs a quiet machine
 	@scripts/setup.sh build
 	@scripts/build-ext.sh
 	python3 bench/websocket.py
->>>>>>> Stashed changes
 
 clean: ## Remove everything that was built
 	rm -rf build target tests/browser/node_modules
