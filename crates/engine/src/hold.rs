@@ -24,10 +24,10 @@ use crate::worker::{Running, Worker};
 const SEND_BYTES_MAX: usize = 128 * 1024;
 
 /// Records read from the ring at once.
-const PUMP_SLICE: usize = 1024;
+pub(crate) const PUMP_SLICE: usize = 1024;
 
 /// How often the ring is read in one turn while nobody here wants what is read.
-const PUMPS_MAX: usize = 16;
+pub(crate) const PUMPS_MAX: usize = 8;
 
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;

@@ -39,7 +39,7 @@ use crate::websocket::{Events, Route, Served, private_channel};
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
-const FANOUT_SLICE: usize = 800;
+pub(crate) const FANOUT_SLICE: usize = 800;
 
 /// Time that handlers may take in one turn before their output is sent without waiting for its end.
 const FLUSH_AFTER_MS: u64 = 5;

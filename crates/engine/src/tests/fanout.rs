@@ -3,6 +3,9 @@
 use fermata_io::sys::fake::FakePeer;
 
 use super::client::data;
+use crate::hold::{PUMP_SLICE, PUMPS_MAX};
+use crate::worker::FANOUT_SLICE;
+
 use super::{Rig, get, post};
 
 fn subscribers(rig: &mut Rig, count: usize) -> Vec<FakePeer> {
@@ -50,6 +53,65 @@ fn a_request_is_answered_in_the_middle_of_a_broadcast() {
         );
         assert!(peer.read().ends_with(b"data: to everybody\n\n\r\n"));
     }
+}
+
+/// What a request waits for is counted, because no clock of a test machine says anything.
+#[test]
+fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
+    let mut settings = super::settings();
+    settings.connections_max = 20_000;
+    let mut rig = Rig::with(1, settings);
+    let peers = subscribers(&mut rig, 10_000);
+    let visitor = rig.peer(b"");
+    for n in 0..3 {
+        rig.publish("all", &n.to_string());
+    }
+    let start = rig.fake.calls().sends;
+    let mut answers = 0;
+    while rig.fake.calls().sends - start < 9_000 {
+        visitor.write(&get("/hello"));
+        let before = rig.fake.calls().sends;
+        while visitor.arrived_bytes() == 0 {
+            rig.turn();
+        }
+        let waited = rig.fake.calls().sends - before;
+        assert!(
+            waited <= FANOUT_SLICE as u64 + 1,
+            "{waited} sends before its answer"
+        );
+        let _ = visitor.read();
+        answers += 1;
+    }
+    assert!(answers >= 9_000 / FANOUT_SLICE);
+    rig.run();
+    for peer in &peers {
+        assert!(peer.read().ends_with(b"data: 2\n\n\r\n"));
+    }
+}
+
+#[test]
+fn thousands_of_records_that_nobody_here_wants_do_not_hold_up_a_turn() {
+    let [mut here, mut elsewhere] = Rig::pair(1, &super::settings());
+    let visitor = here.peer(b"");
+    for n in 0..11_000 {
+        elsewhere.publish("quiet", &n.to_string());
+    }
+    let read = |rig: &Rig| rig.worker.local.traffic().records_read;
+    visitor.write(&get("/hello"));
+    let mut turns = 0;
+    while read(&here) < 11_000 {
+        let before = read(&here);
+        here.turn();
+        let slice = (PUMPS_MAX * PUMP_SLICE) as u64;
+        assert!(
+            read(&here) - before <= slice,
+            "more than a slice in one turn"
+        );
+        turns += 1;
+        assert!(turns < 10, "it sleeps with records to read");
+    }
+    here.turn();
+    assert!(visitor.arrived_bytes() > 0 && turns > 1);
 }
 
 #[test]

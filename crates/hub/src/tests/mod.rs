@@ -4,6 +4,7 @@ mod backlog;
 mod crash;
 mod damage;
 mod fanout;
+mod many;
 mod presence;
 mod ring;
 mod schedule;
