@@ -189,18 +189,22 @@ ZEND_METHOD(Fermata_Channel, get)
 ZEND_METHOD(Fermata_Channel, publish)
 {
 	zval *event;
+	zend_object *except = NULL;
 	FmStr name;
 	FmMessage message;
 	FmId id;
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(1, 1)
+	ZEND_PARSE_PARAMETERS_START(1, 2)
 		Z_PARAM_OBJECT_OF_CLASS(event, fermata_ce_event)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_OBJ_OF_CLASS_OR_NULL(except, fermata_ce_websocket)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!channel_name(ZEND_THIS, &name) || !fermata_event_message(Z_OBJ_P(event), &message)) {
 		RETURN_THROWS();
 	}
-	uint32_t code = fm_publish(fermata.worker, name, &message, 0, &id, &error);
+	uint64_t sender = except ? FERMATA_FROM(fermata_websocket, except)->handle : 0;
+	uint32_t code = fm_publish(fermata.worker, name, &message, sender, &id, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
 		RETURN_THROWS();

@@ -13,6 +13,7 @@ ZEND_COLD void fermata_throw(uint32_t code, const FmError *error)
 		case FM_MISUSE: ce = fermata_ce_misuse; break;
 		case FM_BACKPRESSURE: ce = fermata_ce_backpressure; break;
 		case FM_IO: ce = fermata_ce_connection; break;
+		case FM_GONE: ce = fermata_ce_connection_closed; break;
 		case FM_TIMEOUT: ce = fermata_ce_timeout; break;
 		default: ce = zend_ce_error; break;
 	}

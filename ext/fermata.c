@@ -9,6 +9,7 @@
 #include "ext/spl/spl_exceptions.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
+#include "zend_interfaces.h"
 #include "zend_observer.h"
 #include "fermata_arginfo.h"
 
@@ -23,8 +24,10 @@ zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_ce
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
+zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_ce_upgrade, *fermata_ce_message;
+zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
-zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
 zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
@@ -37,9 +40,25 @@ static void register_exceptions(void)
 	fermata_ce_configuration = register_class_Fermata_Exception_ConfigurationException(runtime, common);
 	fermata_ce_backpressure = register_class_Fermata_Exception_BackpressureException(runtime, common);
 	fermata_ce_bad_request = register_class_Fermata_Exception_BadRequestException(runtime, common);
+	fermata_ce_connection_closed = register_class_Fermata_Exception_ConnectionClosedException(runtime, common);
 	fermata_ce_connection = register_class_Fermata_Exception_ConnectionException(runtime, common);
 	fermata_ce_timeout = register_class_Fermata_Exception_TimeoutException(runtime, common);
 	fermata_ce_protocol = register_class_Fermata_Exception_ProtocolException(runtime, common);
+}
+
+static void register_websocket_classes(void)
+{
+	fermata_ce_websocket_handler = register_class_Fermata_WebSocketHandler();
+	fermata_ce_websocket = register_class_Fermata_WebSocket();
+	fermata_websocket_init();
+	fermata_ce_upgrade = register_class_Fermata_WebSocket_Upgrade();
+	fermata_upgrade_init();
+	fermata_ce_message = register_class_Fermata_WebSocket_Message(zend_ce_stringable);
+	fermata_message_init();
+	fermata_ce_queue_policy = register_class_Fermata_WebSocket_QueuePolicy();
+	fermata_ce_format = register_class_Fermata_WebSocket_Format();
+	fermata_ce_options = register_class_Fermata_WebSocket_Options();
+	fermata_ce_compression = register_class_Fermata_WebSocket_Compression();
 }
 
 static void register_classes(void)
@@ -68,6 +87,7 @@ static void register_classes(void)
 	fermata_ce_member = register_class_Fermata_Member();
 	fermata_ce_publisher = register_class_Fermata_Publisher();
 	fermata_publisher_init();
+	register_websocket_classes();
 	register_class_Fermata_WebSocket_Codec();
 	fermata_ce_frame = register_class_Fermata_WebSocket_Frame();
 	fermata_ce_opcode = register_class_Fermata_WebSocket_Opcode();
@@ -134,6 +154,7 @@ PHP_MSHUTDOWN_FUNCTION(fermata)
 PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_codec_request_end();
+	fermata_websocket_release_all();
 	return SUCCESS;
 }
 

@@ -80,6 +80,33 @@ namespace Fermata {
         public function static(string $prefix, string $directory): static {}
 
         /**
+         * Accepts WebSocket connections: a handler object, or a callable for each event that matters.
+         *
+         * The handler is one object per worker, shared by all its connections; what belongs to one of them goes into
+         * WebSocket::setData(). Browsers are admitted from pages of the same host only, unless the options say otherwise.
+         * A handler that throws, exits or fails fatally closes its connection with 1011 and harms no other.
+         *
+         * @param string $path see get() for the pattern; upgrade() can read its parameters from the request
+         * @param WebSocketHandler|null $handler instead of the callables
+         * @param callable|null $message function (WebSocket $socket, WebSocket\Message $message): mixed
+         * @param callable|null $open function (WebSocket $socket): mixed
+         * @param callable|null $close function (WebSocket $socket, int $code, string $reason): mixed
+         * @param callable|null $upgrade function (WebSocket\Upgrade $upgrade): mixed
+         * @param WebSocket\Options|null $options origins, subprotocols, limits, heartbeat, compression
+         * @throws Exception\MisuseError when the pattern is malformed or taken for GET, neither a handler nor a callable or both
+         *         were given, an option is out of range, or run() was called
+         */
+        public function websocket(
+            string $path,
+            ?WebSocketHandler $handler = null,
+            ?callable $message = null,
+            ?callable $open = null,
+            ?callable $close = null,
+            ?callable $upgrade = null,
+            ?WebSocket\Options $options = null,
+        ): static {}
+
+        /**
          * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
          *
          * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
@@ -600,14 +627,15 @@ namespace Fermata {
         /**
          * Appends an event; when this returns, every subscriber in every worker will get it.
          *
+         * @param WebSocket|null $except a connection that does not get it: the one it came from
          * @return string the event's id, for Last-Event-ID
          * @throws Exception\BackpressureException when a worker has not read the ring for too long
          * @throws Exception\MisuseError when the event is larger than the setting event_bytes_max
          */
-        public function publish(Event $event): string {}
+        public function publish(Event $event, ?WebSocket $except = null): string {}
 
         /**
-         * Who is present; see Hold::as().
+         * Who is present; see Hold::as() and WebSocket::join().
          *
          * @param int|null $limit at most so many, the last to come first; null = all
          * @return list<Member>
@@ -639,10 +667,10 @@ namespace Fermata {
     {
         public readonly string $user;
 
-        /** What Hold::as() was given. */
+        /** What Hold::as() or WebSocket::join() was given. */
         public readonly ?array $info;
 
-        /** Held clients of the user over all workers; 0 in the short time before the user counts as gone. */
+        /** Held clients and joined sockets of the user over all workers; 0 in the short time before the user counts as gone. */
         public readonly int $connections;
 
         private function __construct() {}
@@ -674,9 +702,328 @@ namespace Fermata {
          */
         public function publish(string $channel, Event $event): string {}
     }
+
+    /**
+     * What a WebSocket route does; see Server::websocket(). A method that is not overridden costs nothing.
+     *
+     * @not-serializable
+     */
+    abstract class WebSocketHandler
+    {
+        /** A client asks to be connected: accept, refuse, or do nothing to accept with the preferred subprotocol. */
+        public function upgrade(WebSocket\Upgrade $upgrade): void {}
+
+        /** The connection is there. */
+        public function open(WebSocket $socket): void {}
+
+        /** A whole message has come. */
+        public function message(WebSocket $socket, WebSocket\Message $message): void {}
+
+        /**
+         * The connection has ended, whoever ended it; it cannot send any more. The socket's data is released afterwards.
+         *
+         * @param int $code see WebSocket\CloseCode::tryFrom(); 1006 when it broke without a word
+         */
+        public function close(WebSocket $socket, int $code, string $reason): void {}
+    }
+
+    /**
+     * One WebSocket connection of this worker, made on demand: an idle connection has no PHP object.
+     *
+     * Every call of a handler may get another object for the same connection; they are equal (==), and have the same id().
+     * It may be kept; when the connection has ended, sending throws and isOpen() is false.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class WebSocket
+    {
+        private function __construct() {}
+
+        /** An opaque name of the connection, for sendTo(): unique over all workers and restarts. */
+        public function id(): string {}
+
+        /**
+         * Sends a message. It is queued and leaves, with all others of this turn, in one write.
+         *
+         * @param string|\Stringable|WebSocket\Message $data a text, or a message that came, which goes out as it is
+         * @throws Exception\BackpressureException when the client does not read and QueuePolicy::Refuse applies
+         * @throws Exception\ConnectionClosedException when the connection has ended
+         * @throws Exception\MisuseError when the text is not UTF-8
+         */
+        public function send(string|\Stringable|WebSocket\Message $data): void {}
+
+        /**
+         * Sends a binary message; see send().
+         *
+         * @throws Exception\BackpressureException when the client does not read and QueuePolicy::Refuse applies
+         * @throws Exception\ConnectionClosedException when the connection has ended
+         */
+        public function sendBinary(string $data): void {}
+
+        /**
+         * Sends a message unless the queue is full or the connection has ended.
+         *
+         * @param bool $binary whether a string is sent as a binary message; a Message keeps its kind
+         * @return bool whether it was queued
+         * @throws Exception\MisuseError when a text is not UTF-8
+         */
+        public function trySend(string|\Stringable|WebSocket\Message $data, bool $binary = false): bool {}
+
+        /**
+         * Sends a message to a connection of any worker. When that has ended meanwhile, nothing happens.
+         *
+         * @param string $id what id() has returned
+         * @throws Exception\BackpressureException when a worker has not read the ring for too long
+         * @throws Exception\MisuseError when this is no id, the text is not UTF-8 or larger than event_bytes_max, or no server runs
+         */
+        public static function sendTo(string $id, string $data, bool $binary = false): void {}
+
+        /**
+         * Begins to close the connection; what was sent before still arrives. Closing twice does nothing.
+         *
+         * @param WebSocket\CloseCode|int $code a case that may be sent, or 3000 to 4999
+         * @param string $reason UTF-8, at most 123 bytes
+         * @throws Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         */
+        public function close(WebSocket\CloseCode|int $code = WebSocket\CloseCode::Normal, string $reason = ''): void {}
+
+        /**
+         * Subscribes to a channel: what is published there reaches the client without PHP. Joining again replaces the subscription.
+         *
+         * @param string|null $user counts the client as present while it is joined, over all tabs and workers of the user
+         * @param array|null $info JSON-encodable details that Channel::members() hands back; the first connection's are kept
+         * @param bool $announce publish `join` and `leave` events to the channel when the user comes and goes
+         * @param string|null $since replays what was published after this event; null or an empty string replays nothing
+         * @throws Exception\ConnectionClosedException when the connection has ended
+         * @throws Exception\BackpressureException when a worker has not read the ring for too long
+         * @throws Exception\MisuseError for a bad channel name, or an empty user
+         * @throws \JsonException when the info cannot be encoded
+         */
+        public function join(
+            string $channel,
+            ?string $user = null,
+            ?array $info = null,
+            bool $announce = true,
+            ?string $since = null,
+            WebSocket\Format $format = WebSocket\Format::Data,
+        ): static {}
+
+        /** Ends the subscription; without one nothing happens. */
+        public function leave(string $channel): static {}
+
+        /** What setData() has kept for this connection; null when there is nothing. */
+        public function data(): mixed {}
+
+        /**
+         * Keeps a value for this connection, in this worker. It is released after close().
+         *
+         * @throws Exception\ConnectionClosedException when the connection has ended and its data was released
+         */
+        public function setData(mixed $data): void {}
+
+        /** Whether it can still send. */
+        public function isOpen(): bool {}
+
+        /** Bytes that were sent and that the system has not taken yet. */
+        public function queuedBytes(): int {}
+
+        /** The subprotocol that was agreed on. */
+        public function protocol(): ?string {}
+
+        /** The peer's address: the client's, or that of a proxy in front. Empty on a Unix socket. */
+        public function remoteAddress(): string {}
+
+        /** The peer's port; 0 on a Unix socket. */
+        public function remotePort(): int {}
+    }
 }
 
 namespace Fermata\WebSocket {
+    /**
+     * A client that asks to be connected; see WebSocketHandler::upgrade(). Decided when the handler returns:
+     * one that throws answers 500 as for requests.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Upgrade
+    {
+        private function __construct() {}
+
+        /** The request with path, headers, cookies and route parameters. */
+        public function request(): \Fermata\Request {}
+
+        /**
+         * The subprotocols the client offers, its favourite first.
+         *
+         * @return list<string>
+         */
+        public function protocols(): array {}
+
+        /** The page's origin, such as "https://example.org"; null when no browser asks. It has passed Options::$origins. */
+        public function origin(): ?string {}
+
+        /**
+         * Accepts the connection.
+         *
+         * @param string|null $protocol one of protocols(); null takes the first of Options::$protocols that the client offers
+         * @param array $headers array<string, string|list<string>> for the answer; a list makes one line each
+         * @throws \Fermata\Exception\MisuseError when the client does not offer the protocol, a header is malformed or reserved,
+         *         or the upgrade is decided
+         */
+        public function accept(?string $protocol = null, array $headers = []): void {}
+
+        /**
+         * Answers the request instead.
+         *
+         * @param \Fermata\Response|int $response a whole answer, or a status from 300 to 599
+         * @throws \Fermata\Exception\MisuseError when the status is out of range, or the upgrade is decided
+         */
+        public function refuse(\Fermata\Response|int $response = 403): void {}
+
+        /** What WebSocket::data() returns from the beginning. */
+        public function setData(mixed $data): void {}
+    }
+
+    /**
+     * A message that came. Its bytes become a PHP string when asked for. It may be kept.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Message implements \Stringable
+    {
+        private function __construct() {}
+
+        /** The bytes; of a text they are UTF-8. */
+        public function data(): string {}
+
+        public function isBinary(): bool {}
+
+        /**
+         * The message decoded as JSON, objects as arrays.
+         *
+         * @throws \Fermata\Exception\BadRequestException when it is not valid JSON; left uncaught, the connection is closed with 1007
+         */
+        public function json(): mixed {}
+
+        /** Same as data(). */
+        public function __toString(): string {}
+    }
+
+    /** What happens when a client reads slower than it is sent to, and its queue is full. */
+    enum QueuePolicy: string
+    {
+        /** send() throws a BackpressureException, trySend() returns false. */
+        case Refuse = 'refuse';
+
+        /** The oldest messages that wait are dropped. */
+        case DropOldest = 'drop-oldest';
+
+        /** The connection is closed with 1013. */
+        case Close = 'close';
+    }
+
+    /** What a subscriber gets of an event. */
+    enum Format: string
+    {
+        /** The event's data as a text message. */
+        case Data = 'data';
+
+        /** `{"channel":…,"id":…,"event":…,"data":…}` with the data as a string; has names and ids, `join`, `leave` and `gap`. */
+        case Json = 'json';
+    }
+
+    /**
+     * How a route treats its connections. Null means the setting of the server.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Options
+    {
+        /** Pages that may connect, as "scheme://host" or "scheme://host:port"; null = those of the same host, ['*'] = all. */
+        public readonly ?array $origins;
+
+        /** Subprotocols the server speaks, its favourite first. */
+        public readonly array $protocols;
+
+        /** Bytes of a message, all fragments together; over it the connection is closed with 1009. */
+        public readonly ?int $messageBytes;
+
+        /** Bytes of one frame; over it the connection is closed with 1009. */
+        public readonly ?int $frameBytes;
+
+        /** Unsent bytes per connection before the policy applies. */
+        public readonly ?int $queueBytes;
+
+        public readonly QueuePolicy $queuePolicy;
+
+        /** Milliseconds of silence before the client is pinged; 0 = never. */
+        public readonly ?int $pingIntervalMs;
+
+        /** Milliseconds a ping may stay unanswered before the connection is given up; 0 = for ever. */
+        public readonly ?int $pongTimeoutMs;
+
+        /** Milliseconds without a message from the client before it is closed; 0 = for ever. */
+        public readonly ?int $idleTimeoutMs;
+
+        /** Null = messages are not compressed. */
+        public readonly ?Compression $compression;
+
+        /**
+         * @param array|null $origins list<string>
+         * @param array $protocols list<string>
+         * @throws \Fermata\Exception\MisuseError when a list has something else than strings, or a number is out of range
+         */
+        public function __construct(
+            ?array $origins = null,
+            array $protocols = [],
+            ?int $messageBytes = null,
+            ?int $frameBytes = null,
+            ?int $queueBytes = null,
+            QueuePolicy $queuePolicy = QueuePolicy::Close,
+            ?int $pingIntervalMs = null,
+            ?int $pongTimeoutMs = null,
+            ?int $idleTimeoutMs = null,
+            ?Compression $compression = null,
+        ) {}
+    }
+
+    /**
+     * Compression of messages (RFC 7692), for clients that offer it.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Compression
+    {
+        /** Whether what was sent helps to compress what follows: smaller messages for some 100 KB of memory per connection. */
+        public readonly bool $serverContextTakeover;
+
+        /** Whether the client may do so; its memory is the server's too. */
+        public readonly bool $clientContextTakeover;
+
+        /** Base-2 logarithm of the window, 9 to 15. */
+        public readonly int $windowBits;
+
+        /** 1 (fast) to 9 (small). */
+        public readonly int $level;
+
+        /** Shorter messages are sent as they are. */
+        public readonly int $minBytes;
+
+        /** @throws \Fermata\Exception\MisuseError when a number is out of range */
+        public function __construct(
+            bool $serverContextTakeover = false,
+            bool $clientContextTakeover = false,
+            int $windowBits = 15,
+            int $level = 1,
+            int $minBytes = 64,
+        ) {}
+    }
+
     /**
      * Frames of RFC 6455 for programs that bring their own connection.
      *
@@ -841,11 +1188,17 @@ namespace Fermata\Exception {
     /** A setting that cannot work; the message names it, the cause and the fix. */
     final class ConfigurationException extends \RuntimeException implements FermataException {}
 
-    /** The ring of events is full of what a worker has not read yet; try again. */
+    /** A queue is full: the ring of events of what a worker has not read, or a WebSocket of what its client has not; try again. */
     final class BackpressureException extends \RuntimeException implements FermataException {}
 
-    /** The client sent nonsense. Left uncaught in a handler, the client is answered 400 with the message. */
+    /**
+     * The client sent nonsense. Left uncaught in a handler, the client is answered 400 with the message, or its WebSocket
+     * is closed with 1007.
+     */
     final class BadRequestException extends \RuntimeException implements FermataException {}
+
+    /** The WebSocket has ended and cannot send any more. */
+    final class ConnectionClosedException extends \RuntimeException implements FermataException {}
 
     /** The control socket cannot be reached. */
     final class ConnectionException extends \RuntimeException implements FermataException {}

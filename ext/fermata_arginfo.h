@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 2c548d34a4c44c01d49d483cf2b8e1c6abceda79 */
+ * Stub hash: 8433fff6a751c59c60889e0c543438a9e70d33f5 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
@@ -31,6 +31,16 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_static, 0, 2, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, prefix, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, directory, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, handler, Fermata\\WebSocketHandler, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, message, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, open, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, close, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, upgrade, IS_CALLABLE, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, options, Fermata\\WebSocket\\Options, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
@@ -241,6 +251,7 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0, 1, IS_STRING, 0)
 	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, except, Fermata\\WebSocket, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_members, 0, 0, IS_ARRAY, 0)
@@ -264,6 +275,134 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Publisher_publish, 0, 2, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
 	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_upgrade, 0, 1, IS_VOID, 0)
+	ZEND_ARG_OBJ_INFO(0, upgrade, Fermata\\WebSocket\\\125pgrade, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_open, 0, 1, IS_VOID, 0)
+	ZEND_ARG_OBJ_INFO(0, socket, Fermata\\WebSocket, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_message, 0, 2, IS_VOID, 0)
+	ZEND_ARG_OBJ_INFO(0, socket, Fermata\\WebSocket, 0)
+	ZEND_ARG_OBJ_INFO(0, message, Fermata\\WebSocket\\Message, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_close, 0, 3, IS_VOID, 0)
+	ZEND_ARG_OBJ_INFO(0, socket, Fermata\\WebSocket, 0)
+	ZEND_ARG_TYPE_INFO(0, code, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, reason, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket___construct arginfo_class_Fermata_ClientCertificate___construct
+
+#define arginfo_class_Fermata_WebSocket_id arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_send, 0, 1, IS_VOID, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, data, Stringable|Fermata\\WebSocket\\Message, MAY_BE_STRING, NULL)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_sendBinary, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_trySend, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, data, Stringable|Fermata\\WebSocket\\Message, MAY_BE_STRING, NULL)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, binary, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_sendTo, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, id, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, binary, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_close, 0, 0, IS_VOID, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, code, Fermata\\WebSocket\\CloseCode, MAY_BE_LONG, "Fermata\\WebSocket\\CloseCode::Normal")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, reason, IS_STRING, 0, "\'\'")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_join, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, user, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, info, IS_ARRAY, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, announce, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, format, Fermata\\WebSocket\\Format, 0, "Fermata\\WebSocket\\Format::Data")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_leave, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_data arginfo_class_Fermata_Request_json
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_setData, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_isOpen, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_queuedBytes arginfo_class_Fermata_Request_remotePort
+
+#define arginfo_class_Fermata_WebSocket_protocol arginfo_class_Fermata_Request_lastEventId
+
+#define arginfo_class_Fermata_WebSocket_remoteAddress arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_WebSocket_remotePort arginfo_class_Fermata_Request_remotePort
+
+#define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_ClientCertificate___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Upgrade_protocols arginfo_class_Fermata_Request_queries
+
+#define arginfo_class_Fermata_WebSocket_Upgrade_origin arginfo_class_Fermata_Request_lastEventId
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_accept, 0, 0, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, protocol, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_refuse, 0, 0, IS_VOID, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, response, Fermata\\Response, MAY_BE_LONG, "403")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Upgrade_setData arginfo_class_Fermata_WebSocket_setData
+
+#define arginfo_class_Fermata_WebSocket_Message___construct arginfo_class_Fermata_ClientCertificate___construct
+
+#define arginfo_class_Fermata_WebSocket_Message_data arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_WebSocket_Message_isBinary arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_WebSocket_Message_json arginfo_class_Fermata_Request_json
+
+#define arginfo_class_Fermata_WebSocket_Message___toString arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_WebSocket_Options___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, origins, IS_ARRAY, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, protocols, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, messageBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, frameBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, queueBytes, IS_LONG, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, queuePolicy, Fermata\\WebSocket\\QueuePolicy, 0, "Fermata\\WebSocket\\QueuePolicy::Close")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, pingIntervalMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, pongTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, idleTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, compression, Fermata\\WebSocket\\Compression, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_WebSocket_Compression___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, serverContextTakeover, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clientContextTakeover, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, windowBits, IS_LONG, 0, "15")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "1")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, minBytes, IS_LONG, 0, "64")
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_ClientCertificate___construct
@@ -313,6 +452,7 @@ ZEND_METHOD(Fermata_Server, delete);
 ZEND_METHOD(Fermata_Server, options);
 ZEND_METHOD(Fermata_Server, any);
 ZEND_METHOD(Fermata_Server, static);
+ZEND_METHOD(Fermata_Server, websocket);
 ZEND_METHOD(Fermata_Server, run);
 ZEND_METHOD(Fermata_Limits, __construct);
 ZEND_METHOD(Fermata_History, __construct);
@@ -375,6 +515,40 @@ ZEND_METHOD(Fermata_Channel, history);
 ZEND_METHOD(Fermata_Member, __construct);
 ZEND_METHOD(Fermata_Publisher, __construct);
 ZEND_METHOD(Fermata_Publisher, publish);
+ZEND_METHOD(Fermata_WebSocketHandler, upgrade);
+ZEND_METHOD(Fermata_WebSocketHandler, open);
+ZEND_METHOD(Fermata_WebSocketHandler, message);
+ZEND_METHOD(Fermata_WebSocketHandler, close);
+ZEND_METHOD(Fermata_WebSocket, __construct);
+ZEND_METHOD(Fermata_WebSocket, id);
+ZEND_METHOD(Fermata_WebSocket, send);
+ZEND_METHOD(Fermata_WebSocket, sendBinary);
+ZEND_METHOD(Fermata_WebSocket, trySend);
+ZEND_METHOD(Fermata_WebSocket, sendTo);
+ZEND_METHOD(Fermata_WebSocket, close);
+ZEND_METHOD(Fermata_WebSocket, join);
+ZEND_METHOD(Fermata_WebSocket, leave);
+ZEND_METHOD(Fermata_WebSocket, data);
+ZEND_METHOD(Fermata_WebSocket, setData);
+ZEND_METHOD(Fermata_WebSocket, isOpen);
+ZEND_METHOD(Fermata_WebSocket, queuedBytes);
+ZEND_METHOD(Fermata_WebSocket, protocol);
+ZEND_METHOD(Fermata_WebSocket, remoteAddress);
+ZEND_METHOD(Fermata_WebSocket, remotePort);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, __construct);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, request);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, protocols);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, origin);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, accept);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, refuse);
+ZEND_METHOD(Fermata_WebSocket_Upgrade, setData);
+ZEND_METHOD(Fermata_WebSocket_Message, __construct);
+ZEND_METHOD(Fermata_WebSocket_Message, data);
+ZEND_METHOD(Fermata_WebSocket_Message, isBinary);
+ZEND_METHOD(Fermata_WebSocket_Message, json);
+ZEND_METHOD(Fermata_WebSocket_Message, __toString);
+ZEND_METHOD(Fermata_WebSocket_Options, __construct);
+ZEND_METHOD(Fermata_WebSocket_Compression, __construct);
 ZEND_METHOD(Fermata_WebSocket_Codec, __construct);
 ZEND_METHOD(Fermata_WebSocket_Codec, acceptKey);
 ZEND_METHOD(Fermata_WebSocket_Codec, encode);
@@ -394,6 +568,7 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, options, arginfo_class_Fermata_Server_options, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, any, arginfo_class_Fermata_Server_any, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
@@ -545,6 +720,80 @@ static const zend_function_entry class_Fermata_Publisher_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_WebSocketHandler_methods[] = {
+	ZEND_ME(Fermata_WebSocketHandler, upgrade, arginfo_class_Fermata_WebSocketHandler_upgrade, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocketHandler, open, arginfo_class_Fermata_WebSocketHandler_open, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocketHandler, message, arginfo_class_Fermata_WebSocketHandler_message, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocketHandler, close, arginfo_class_Fermata_WebSocketHandler_close, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_methods[] = {
+	ZEND_ME(Fermata_WebSocket, __construct, arginfo_class_Fermata_WebSocket___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_WebSocket, id, arginfo_class_Fermata_WebSocket_id, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, send, arginfo_class_Fermata_WebSocket_send, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, sendBinary, arginfo_class_Fermata_WebSocket_sendBinary, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, trySend, arginfo_class_Fermata_WebSocket_trySend, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, sendTo, arginfo_class_Fermata_WebSocket_sendTo, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_WebSocket, close, arginfo_class_Fermata_WebSocket_close, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, join, arginfo_class_Fermata_WebSocket_join, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, leave, arginfo_class_Fermata_WebSocket_leave, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, data, arginfo_class_Fermata_WebSocket_data, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, setData, arginfo_class_Fermata_WebSocket_setData, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, isOpen, arginfo_class_Fermata_WebSocket_isOpen, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, queuedBytes, arginfo_class_Fermata_WebSocket_queuedBytes, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, protocol, arginfo_class_Fermata_WebSocket_protocol, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, remoteAddress, arginfo_class_Fermata_WebSocket_remoteAddress, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket, remotePort, arginfo_class_Fermata_WebSocket_remotePort, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Upgrade_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Upgrade, __construct, arginfo_class_Fermata_WebSocket_Upgrade___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_WebSocket_Upgrade, request, arginfo_class_Fermata_WebSocket_Upgrade_request, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Upgrade, protocols, arginfo_class_Fermata_WebSocket_Upgrade_protocols, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Upgrade, origin, arginfo_class_Fermata_WebSocket_Upgrade_origin, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Upgrade, accept, arginfo_class_Fermata_WebSocket_Upgrade_accept, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Upgrade, refuse, arginfo_class_Fermata_WebSocket_Upgrade_refuse, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Upgrade, setData, arginfo_class_Fermata_WebSocket_Upgrade_setData, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Message_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Message, __construct, arginfo_class_Fermata_WebSocket_Message___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_WebSocket_Message, data, arginfo_class_Fermata_WebSocket_Message_data, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Message, isBinary, arginfo_class_Fermata_WebSocket_Message_isBinary, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Message, json, arginfo_class_Fermata_WebSocket_Message_json, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Message, __toString, arginfo_class_Fermata_WebSocket_Message___toString, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_QueuePolicy_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Format_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Options_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Options, __construct, arginfo_class_Fermata_WebSocket_Options___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Compression_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Compression, __construct, arginfo_class_Fermata_WebSocket_Compression___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_WebSocket_Codec_methods[] = {
 	ZEND_ME(Fermata_WebSocket_Codec, __construct, arginfo_class_Fermata_WebSocket_Codec___construct, ZEND_ACC_PRIVATE)
 	ZEND_ME(Fermata_WebSocket_Codec, acceptKey, arginfo_class_Fermata_WebSocket_Codec_acceptKey, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
@@ -592,6 +841,11 @@ static const zend_function_entry class_Fermata_Exception_BackpressureException_m
 
 
 static const zend_function_entry class_Fermata_Exception_BadRequestException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_ConnectionClosedException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -1055,6 +1309,204 @@ static zend_class_entry *register_class_Fermata_Publisher(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_WebSocketHandler(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "WebSocketHandler", class_Fermata_WebSocketHandler_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_ABSTRACT|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "WebSocket", class_Fermata_WebSocket_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Upgrade(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Upgrade", class_Fermata_WebSocket_Upgrade_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Message(zend_class_entry *class_entry_Stringable)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Message", class_Fermata_WebSocket_Message_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+	zend_class_implements(class_entry, 1, class_entry_Stringable);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_QueuePolicy(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\WebSocket\\QueuePolicy", IS_STRING, class_Fermata_WebSocket_QueuePolicy_methods);
+
+	zval enum_case_Refuse_value;
+	zend_string *enum_case_Refuse_value_str = zend_string_init("refuse", strlen("refuse"), 1);
+	ZVAL_STR(&enum_case_Refuse_value, enum_case_Refuse_value_str);
+	zend_enum_add_case_cstr(class_entry, "Refuse", &enum_case_Refuse_value);
+
+	zval enum_case_DropOldest_value;
+	zend_string *enum_case_DropOldest_value_str = zend_string_init("drop-oldest", strlen("drop-oldest"), 1);
+	ZVAL_STR(&enum_case_DropOldest_value, enum_case_DropOldest_value_str);
+	zend_enum_add_case_cstr(class_entry, "DropOldest", &enum_case_DropOldest_value);
+
+	zval enum_case_Close_value;
+	zend_string *enum_case_Close_value_str = zend_string_init("close", strlen("close"), 1);
+	ZVAL_STR(&enum_case_Close_value, enum_case_Close_value_str);
+	zend_enum_add_case_cstr(class_entry, "Close", &enum_case_Close_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Format(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\WebSocket\\Format", IS_STRING, class_Fermata_WebSocket_Format_methods);
+
+	zval enum_case_Data_value;
+	zend_string *enum_case_Data_value_str = zend_string_init("data", strlen("data"), 1);
+	ZVAL_STR(&enum_case_Data_value, enum_case_Data_value_str);
+	zend_enum_add_case_cstr(class_entry, "Data", &enum_case_Data_value);
+
+	zval enum_case_Json_value;
+	zend_string *enum_case_Json_value_str = zend_string_init("json", strlen("json"), 1);
+	ZVAL_STR(&enum_case_Json_value, enum_case_Json_value_str);
+	zend_enum_add_case_cstr(class_entry, "Json", &enum_case_Json_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Options(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Options", class_Fermata_WebSocket_Options_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_origins_default_value;
+	ZVAL_UNDEF(&property_origins_default_value);
+	zend_string *property_origins_name = zend_string_init("origins", sizeof("origins") - 1, 1);
+	zend_declare_typed_property(class_entry, property_origins_name, &property_origins_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_ARRAY|MAY_BE_NULL));
+	zend_string_release(property_origins_name);
+
+	zval property_protocols_default_value;
+	ZVAL_UNDEF(&property_protocols_default_value);
+	zend_string *property_protocols_name = zend_string_init("protocols", sizeof("protocols") - 1, 1);
+	zend_declare_typed_property(class_entry, property_protocols_name, &property_protocols_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_ARRAY));
+	zend_string_release(property_protocols_name);
+
+	zval property_messageBytes_default_value;
+	ZVAL_UNDEF(&property_messageBytes_default_value);
+	zend_string *property_messageBytes_name = zend_string_init("messageBytes", sizeof("messageBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_messageBytes_name, &property_messageBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_messageBytes_name);
+
+	zval property_frameBytes_default_value;
+	ZVAL_UNDEF(&property_frameBytes_default_value);
+	zend_string *property_frameBytes_name = zend_string_init("frameBytes", sizeof("frameBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_frameBytes_name, &property_frameBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_frameBytes_name);
+
+	zval property_queueBytes_default_value;
+	ZVAL_UNDEF(&property_queueBytes_default_value);
+	zend_string *property_queueBytes_name = zend_string_init("queueBytes", sizeof("queueBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_queueBytes_name, &property_queueBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_queueBytes_name);
+
+	zend_string *property_queuePolicy_class_Fermata_WebSocket_QueuePolicy = zend_string_init("Fermata\\WebSocket\\QueuePolicy", sizeof("Fermata\\WebSocket\\QueuePolicy")-1, 1);
+	zval property_queuePolicy_default_value;
+	ZVAL_UNDEF(&property_queuePolicy_default_value);
+	zend_string *property_queuePolicy_name = zend_string_init("queuePolicy", sizeof("queuePolicy") - 1, 1);
+	zend_declare_typed_property(class_entry, property_queuePolicy_name, &property_queuePolicy_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_queuePolicy_class_Fermata_WebSocket_QueuePolicy, 0, 0));
+	zend_string_release(property_queuePolicy_name);
+
+	zval property_pingIntervalMs_default_value;
+	ZVAL_UNDEF(&property_pingIntervalMs_default_value);
+	zend_string *property_pingIntervalMs_name = zend_string_init("pingIntervalMs", sizeof("pingIntervalMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_pingIntervalMs_name, &property_pingIntervalMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_pingIntervalMs_name);
+
+	zval property_pongTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_pongTimeoutMs_default_value);
+	zend_string *property_pongTimeoutMs_name = zend_string_init("pongTimeoutMs", sizeof("pongTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_pongTimeoutMs_name, &property_pongTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_pongTimeoutMs_name);
+
+	zval property_idleTimeoutMs_default_value;
+	ZVAL_UNDEF(&property_idleTimeoutMs_default_value);
+	zend_string *property_idleTimeoutMs_name = zend_string_init("idleTimeoutMs", sizeof("idleTimeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_idleTimeoutMs_name, &property_idleTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_idleTimeoutMs_name);
+
+	zend_string *property_compression_class_Fermata_WebSocket_Compression = zend_string_init("Fermata\\WebSocket\\Compression", sizeof("Fermata\\WebSocket\\Compression")-1, 1);
+	zval property_compression_default_value;
+	ZVAL_UNDEF(&property_compression_default_value);
+	zend_string *property_compression_name = zend_string_init("compression", sizeof("compression") - 1, 1);
+	zend_declare_typed_property(class_entry, property_compression_name, &property_compression_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_compression_class_Fermata_WebSocket_Compression, 0, MAY_BE_NULL));
+	zend_string_release(property_compression_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Compression(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Compression", class_Fermata_WebSocket_Compression_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_serverContextTakeover_default_value;
+	ZVAL_UNDEF(&property_serverContextTakeover_default_value);
+	zend_string *property_serverContextTakeover_name = zend_string_init("serverContextTakeover", sizeof("serverContextTakeover") - 1, 1);
+	zend_declare_typed_property(class_entry, property_serverContextTakeover_name, &property_serverContextTakeover_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_serverContextTakeover_name);
+
+	zval property_clientContextTakeover_default_value;
+	ZVAL_UNDEF(&property_clientContextTakeover_default_value);
+	zend_string *property_clientContextTakeover_name = zend_string_init("clientContextTakeover", sizeof("clientContextTakeover") - 1, 1);
+	zend_declare_typed_property(class_entry, property_clientContextTakeover_name, &property_clientContextTakeover_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_clientContextTakeover_name);
+
+	zval property_windowBits_default_value;
+	ZVAL_UNDEF(&property_windowBits_default_value);
+	zend_string *property_windowBits_name = zend_string_init("windowBits", sizeof("windowBits") - 1, 1);
+	zend_declare_typed_property(class_entry, property_windowBits_name, &property_windowBits_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_windowBits_name);
+
+	zval property_level_default_value;
+	ZVAL_UNDEF(&property_level_default_value);
+	zend_string *property_level_name = zend_string_init("level", sizeof("level") - 1, 1);
+	zend_declare_typed_property(class_entry, property_level_name, &property_level_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_level_name);
+
+	zval property_minBytes_default_value;
+	ZVAL_UNDEF(&property_minBytes_default_value);
+	zend_string *property_minBytes_name = zend_string_init("minBytes", sizeof("minBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_minBytes_name, &property_minBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_minBytes_name);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_WebSocket_Codec(void)
 {
 	zend_class_entry ce, *class_entry;
@@ -1288,6 +1740,18 @@ static zend_class_entry *register_class_Fermata_Exception_BadRequestException(ze
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "BadRequestException", class_Fermata_Exception_BadRequestException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_ConnectionClosedException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ConnectionClosedException", class_Fermata_Exception_ConnectionClosedException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);

@@ -98,3 +98,40 @@ void fermata_headers_fill(const fermata_headers *headers, FmHeader *out)
 		out[i].value = fermata_str(headers->at[i].value);
 	}
 }
+
+static bool given_line(const char *argument, zend_string *name, zval *value, fermata_header_add add, void *to)
+{
+	if (UNEXPECTED(Z_TYPE_P(value) != IS_STRING)) {
+		zend_type_error("%s must hold a string or a list of strings for \"%s\", %s given", argument, ZSTR_VAL(name),
+			fermata_type_name(value));
+		return false;
+	}
+	return add(to, name, Z_STR_P(value));
+}
+
+/* Adds what the user gave as array<string, string|list<string>>; argument names it in errors. False after an exception. */
+bool fermata_headers_given(const char *argument, zend_array *given, fermata_header_add add, void *to)
+{
+	zend_string *name;
+	zval *value, *line;
+	ZEND_HASH_FOREACH_STR_KEY_VAL(given, name, value) {
+		ZVAL_DEREF(value);
+		if (UNEXPECTED(!name)) {
+			zend_type_error("%s must have header names as keys", argument);
+			return false;
+		}
+		if (Z_TYPE_P(value) != IS_ARRAY) {
+			if (!given_line(argument, name, value, add, to)) {
+				return false;
+			}
+			continue;
+		}
+		ZEND_HASH_FOREACH_VAL(Z_ARR_P(value), line) {
+			ZVAL_DEREF(line);
+			if (!given_line(argument, name, line, add, to)) {
+				return false;
+			}
+		} ZEND_HASH_FOREACH_END();
+	} ZEND_HASH_FOREACH_END();
+	return true;
+}

@@ -32,8 +32,10 @@ extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_cl
 extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
+extern zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_ce_upgrade, *fermata_ce_message;
+extern zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
-extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
 extern zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
@@ -107,6 +109,8 @@ void fermata_headers_remove(fermata_headers *headers, const zend_string *name);
 fermata_headers *fermata_headers_copy(const fermata_headers *headers);
 void fermata_headers_free(fermata_headers *headers);
 void fermata_headers_fill(const fermata_headers *headers, FmHeader *out);
+typedef bool (*fermata_header_add)(void *to, zend_string *name, zend_string *value); /* false after an exception */
+bool fermata_headers_given(const char *argument, zend_array *given, fermata_header_add add, void *to);
 
 /* cookie.c */
 typedef struct fermata_cookie {
@@ -126,14 +130,26 @@ typedef struct fermata_handler {
 	zval closure; /* owns what call refers to */
 	zend_fcall_info_cache call;
 } fermata_handler;
+/* What a WebSocket route calls; an event nobody handles has an undefined closure. */
+typedef struct fermata_socket_route {
+	fermata_handler upgrade, open, message, close;
+} fermata_socket_route;
 typedef struct fermata_server {
 	FmServer *core; /* NULL before the constructor and from run() on */
 	fermata_handler *handlers;
 	uint32_t handlers_len, handlers_capacity;
+	fermata_socket_route *socket_routes;
+	uint32_t socket_routes_len;
 	bool constructed;
 	zend_object std;
 } fermata_server;
 void fermata_server_init(void);
+bool fermata_server_check_open(const fermata_server *server);
+bool fermata_handler_init(fermata_handler *handler, zval *callable);
+
+/* socket_route.c */
+void fermata_socket_route_free(fermata_socket_route *route);
+void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *buffer);
 
 /* runner.c */
 void fermata_run_worker(fermata_server *server, const FmStart *start);
@@ -184,6 +200,72 @@ typedef struct fermata_hold {
 } fermata_hold;
 void fermata_hold_init(void);
 uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hold *hold, FmError *error);
+
+/* websocket.c */
+typedef struct fermata_websocket {
+	uint64_t handle; /* of the core; 0 = none */
+	zend_string *id; /* from here on: built when asked for, or when the object outlived its handler */
+	zend_string *address, *protocol;
+	uint16_t port;
+	bool kept;
+	zend_object std;
+} fermata_websocket;
+void fermata_websocket_init(void);
+fermata_websocket *fermata_websocket_new(void);
+void fermata_websocket_keep(fermata_websocket *socket);
+
+/* Lets the one object stand for another connection. */
+static zend_always_inline void fermata_websocket_bind(fermata_websocket *socket, uint64_t handle)
+{
+	if (socket->handle != handle) {
+		socket->handle = handle;
+		if (UNEXPECTED(socket->id)) {
+			zend_string_release(socket->id);
+			socket->id = NULL;
+		}
+	}
+}
+
+/* websocket_data.c */
+zval *fermata_websocket_data(uint64_t handle);
+bool fermata_websocket_set_data(uint64_t handle, zval *data);
+void fermata_websocket_release(uint64_t handle);
+void fermata_websocket_release_all(void);
+
+/* message.c */
+typedef struct fermata_message {
+	FmStr bytes;         /* lent by the core while the handler runs; then absent */
+	zend_string *string; /* built when asked for, or when the object outlived its handler */
+	bool binary;
+	zend_object std;
+} fermata_message;
+void fermata_message_init(void);
+fermata_message *fermata_message_new(void);
+void fermata_message_forget(fermata_message *message);
+void fermata_message_keep(fermata_message *message);
+FmStr fermata_message_bytes(const fermata_message *message);
+
+/* upgrade.c */
+typedef struct fermata_upgrade {
+	fermata_request *request;
+	enum { UPGRADE_UNDECIDED, UPGRADE_ACCEPTED, UPGRADE_REFUSED, UPGRADE_OVER } state;
+	zend_string *protocol;      /* accepted with; NULL = the server's choice */
+	fermata_headers *headers;   /* accepted with */
+	zend_object *response;      /* refused with; NULL = status alone */
+	uint32_t status;
+	zval data;
+	zend_object std;
+} fermata_upgrade;
+void fermata_upgrade_init(void);
+fermata_upgrade *fermata_upgrade_new(fermata_request *request);
+void fermata_upgrade_end(fermata_upgrade *upgrade);
+
+/* websocket_options.c */
+typedef struct fermata_socket_options {
+	FmWsRoute route;
+	FmStr *origins, *protocols; /* what route points to; to be freed */
+} fermata_socket_options;
+void fermata_socket_options_fill(fermata_socket_options *out, zend_object *options);
 
 /* channel.c */
 bool fermata_event_message(zend_object *event, FmMessage *message);

@@ -101,40 +101,9 @@ static bool add_header(fermata_response *response, zend_string *name, zend_strin
 	return true;
 }
 
-static bool add_header_zval(fermata_response *response, zend_string *name, zval *value)
+static bool add_given_header(void *response, zend_string *name, zend_string *value)
 {
-	if (UNEXPECTED(Z_TYPE_P(value) != IS_STRING)) {
-		zend_type_error("Fermata\\Response::__construct(): Argument #3 ($headers) must hold a string or a list of strings for "
-			"\"%s\", %s given", ZSTR_VAL(name), fermata_type_name(value));
-		return false;
-	}
-	return add_header(response, name, Z_STR_P(value));
-}
-
-static bool add_headers(fermata_response *response, zend_array *headers)
-{
-	zend_string *name;
-	zval *value, *line;
-	ZEND_HASH_FOREACH_STR_KEY_VAL(headers, name, value) {
-		ZVAL_DEREF(value);
-		if (UNEXPECTED(!name)) {
-			zend_type_error("Fermata\\Response::__construct(): Argument #3 ($headers) must have header names as keys");
-			return false;
-		}
-		if (Z_TYPE_P(value) != IS_ARRAY) {
-			if (!add_header_zval(response, name, value)) {
-				return false;
-			}
-			continue;
-		}
-		ZEND_HASH_FOREACH_VAL(Z_ARR_P(value), line) {
-			ZVAL_DEREF(line);
-			if (!add_header_zval(response, name, line)) {
-				return false;
-			}
-		} ZEND_HASH_FOREACH_END();
-	} ZEND_HASH_FOREACH_END();
-	return true;
+	return add_header(response, name, value);
 }
 
 ZEND_METHOD(Fermata_Response, __construct)
@@ -158,7 +127,7 @@ ZEND_METHOD(Fermata_Response, __construct)
 	}
 	response->status = (uint32_t)status;
 	response->body = body ? zend_string_copy(body) : ZSTR_EMPTY_ALLOC();
-	if (headers && !add_headers(response, headers)) {
+	if (headers && !fermata_headers_given("Fermata\\Response::__construct(): Argument #3 ($headers)", headers, add_given_header, response)) {
 		RETURN_THROWS();
 	}
 	/* Without a type a browser guesses, and a guess of HTML would run what a user typed in. */

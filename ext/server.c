@@ -36,6 +36,12 @@ static void server_free(zend_object *object)
 	if (server->handlers) {
 		efree(server->handlers);
 	}
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route_free(&server->socket_routes[i]);
+	}
+	if (server->socket_routes) {
+		efree(server->socket_routes);
+	}
 	if (server->core) {
 		fm_server_free(server->core);
 	}
@@ -49,6 +55,9 @@ static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
 	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		zend_get_gc_buffer_add_zval(buffer, &server->handlers[i].closure);
+	}
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route_gc(&server->socket_routes[i], buffer);
 	}
 	zend_get_gc_buffer_use(buffer, table, len);
 	return NULL;
@@ -194,7 +203,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 /* Routes */
 
 /* False after a MisuseError. */
-static bool open_check(const fermata_server *server)
+bool fermata_server_check_open(const fermata_server *server)
 {
 	if (server->core) {
 		return true;
@@ -205,7 +214,7 @@ static bool open_check(const fermata_server *server)
 }
 
 /* Every callable becomes a closure: one kind of thing to call, whose function cannot go away. */
-static bool handler_init(fermata_handler *handler, zval *callable)
+bool fermata_handler_init(fermata_handler *handler, zval *callable)
 {
 	zend_fcall_info info;
 	if (Z_TYPE_P(callable) == IS_OBJECT && Z_OBJCE_P(callable) == zend_ce_closure) {
@@ -237,11 +246,11 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, FmStr method)
 	ZEND_PARSE_PARAMETERS_END();
 
 	fermata_server *server = THIS_SERVER();
-	if (!open_check(server)) {
+	if (!fermata_server_check_open(server)) {
 		RETURN_THROWS();
 	}
 	fermata_handler handler;
-	if (!handler_init(&handler, &info.function_name)) {
+	if (!fermata_handler_init(&handler, &info.function_name)) {
 		if (!EG(exception)) {
 			fermata_misuse("the handler of %s cannot be called", ZSTR_VAL(path));
 		}
@@ -285,7 +294,7 @@ ZEND_METHOD(Fermata_Server, static)
 		Z_PARAM_PATH_STR(directory)
 	ZEND_PARSE_PARAMETERS_END();
 	fermata_server *server = THIS_SERVER();
-	if (!open_check(server)) {
+	if (!fermata_server_check_open(server)) {
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_server_static(server->core, fermata_str(prefix), fermata_str(directory), &error);
@@ -301,7 +310,7 @@ ZEND_METHOD(Fermata_Server, static)
 /* False after a MisuseError. */
 static bool run_check(const fermata_server *server)
 {
-	if (!open_check(server)) {
+	if (!fermata_server_check_open(server)) {
 		return false;
 	}
 	if (strcmp(sapi_module.name, "cli") != 0) {

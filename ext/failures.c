@@ -1,0 +1,181 @@
+/* What becomes of handlers that fail: the client's answer, the line in the log, the end of the worker. */
+#include "runner.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+
+#define EXCEPTIONS_MAX 8        /* how many that bring each other up are logged for one event */
+#define LOG_LINE_BYTES_MAX 4096 /* a longer message of a WebSocket handler is cut */
+#define CLOSE_REASON_BYTES_MAX 123
+#define CLOSE_INVALID_PAYLOAD 1007
+#define CLOSE_INTERNAL_ERROR 1011
+
+/* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
+ZEND_COLD void fermata_log_exception(uint32_t level)
+{
+	for (uint32_t i = 0; EG(exception); i++) {
+		zend_object *exception = EG(exception);
+		if (i < EXCEPTIONS_MAX && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+			smart_str text = fermata_exception_text(exception, true);
+			fm_worker_log(fermata_run.worker, level, fermata_str(text.s));
+			smart_str_free(&text);
+		}
+		zend_clear_exception();
+	}
+}
+
+/* The client gets nothing but the code: the details are for the log. Allocates nothing, for memory may be the problem. */
+static void fail_socket(FmStr message, FmStr file, uint32_t line)
+{
+	char text[LOG_LINE_BYTES_MAX], place[32];
+	FmError error;
+	size_t len = fermata_copy(text, sizeof(text), "WebSocket handler: ", message);
+	if (file.len) {
+		len += fermata_copy(text + len, sizeof(text) - len, " in ", file);
+		snprintf(place, sizeof(place), ":%u", line);
+		len += fermata_copy(text + len, sizeof(text) - len, place, FERMATA_LITERAL(""));
+	}
+	fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, len});
+	fm_ws_disconnect(fermata_run.worker, fermata_run.socket, CLOSE_INTERNAL_ERROR, FERMATA_LITERAL(""), &error);
+}
+
+static void fail(FmStr message, FmStr file, uint32_t line)
+{
+	if (fermata_run.socket) {
+		fail_socket(message, file, line);
+	} else {
+		fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line);
+	}
+}
+
+ZEND_COLD void fermata_fail_at_handler(const fermata_handler *handler, FmStr message)
+{
+	const zend_function *function = handler->call.function_handler;
+	FmStr file = FERMATA_LITERAL("");
+	uint32_t line = 0;
+	if (function->type == ZEND_USER_FUNCTION) {
+		file = fermata_str_or_empty(function->op_array.filename);
+		line = function->op_array.line_start;
+	}
+	fail(message, file, line);
+}
+
+/* At most so many bytes of a text, cut between two characters. */
+static FmStr cut(FmStr text, size_t bytes_max)
+{
+	if (text.len > bytes_max) {
+		text.len = bytes_max;
+		while (text.len && ((unsigned char)text.ptr[text.len] & 0xC0) == 0x80) {
+			text.len--;
+		}
+	}
+	return text;
+}
+
+/* The client has sent nonsense, which costs it its answer or its connection. */
+static void fail_with_bad_request(zend_object *exception)
+{
+	FmStr message = fermata_exception_string(exception, ZEND_STR_MESSAGE);
+	if (fermata_run.socket) {
+		FmError error;
+		FmStr reason = cut(message, CLOSE_REASON_BYTES_MAX);
+		if (fm_ws_disconnect(fermata_run.worker, fermata_run.socket, CLOSE_INVALID_PAYLOAD, reason, &error) == FM_MISUSE) {
+			/* The message is the program's and need not be UTF-8. */
+			fm_ws_disconnect(fermata_run.worker, fermata_run.socket, CLOSE_INVALID_PAYLOAD, FERMATA_LITERAL(""), &error);
+		}
+	} else {
+		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_BAD_REQUEST, message);
+	}
+	fermata_log_exception(FERMATA_LOG_INFO);
+}
+
+/* A client that leaves while its handler sends is no failure of the program. */
+static bool has_left(const zend_object *exception)
+{
+	FmWsInfo info;
+	return exception->ce == fermata_ce_connection_closed && fermata_run.socket
+		&& !(fm_ws_info(fermata_run.worker, fermata_run.socket, &info) && info.open);
+}
+
+/* Answers the client of an exception, and clears it. */
+ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
+{
+	zend_object *exception = EG(exception);
+	if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+		/* PHP builds that report an exhausted memory limit late leave by an exit where others jump. */
+		if (fermata_run.fatal_seen) {
+			zend_clear_exception();
+			zend_bailout();
+		}
+		zend_clear_exception();
+		EG(exit_status) = 0;
+		fermata_fail_at_handler(handler, fermata_run.socket
+			? FERMATA_LITERAL("exit() called in handler; call close() to end a connection")
+			: FERMATA_LITERAL("exit() called in handler; return a Response to end a request"));
+		return;
+	}
+	if (exception->ce == fermata_ce_bad_request) {
+		fail_with_bad_request(exception);
+		return;
+	}
+	if (has_left(exception)) {
+		fermata_log_exception(FERMATA_LOG_DEBUG);
+		return;
+	}
+	FmStr file = fermata_exception_string(exception, ZEND_STR_FILE);
+	uint32_t line = fermata_exception_line(exception);
+	smart_str text = fermata_exception_text(exception, false);
+	fail(fermata_str(text.s), file, line);
+	smart_str_free(&text);
+	/* Releasing an exception frees the arguments in its trace, whose destructors may throw in turn. */
+	zend_clear_exception();
+}
+
+/* Called before PHP shows a fatal error. The core logs it with the request, so PHP need not write it a second time;
+ * an error_log that the user has set still gets it. */
+void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message)
+{
+	bool fatal = type == E_ERROR || type == E_CORE_ERROR || type == E_COMPILE_ERROR
+		|| (type == E_USER_ERROR && Z_ISUNDEF(EG(user_error_handler)));
+	if (!fermata.handling || !fatal || fermata_run.fatal_seen) {
+		return;
+	}
+	fermata_run.fatal_seen = true;
+	fermata_run.display_errors = PG(display_errors);
+	fermata_run.log_errors = PG(log_errors);
+	PG(display_errors) = 0;
+	if (!PG(error_log)) {
+		PG(log_errors) = false;
+	}
+}
+
+/* A shutdown function, a Fiber or a static variable may still hold what the core has lent, and its bytes are about to go. */
+void fermata_let_go(void)
+{
+	fermata_run.request->worker = NULL;
+	memset(&fermata_run.request->event, 0, sizeof(fermata_run.request->event));
+	fermata_run.message->bytes = (FmStr){NULL, 0};
+}
+
+ZEND_COLD void fermata_after_fatal(void)
+{
+	if (fermata_run.fatal_seen) {
+		PG(display_errors) = fermata_run.display_errors;
+		PG(log_errors) = fermata_run.log_errors;
+		fermata_run.fatal_seen = false;
+	}
+	if (EG(timeout_seconds)) {
+		zend_unset_timeout();
+	}
+	if (fermata.handling) {
+		fermata.handling = false;
+		fail(PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("fatal error in handler"),
+			fermata_str_or_empty(PG(last_error_file)), PG(last_error_lineno) > 0 ? (uint32_t)PG(last_error_lineno) : 0);
+	}
+	fermata_let_go();
+	if (!fermata_run.retired) {
+		fermata_run.retired = true;
+		if (!fermata_run.stopped) {
+			fm_worker_retire(fermata_run.worker);
+		}
+	}
+}

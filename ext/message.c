@@ -1,0 +1,116 @@
+/* Fermata\WebSocket\Message: a window on the bytes of the core, which become a PHP string when asked for. */
+#include "php_fermata.h"
+#include "zend_exceptions.h"
+
+static zend_object_handlers message_handlers;
+
+#define THIS_MESSAGE() FERMATA_FROM(fermata_message, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *message_create(zend_class_entry *ce)
+{
+	fermata_message *message = zend_object_alloc(sizeof(fermata_message), ce);
+	memset(message, 0, XtOffsetOf(fermata_message, std));
+	zend_object_std_init(&message->std, ce);
+	message->std.handlers = &message_handlers;
+	return &message->std;
+}
+
+fermata_message *fermata_message_new(void)
+{
+	return FERMATA_FROM(fermata_message, message_create(fermata_ce_message));
+}
+
+/* Drops what was built for the last message, so that the object can serve the next one. */
+void fermata_message_forget(fermata_message *message)
+{
+	message->bytes = (FmStr){NULL, 0};
+	if (message->string) {
+		zend_string_release(message->string);
+		message->string = NULL;
+	}
+}
+
+static void message_free(zend_object *object)
+{
+	fermata_message_forget(FERMATA_FROM(fermata_message, object));
+	zend_object_std_dtor(object);
+}
+
+void fermata_message_init(void)
+{
+	fermata_ce_message->create_object = message_create;
+	memcpy(&message_handlers, zend_get_std_object_handlers(), sizeof(message_handlers));
+	message_handlers.offset = XtOffsetOf(fermata_message, std);
+	message_handlers.free_obj = message_free;
+	message_handlers.clone_obj = NULL;
+	message_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Reading */
+
+static zend_string *string_of(fermata_message *message)
+{
+	if (!message->string) {
+		FmStr bytes = message->bytes;
+		/* Of one byte or none PHP has the string already. */
+		message->string = bytes.len ? zend_string_init_fast(bytes.ptr, bytes.len) : ZSTR_EMPTY_ALLOC();
+		if (!message->binary && !ZSTR_IS_INTERNED(message->string)) {
+			/* The core has checked it, so PHP's own functions need not look again. */
+			GC_ADD_FLAGS(message->string, IS_STR_VALID_UTF8);
+		}
+	}
+	return message->string;
+}
+
+/* Makes the object independent of the core. */
+void fermata_message_keep(fermata_message *message)
+{
+	string_of(message);
+	message->bytes = (FmStr){NULL, 0};
+}
+
+FmStr fermata_message_bytes(const fermata_message *message)
+{
+	if (EXPECTED(message->bytes.ptr)) {
+		return message->bytes;
+	}
+	return message->string ? fermata_str(message->string) : FERMATA_LITERAL("");
+}
+
+/* Methods */
+
+ZEND_METHOD(Fermata_WebSocket_Message, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+ZEND_METHOD(Fermata_WebSocket_Message, data)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_STR_COPY(string_of(THIS_MESSAGE()));
+}
+
+ZEND_METHOD(Fermata_WebSocket_Message, __toString)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_STR_COPY(string_of(THIS_MESSAGE()));
+}
+
+ZEND_METHOD(Fermata_WebSocket_Message, isBinary)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(THIS_MESSAGE()->binary);
+}
+
+ZEND_METHOD(Fermata_WebSocket_Message, json)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (UNEXPECTED(!fermata_json_decode(return_value, string_of(THIS_MESSAGE())))) {
+		zval_ptr_dtor(return_value);
+		ZVAL_NULL(return_value);
+		/* The pending JsonException becomes the previous one and says what is wrong. */
+		zend_throw_exception(fermata_ce_bad_request, "the message is not valid JSON", 0);
+	}
+}

@@ -1,0 +1,66 @@
+/* What the parts of the runner share: runner.c has the loop, runner_sockets.c the events of WebSockets, failures.c what
+ * becomes of exceptions and fatal errors. */
+#ifndef FERMATA_RUNNER_H
+#define FERMATA_RUNNER_H
+
+#include "php_fermata.h"
+#include "main/php_output.h"
+
+#define FERMATA_LOG_ERROR 0
+#define FERMATA_LOG_INFO 2
+#define FERMATA_LOG_DEBUG 3
+#define FERMATA_STATUS_ERROR 500
+#define FERMATA_STATUS_BAD_REQUEST 400
+
+typedef struct fermata_runner {
+	FmWorker *worker;
+	const fermata_server *server;
+	fermata_request *request; /* these three are reused while nobody else holds them */
+	fermata_websocket *websocket;
+	fermata_message *message;
+	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
+	bool stopped;
+	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
+	bool retired;            /* after a fatal error */
+	bool broken;             /* the core has panicked */
+	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
+	uint8_t display_errors;  /* may be PHP_DISPLAY_ERRORS_STDERR */
+	bool log_errors;
+	zend_long timeout_seconds;
+	int output_level;
+	const php_output_handler *output_active;
+} fermata_runner;
+extern fermata_runner fermata_run;
+
+static zend_always_inline FmStr fermata_str_or_empty(const zend_string *string)
+{
+	return string ? fermata_str(string) : FERMATA_LITERAL("");
+}
+
+/* A weak reference must not see the next event in the same object. */
+static zend_always_inline bool fermata_held_by_others(const zend_object *object)
+{
+	return GC_REFCOUNT(object) > 1 || (OBJ_FLAGS(object) & IS_OBJ_WEAKLY_REFERENCED);
+}
+
+/* runner.c */
+bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);
+void fermata_clean_up(void);
+void fermata_request_done(void);
+void fermata_respond(const fermata_response *response);
+void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
+
+/* runner_sockets.c */
+void fermata_socket_upgrade(const FmEvent *event);
+void fermata_socket_open(const FmEvent *event);
+void fermata_socket_message(const FmEvent *event);
+void fermata_socket_close(const FmEvent *event);
+
+/* failures.c */
+ZEND_COLD void fermata_log_exception(uint32_t level);
+ZEND_COLD void fermata_fail_at_handler(const fermata_handler *handler, FmStr message);
+ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler);
+void fermata_let_go(void);
+ZEND_COLD void fermata_after_fatal(void);
+
+#endif

@@ -1,0 +1,186 @@
+/* The runner's part for WebSockets: the events of a connection, each a call of its route's handler.
+ *
+ *   exception, exit()   the connection is closed with 1011 (or 1007); an upgrade is answered 500 (or 400)
+ *   fatal error         the same, and the worker retires; see failures.c */
+#include "runner.h"
+
+#define HEADERS_STACK 8 /* acceptances with more header lines fill them on the heap */
+
+static const fermata_socket_route *route_of(const FmEvent *event)
+{
+	return EXPECTED(event->handler < fermata_run.server->socket_routes_len)
+		? &fermata_run.server->socket_routes[event->handler] : NULL;
+}
+
+/* Upgrades */
+
+static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgrade)
+{
+	FmHeader some[HEADERS_STACK], *headers = some;
+	uint32_t len = upgrade->headers ? upgrade->headers->len : 0;
+	uint64_t socket = 0;
+	FmError error;
+	error.len = 0;
+	if (UNEXPECTED(len > HEADERS_STACK)) {
+		headers = safe_emalloc(len, sizeof(FmHeader), 0);
+	}
+	fermata_headers_fill(upgrade->headers, headers);
+	uint32_t code = fm_ws_accept_request(fermata_run.worker, fermata_run.request->event.request,
+		fermata_str_or_absent(upgrade->protocol), headers, len, &socket, &error);
+	if (UNEXPECTED(headers != some)) {
+		efree(headers);
+	}
+	if (UNEXPECTED(code != FM_OK)) {
+		if (code != FM_GONE) {
+			fermata_fail_at_handler(handler, (FmStr){error.message, error.len});
+		}
+		return;
+	}
+	if (!Z_ISUNDEF(upgrade->data)) {
+		fermata_websocket_set_data(socket, &upgrade->data);
+	}
+}
+
+static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
+{
+	if (upgrade->state != UPGRADE_REFUSED) {
+		accept_upgrade(handler, upgrade);
+	} else if (upgrade->response) {
+		fermata_respond(FERMATA_FROM(fermata_response, upgrade->response));
+	} else {
+		FmResponse out = {.status = upgrade->status, .body = FERMATA_LITERAL("")};
+		fm_respond(fermata_run.worker, fermata_run.request->event.request, &out);
+	}
+}
+
+void fermata_socket_upgrade(const FmEvent *event)
+{
+	const fermata_socket_route *route = route_of(event);
+	if (UNEXPECTED(!route || Z_ISUNDEF(route->upgrade.closure))) {
+		return;
+	}
+	fermata_request *request = fermata_run.request;
+	request->worker = fermata_run.worker;
+	fermata_run.socket = 0;
+	fermata_upgrade *upgrade = fermata_upgrade_new(request);
+	zval argument, result;
+	ZVAL_OBJ(&argument, &upgrade->std);
+	if (!fermata_call(&route->upgrade, &argument, 1, &result)) {
+		zval_ptr_dtor(&argument);
+		return;
+	}
+	if (UNEXPECTED(EG(exception))) {
+		fermata_fail_with_exception(&route->upgrade);
+	} else {
+		decide(&route->upgrade, upgrade);
+	}
+	zval_ptr_dtor(&result);
+	fermata_upgrade_end(upgrade);
+	OBJ_RELEASE(&upgrade->std);
+	fermata_request_done();
+}
+
+/* Connections */
+
+/* The socket's object for the next call. */
+static zend_always_inline void use_socket(uint64_t handle, zval *argument)
+{
+	fermata_run.socket = handle;
+	fermata_websocket_bind(fermata_run.websocket, handle);
+	ZVAL_OBJ(argument, &fermata_run.websocket->std);
+}
+
+static void take_fresh_websocket(void)
+{
+	fermata_websocket_keep(fermata_run.websocket);
+	OBJ_RELEASE(&fermata_run.websocket->std);
+	fermata_run.websocket = fermata_websocket_new();
+}
+
+static void take_fresh_message(void)
+{
+	fermata_message_keep(fermata_run.message);
+	OBJ_RELEASE(&fermata_run.message->std);
+	fermata_run.message = fermata_message_new();
+}
+
+/* False when this process leaves. What the handler returns is nobody's. */
+static zend_always_inline bool call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len)
+{
+	zval result;
+	if (UNEXPECTED(!fermata_call(handler, arguments, arguments_len, &result))) {
+		return false;
+	}
+	if (UNEXPECTED(EG(exception))) {
+		fermata_fail_with_exception(handler);
+	}
+	zval_ptr_dtor(&result);
+	return true;
+}
+
+static zend_always_inline void done(void)
+{
+	if (UNEXPECTED(fermata_held_by_others(&fermata_run.websocket->std))) {
+		take_fresh_websocket();
+	}
+	fermata_clean_up();
+	fermata.handling = false;
+}
+
+void fermata_socket_open(const FmEvent *event)
+{
+	const fermata_socket_route *route = route_of(event);
+	zval argument;
+	if (UNEXPECTED(!route || Z_ISUNDEF(route->open.closure))) {
+		return;
+	}
+	use_socket(event->socket, &argument);
+	if (call(&route->open, &argument, 1)) {
+		done();
+	}
+}
+
+void fermata_socket_message(const FmEvent *event)
+{
+	const fermata_socket_route *route = route_of(event);
+	zval arguments[2];
+	if (UNEXPECTED(!route || Z_ISUNDEF(route->message.closure))) {
+		return;
+	}
+	fermata_message *message = fermata_run.message;
+	message->bytes = event->body;
+	message->binary = event->binary;
+	use_socket(event->socket, &arguments[0]);
+	ZVAL_OBJ(&arguments[1], &message->std);
+	if (UNEXPECTED(!call(&route->message, arguments, 2))) {
+		return;
+	}
+	if (UNEXPECTED(fermata_held_by_others(&message->std))) {
+		take_fresh_message();
+	} else {
+		fermata_message_forget(message);
+	}
+	done();
+}
+
+void fermata_socket_close(const FmEvent *event)
+{
+	const fermata_socket_route *route = route_of(event);
+	zval arguments[3];
+	if (route && !Z_ISUNDEF(route->close.closure)) {
+		use_socket(event->socket, &arguments[0]);
+		ZVAL_LONG(&arguments[1], event->code);
+		ZVAL_STRINGL_FAST(&arguments[2], event->body.len ? event->body.ptr : "", event->body.len);
+		bool stays = call(&route->close, arguments, 3);
+		zval_ptr_dtor(&arguments[2]);
+		if (UNEXPECTED(!stays)) {
+			return;
+		}
+	} else if (!fermata_websocket_data(event->socket)) {
+		return;
+	}
+	fermata_run.socket = event->socket;
+	fermata.handling = true;
+	fermata_websocket_release(event->socket);
+	done();
+}

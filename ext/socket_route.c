@@ -1,0 +1,207 @@
+/* Server::websocket(): what a route calls for its connections. */
+#include "php_fermata.h"
+#include "zend_closures.h"
+
+#define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
+#define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
+
+#define HANDLERS 4
+
+typedef struct named_handler {
+	fermata_handler *handler;
+	const char *method; /* in lower case */
+	uint32_t callback;  /* FM_WS_ON_* */
+} named_handler;
+
+static void list_handlers(fermata_socket_route *route, named_handler list[HANDLERS])
+{
+	list[0] = (named_handler){&route->upgrade, "upgrade", FM_WS_ON_UPGRADE};
+	list[1] = (named_handler){&route->open, "open", FM_WS_ON_OPEN};
+	list[2] = (named_handler){&route->message, "message", FM_WS_ON_MESSAGE};
+	list[3] = (named_handler){&route->close, "close", FM_WS_ON_CLOSE};
+}
+
+static void route_init(fermata_socket_route *route)
+{
+	named_handler list[HANDLERS];
+	memset(route, 0, sizeof(*route));
+	list_handlers(route, list);
+	for (size_t i = 0; i < HANDLERS; i++) {
+		ZVAL_UNDEF(&list[i].handler->closure);
+	}
+}
+
+void fermata_socket_route_free(fermata_socket_route *route)
+{
+	named_handler list[HANDLERS];
+	list_handlers(route, list);
+	for (size_t i = 0; i < HANDLERS; i++) {
+		zval_ptr_dtor(&list[i].handler->closure);
+	}
+}
+
+void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *buffer)
+{
+	named_handler list[HANDLERS];
+	list_handlers(route, list);
+	for (size_t i = 0; i < HANDLERS; i++) {
+		zend_get_gc_buffer_add_zval(buffer, &list[i].handler->closure);
+	}
+}
+
+/* Calls only what a subclass has written: the empty methods of WebSocketHandler would cost a call each. */
+static void take_methods(named_handler list[HANDLERS], zend_object *object)
+{
+	for (size_t i = 0; i < HANDLERS; i++) {
+		fermata_handler *handler = list[i].handler;
+		zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, list[i].method, strlen(list[i].method));
+		if (function && function->common.scope != fermata_ce_websocket_handler) {
+			ZVAL_OBJ_COPY(&handler->closure, object);
+			handler->call.function_handler = function;
+			handler->call.object = object;
+			handler->call.called_scope = object->ce;
+		}
+	}
+}
+
+/* False after an exception. */
+static bool take_callables(named_handler list[HANDLERS], zend_fcall_info given[HANDLERS], const zend_string *path)
+{
+	for (size_t i = 0; i < HANDLERS; i++) {
+		if (!ZEND_FCI_INITIALIZED(given[i])) {
+			continue;
+		}
+		if (!fermata_handler_init(list[i].handler, &given[i].function_name)) {
+			ZVAL_UNDEF(&list[i].handler->closure);
+			if (!EG(exception)) {
+				fermata_misuse("the callable for %s of %s cannot be called", list[i].method, ZSTR_VAL(path));
+			}
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Every connection may get data by setData(), so its end must be told even if nobody handles it. */
+static uint32_t callbacks(named_handler list[HANDLERS])
+{
+	uint32_t bits = FM_WS_ON_CLOSE;
+	for (size_t i = 0; i < HANDLERS; i++) {
+		if (!Z_ISUNDEF(list[i].handler->closure)) {
+			bits |= list[i].callback;
+		}
+	}
+	return bits;
+}
+
+/* False after an exception. */
+static bool add_route(fermata_server *server, const zend_string *path, const fermata_socket_route *route, uint32_t bits,
+	zend_object *options)
+{
+	fermata_socket_options filled;
+	FmError error;
+	error.len = 0;
+	fermata_socket_options_fill(&filled, options);
+	filled.route.handler = server->socket_routes_len;
+	filled.route.callbacks = bits;
+	uint32_t code = fm_server_websocket(server->core, fermata_str(path), &filled.route, &error);
+	if (filled.origins) {
+		efree(filled.origins);
+	}
+	if (filled.protocols) {
+		efree(filled.protocols);
+	}
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		return false;
+	}
+	server->socket_routes = safe_erealloc(server->socket_routes, server->socket_routes_len + 1, sizeof(fermata_socket_route), 0);
+	server->socket_routes[server->socket_routes_len++] = *route;
+	return true;
+}
+
+ZEND_METHOD(Fermata_Server, websocket)
+{
+	zend_string *path;
+	zend_object *handler = NULL, *options = NULL;
+	zend_fcall_info given[HANDLERS];
+	zend_fcall_info_cache unused;
+	memset(given, 0, sizeof(given));
+	ZEND_PARSE_PARAMETERS_START(1, 7)
+		Z_PARAM_STR(path)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_OBJ_OF_CLASS_OR_NULL(handler, fermata_ce_websocket_handler)
+		Z_PARAM_FUNC_OR_NULL(given[2], unused)
+		Z_PARAM_FUNC_OR_NULL(given[1], unused)
+		Z_PARAM_FUNC_OR_NULL(given[3], unused)
+		Z_PARAM_FUNC_OR_NULL(given[0], unused)
+		Z_PARAM_OBJ_OF_CLASS_OR_NULL(options, fermata_ce_options)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_server *server = THIS_SERVER();
+	if (!fermata_server_check_open(server)) {
+		RETURN_THROWS();
+	}
+	bool any = false;
+	for (size_t i = 0; i < HANDLERS; i++) {
+		any |= ZEND_FCI_INITIALIZED(given[i]);
+	}
+	if (!handler == !any) {
+		fermata_misuse(handler ? "websocket() takes a handler object or callables, not both"
+			: "websocket() needs a handler object, or at least one callable such as message:");
+		RETURN_THROWS();
+	}
+	fermata_socket_route route;
+	named_handler list[HANDLERS];
+	route_init(&route);
+	list_handlers(&route, list);
+	if (handler) {
+		take_methods(list, handler);
+	} else if (!take_callables(list, given, path)) {
+		fermata_socket_route_free(&route);
+		RETURN_THROWS();
+	}
+	if (!add_route(server, path, &route, callbacks(list), options)) {
+		fermata_socket_route_free(&route);
+		RETURN_THROWS();
+	}
+	RETURN_THIS();
+}
+
+/* The methods of WebSocketHandler do nothing; subclasses may call them. */
+
+ZEND_METHOD(Fermata_WebSocketHandler, upgrade)
+{
+	zend_object *upgrade;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_OBJ_OF_CLASS(upgrade, fermata_ce_upgrade)
+	ZEND_PARSE_PARAMETERS_END();
+}
+
+ZEND_METHOD(Fermata_WebSocketHandler, open)
+{
+	zend_object *socket;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_OBJ_OF_CLASS(socket, fermata_ce_websocket)
+	ZEND_PARSE_PARAMETERS_END();
+}
+
+ZEND_METHOD(Fermata_WebSocketHandler, message)
+{
+	zend_object *socket, *message;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_OBJ_OF_CLASS(socket, fermata_ce_websocket)
+		Z_PARAM_OBJ_OF_CLASS(message, fermata_ce_message)
+	ZEND_PARSE_PARAMETERS_END();
+}
+
+ZEND_METHOD(Fermata_WebSocketHandler, close)
+{
+	zend_object *socket;
+	zend_long code;
+	zend_string *reason;
+	ZEND_PARSE_PARAMETERS_START(3, 3)
+		Z_PARAM_OBJ_OF_CLASS(socket, fermata_ce_websocket)
+		Z_PARAM_LONG(code)
+		Z_PARAM_STR(reason)
+	ZEND_PARSE_PARAMETERS_END();
+}
