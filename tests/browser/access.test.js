@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { after, before, describe, it } from "node:test";
-import { Chat, fillDoor, hears, isLive, PASSWORD, say, writeTo } from "./support/chat.js";
+import { after, before, it } from "node:test";
+import { Chat, describeByEach, fillDoor, hears, isLive, PASSWORD, say, writeTo } from "./support/chat.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PHONE = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
@@ -20,10 +20,10 @@ async function breaches(page) {
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(" | ")}`);
 }
 
-describe("access for everyone", () => {
+describeByEach("access for everyone", (transport) => {
   let chat;
 
-  before(async () => { chat = await Chat.start(); });
+  before(async () => { chat = await Chat.start(transport); });
   after(() => chat.stop());
 
   for (const [what, options] of [

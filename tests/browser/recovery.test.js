@@ -1,13 +1,13 @@
 // What happens when something breaks: the server, a worker, the network.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { Chat, hasState, hears, isLive, message, say, signIn, transcript, until, writeTo } from "./support/chat.js";
+import { after, before, it } from "node:test";
+import { Chat, describeByEach, hasState, hears, isLive, message, say, signIn, transcript, until, writeTo } from "./support/chat.js";
 
-describe("when the server is restarted", () => {
+describeByEach("when the server is restarted", (transport) => {
   let chat;
 
-  before(async () => { chat = await Chat.start(); });
+  before(async () => { chat = await Chat.start(transport); });
   after(() => chat.stop());
 
   it("keeps messages for who is away, and delivers them with their time", async () => {
@@ -68,11 +68,11 @@ describe("when the server is restarted", () => {
   });
 });
 
-describe("when a worker is killed during a burst", () => {
+describeByEach("when a worker is killed during a burst", (transport) => {
   const MESSAGES = 1000;
   let chat;
 
-  before(async () => { chat = await Chat.start(); });
+  before(async () => { chat = await Chat.start(transport); });
   after(() => chat.stop());
 
   it(`shows each of ${MESSAGES} messages exactly once and in order in every tab`, { timeout: 300_000 }, async () => {
@@ -125,11 +125,11 @@ describe("when a worker is killed during a burst", () => {
   });
 });
 
-describe("when the network fails", () => {
+describeByEach("when the network fails", (transport) => {
   let chat;
 
   // Comments every second, so that a silent line is noticed after two and a half.
-  before(async () => { chat = await Chat.start({ CHAT_KEEP_ALIVE: "1" }); });
+  before(async () => { chat = await Chat.start(transport, { CHAT_KEEP_ALIVE: "1" }); });
   after(() => chat.stop());
 
   it("says so, tries again by itself, and misses nothing", async () => {
@@ -189,7 +189,7 @@ describe("when the network fails", () => {
     await devtools.send("Network.emulateNetworkConditions", {
       offline: false, latency: 600, downloadThroughput: 30_000, uploadThroughput: 10_000,
     });
-    await page.goto(chat.url);
+    await page.goto(chat.pageUrl);
     await page.getByRole("button", { name: "Create an account" }).click();
     await page.getByLabel("Name", { exact: true }).fill("Slow Ada");
     await page.getByLabel("Password", { exact: true }).fill("correct horse battery");

@@ -10,7 +10,7 @@ const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, has
 /** Long enough for the sending line, the slide of the drawer and the keeping at the end. */
 const SETTLE_MS = 700;
 
-const chat = await Chat.start();
+const chat = await Chat.start(process.env.CHAT_TRANSPORT ?? "sse");
 
 async function shoot(page, name) {
   await page.mouse.move(0, 0);

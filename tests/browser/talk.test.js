@@ -1,14 +1,14 @@
 // What people do: write to everyone and to one, in several tabs.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { Chat, hears, isLive, message, say, transcript, until, writeTo } from "./support/chat.js";
+import { after, before, it } from "node:test";
+import { Chat, describeByEach, hears, isLive, message, say, transcript, until, writeTo } from "./support/chat.js";
 
-describe("talking", () => {
+describeByEach("talking", (transport) => {
   let chat, ada, bob, adasOther;
 
   before(async () => {
-    chat = await Chat.start();
+    chat = await Chat.start(transport);
     ada = await chat.user("Ada");
     bob = await chat.user("Bob");
     adasOther = await chat.tab(ada);

@@ -23,8 +23,8 @@ use Fermata\Server;
  */
 final readonly class Application
 {
-    private const COOKIE = 'chat_session';
-    private const EVERYONE = 'all';
+    public const COOKIE = 'chat_session';
+    public const EVERYONE = 'all';
     /** A page is told the names of so many people; a busy chat shows the number of the others. */
     private const ONLINE_LISTED_MAX = 500;
 
@@ -33,6 +33,7 @@ final readonly class Application
     private Messages $messages;
     private Attempts $attempts;
     private Guard $guard;
+    private Sockets $sockets;
 
     public function __construct(private Configuration $configuration, Database $database, private Page $page)
     {
@@ -41,6 +42,7 @@ final readonly class Application
         $this->messages = new Messages($database);
         $this->attempts = new Attempts($database);
         $this->guard = new Guard($configuration->origin);
+        $this->sockets = new Sockets($this->sessions, $this->hello(...), $this->post(...));
     }
 
     public function register(Server $server): void
@@ -52,6 +54,7 @@ final readonly class Application
         $server->post('/users', $this->handler($this->signUp(...), changes: true));
         $server->get('/users', $this->handler($this->findUsers(...)));
         $server->get('/events', $this->handler($this->listen(...)));
+        $server->websocket('/socket', $this->sockets, options: Sockets::options($this->configuration));
         $server->get('/messages', $this->handler($this->listMessages(...)));
         $server->post('/messages', $this->handler($this->sendMessage(...), changes: true));
         $server->post('/seen', $this->handler($this->seeMessages(...), changes: true));
@@ -98,6 +101,7 @@ final readonly class Application
         $session = $this->signedIn($request);
         $this->sessions->end($session);
         Channel::get($session->user->channel())->publish(Event::json(['session' => $session->id], 'signout'));
+        $this->sockets->end($session);
 
         return $this->withSessionCookie(Response::noContent(), '', 0);
     }
@@ -118,21 +122,32 @@ final readonly class Application
     {
         $session = $this->signedIn($request);
         $user = $session->user;
-        $everyone = Channel::get(self::EVERYONE);
 
         return Hold::sse(self::EVERYONE, $user->channel())
             ->as((string) $user->id, ['name' => $user->name])
             ->since($request->lastEventId())
             ->keepAlive($this->configuration->keepAliveSeconds)
-            ->with(Event::json([
-                'online' => array_map(
-                    static fn (Member $member): array => ['id' => (int) $member->user, 'name' => $member->info['name'] ?? ''],
-                    $everyone->members(self::ONLINE_LISTED_MAX),
-                ),
-                'onlineCount' => $everyone->memberCount(),
-            ], 'hello'))
+            ->with(Event::json($this->hello(), 'hello'))
             // Keeps nginx from collecting the stream before it passes it on.
             ->withHeader('X-Accel-Buffering', 'no');
+    }
+
+    /**
+     * What a page is told first.
+     *
+     * @return array{online: list<array{id: int, name: string}>, onlineCount: int}
+     */
+    private function hello(): array
+    {
+        $everyone = Channel::get(self::EVERYONE);
+
+        return [
+            'online' => array_map(
+                static fn (Member $member): array => ['id' => (int) $member->user, 'name' => $member->info['name'] ?? ''],
+                $everyone->members(self::ONLINE_LISTED_MAX),
+            ),
+            'onlineCount' => $everyone->memberCount(),
+        ];
     }
 
     private function listMessages(Request $request): Response
@@ -162,8 +177,18 @@ final readonly class Application
 
     private function sendMessage(Request $request): Response
     {
-        $user = $this->signedIn($request)->user;
-        $data = $this->data($request);
+        $message = $this->post($this->signedIn($request)->user, $this->data($request));
+
+        return Response::json(['message' => $message->toArray()], 201);
+    }
+
+    /**
+     * Stores a message and publishes it, however it has come.
+     *
+     * @param array<string, mixed> $data
+     */
+    private function post(User $user, array $data): Message
+    {
         $text = Input::text($data['text'] ?? null);
         $key = Input::key($data['key'] ?? null);
         $recipient = $this->recipient($data['to'] ?? null);
@@ -174,7 +199,7 @@ final readonly class Application
         $message = $this->messages->add($user, $recipient, $text, $key, $offline);
         $this->publish($message);
 
-        return Response::json(['message' => $message->toArray()], 201);
+        return $message;
     }
 
     private function seeMessages(Request $request): Response

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { describe } from "node:test";
 import { chromium } from "playwright-core";
 import { Proxy } from "./proxy.js";
 import { Server } from "./server.js";
@@ -16,14 +17,22 @@ const ARGUMENTS = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
 ];
 
+/** Describes what pages do whichever way they are connected: the same tests run over both. */
+export function describeByEach(name, body) {
+  ["sse", "websocket"].forEach((transport) => describe(`${name}, by ${transport}`, () => body(transport)));
+}
+
 export class Chat {
   #browser;
+  #transport;
   #problems = [];
   /** What pages wrote to their console as errors although the test did not break anything on purpose. */
   expectsProblems = false;
 
-  static async start(environment = {}) {
+  /** @param {"sse" | "websocket"} transport how pages are connected */
+  static async start(transport, environment = {}) {
     const chat = new Chat();
+    chat.#transport = transport;
     chat.server = new Server(environment);
     await chat.server.start();
     chat.proxy = new Proxy(() => chat.server.port);
@@ -38,6 +47,10 @@ export class Chat {
 
   get url() {
     return this.proxy.url;
+  }
+
+  get pageUrl() {
+    return `${this.url}/?transport=${this.#transport}`;
   }
 
   /** Ends everything. Call it from `after`, so that it also runs when a test failed. */
@@ -69,14 +82,14 @@ export class Chat {
   /** A tab with the page open, wherever that leads. */
   async page(context) {
     const page = await context.newPage();
-    await page.goto(this.url);
+    await page.goto(this.pageUrl);
 
     return page;
   }
 
   /** Opens the page again in a tab that may still be busy showing that the server was gone. */
   async reopen(page) {
-    await until("the page is open again", () => page.goto(this.url).then(() => true, String));
+    await until("the page is open again", () => page.goto(this.pageUrl).then(() => true, String));
   }
 
   /** A new user in a new profile, live in one tab. */

@@ -1,14 +1,16 @@
-// The chat page: who is signed in, and what happens to every event of the stream.
+// The chat page: who is signed in, and what happens to every event of the line.
 
 import * as api from "./api.js";
 import { Composer } from "./composer.js";
 import { Door } from "./door.js";
 import { avatar, byId, nameNode } from "./dom.js";
 import { Drawer } from "./drawer.js";
+import { Line } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
+import { SocketTransport } from "./socket.js";
 import { Status } from "./status.js";
-import { Stream } from "./stream.js";
+import { StreamTransport } from "./stream.js";
 import { SessionChannel, streamSlot } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Unread } from "./unread.js";
@@ -27,7 +29,8 @@ class Room {
   #people;
   #composer;
   #status;
-  #stream;
+  #transport;
+  #line;
   #unread;
   #clearedKey;
   #isLoaded = false;
@@ -42,11 +45,16 @@ class Room {
     this.#self = session.user;
     this.#clearedKey = `fermata.cleared.${this.#self.id}`;
     this.#timeline = new Timeline({ list: byId("messages"), log: byId("log"), scroller: byId("scroller"), self: this.#self });
-    this.#outbox = new Outbox({ list: byId("pending"), self: this.#self });
+    this.#transport = transportOf(session);
+    this.#outbox = new Outbox({
+      list: byId("pending"),
+      self: this.#self,
+      deliver: (message) => this.#transport.deliver(message),
+    });
     this.#people = new People(this.#self);
     this.#composer = new Composer(this.#outbox, session.limits.textBytes);
     this.#status = new Status(() => this.#retryNow({ isImpatient: true }));
-    this.#stream = new Stream("/events", session.keepAliveSeconds);
+    this.#line = new Line((link) => this.#transport.attempt(link));
     this.#unread = new Unread(this.#self.name, () => this.#seeSoon());
     const drawer = new Drawer();
 
@@ -62,12 +70,12 @@ class Room {
       drawer.close();
       this.#composer.focus();
     });
-    this.#stream.addEventListener("state", ({ detail }) => this.#connectionChanged(detail));
-    this.#stream.addEventListener("refused", ({ detail }) => {
+    this.#line.addEventListener("state", ({ detail }) => this.#connectionChanged(detail));
+    this.#line.addEventListener("refused", ({ detail }) => {
       this.#status.set("refused", { text: `The server refused the connection (${detail.status}).` });
       this.#refused(detail.status);
     });
-    this.#stream.addEventListener("event", ({ detail }) => this.#handle(detail));
+    this.#line.addEventListener("event", ({ detail }) => this.#handle(detail));
 
     byId("clear").addEventListener("click", () => this.#clear());
     byId("earlier").addEventListener("click", () => this.#loadEarlier());
@@ -77,9 +85,9 @@ class Room {
     });
     byId("sign-out").addEventListener("click", () => this.#signOut(onSession));
     addEventListener("online", () => this.#retryNow());
-    addEventListener("offline", () => this.#stream.suspect());
+    addEventListener("offline", () => this.#line.suspect());
     addEventListener("pagehide", () => this.#see(true));
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.#see(true) : this.#stream.retryNow()));
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#see(true) : this.#line.retryNow()));
   }
 
   async open() {
@@ -93,10 +101,12 @@ class Room {
     this.#people.choose(null);
     this.#people.search();
     this.#outbox.restore();
-    await streamSlot(() => this.#status.set("waiting", {
-      text: "The chat is open in four other tabs of this browser. Close one of them, and this one goes on.",
-    }));
-    this.#stream.open();
+    if (this.#transport.needsSlot) {
+      await streamSlot(() => this.#status.set("waiting", {
+        text: "The chat is open in four other tabs of this browser. Close one of them, and this one goes on.",
+      }));
+    }
+    this.#line.open();
   }
 
   #connectionChanged({ state, retryAtMs }) {
@@ -277,7 +287,7 @@ class Room {
   }
 
   #retryNow({ isImpatient = false } = {}) {
-    this.#stream.retryNow({ isImpatient });
+    this.#line.retryNow({ isImpatient });
     this.#outbox.retryNow();
   }
 
@@ -317,6 +327,14 @@ class Room {
   #showEmpty() {
     byId("empty").hidden = !this.#isLoaded || !this.#timeline.isEmpty || !this.#outbox.isEmpty;
   }
+}
+
+/** `?transport=websocket` in the page's address chooses; server-sent events are the default. */
+function transportOf(session) {
+  const isSocket = new URLSearchParams(location.search).get("transport") === "websocket";
+  byId("status").title = isSocket ? "Connected by WebSocket" : "Connected by server-sent events";
+
+  return isSocket ? new SocketTransport(session) : new StreamTransport(session);
 }
 
 /** Starting anew is the simplest way to be sure that nothing of the last user stays. */

@@ -3,7 +3,6 @@
 // Every message has a key. When an answer gets lost the message is sent again with the same key, and the server
 // recognises it. What is not sent survives a reload of the tab.
 
-import * as api from "./api.js";
 import { bubble } from "./timeline.js";
 import { button, element, icon, nameNode } from "./dom.js";
 
@@ -17,6 +16,7 @@ const SHOW_SENDING_AFTER_MS = 400;
 /** Events: "taken" (into the queue), "sent" (detail: the stored message), "failed" (detail: the ApiError), "change". */
 export class Outbox extends EventTarget {
   #list;
+  #deliver;
   #storageKey;
   /** {key, to, toName, text, state: "waiting" | "retrying" | "refused", problem, node} */
   #items = [];
@@ -24,9 +24,11 @@ export class Outbox extends EventTarget {
   #wake = null;
   #saveTimer = 0;
 
-  constructor({ list, self }) {
+  /** @param {{deliver: (message: {to: string, text: string, key: string}) => Promise<{message: object}>}} parts */
+  constructor({ list, self, deliver }) {
     super();
     this.#list = list;
+    this.#deliver = deliver;
     this.#storageKey = `fermata.outbox.${self.id}`;
     addEventListener("pagehide", () => this.#save());
   }
@@ -54,7 +56,7 @@ export class Outbox extends EventTarget {
     this.#run();
   }
 
-  /** The message came back over the stream, which may be faster than the answer. */
+  /** The message came back over the line, which may be faster than the answer. */
   confirm(key) {
     const item = this.#items.find((candidate) => candidate.key === key);
     if (item !== undefined) {
@@ -85,7 +87,7 @@ export class Outbox extends EventTarget {
     let item;
     while ((item = this.#items.find(({ state }) => state !== "refused")) !== undefined) {
       try {
-        const { message } = await api.post("/messages", { to: item.to, text: item.text, key: item.key });
+        const { message } = await this.#deliver({ to: item.to, text: item.text, key: item.key });
         failures = 0;
         this.#emit("sent", message);
         this.#remove(item);

@@ -1,0 +1,39 @@
+--TEST--
+A fatal error: 1011 to that client, 1012 to the others, the worker is replaced
+--EXTENSIONS--
+fermata
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+$server->get('/', fn () => Response::text((string) getmypid()));
+$server->websocket('/', message: function (WebSocket $socket, Message $message) {
+    register_shutdown_function(function () use ($socket, $message) {
+        var_dump($socket->isOpen(), $socket->trySend('x'), (string) $message, strlen($socket->id()) > 0);
+    });
+    $message == 'fatal' ? eval('class A { abstract function b(); }') : $socket->send($message);
+}, close: fn () => print("close() must not run any more\n"));
+PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+$pid = $server->get('/')->body;
+$other = $server->socket('/');
+$client = $server->socket('/');
+echo $client->ask('fatal'), "\n";
+$client->close();
+echo $other->receive(), "\n";
+$other->close();
+$server->wait('/listening|started/', 2);
+$deadline = microtime(true) + WAIT_S;
+do {
+    try {
+        $body = $server->get('/')->body;
+    } catch (Exception) {
+        $body = '';
+    }
+} while ((int) $body === 0 && microtime(true) < $deadline);
+var_dump((int) $body > 0 && $body !== $pid);
+echo $server->socket('/')->ask('again'), "\n";
+echo preg_replace('/^.*(WebSocket handler)/', '$1', $server->logged('/abstract/')), "\n";
+echo $server->output();
+?>
+--EXPECT--

@@ -1,0 +1,32 @@
+--TEST--
+refuse() answers before 101; a failing upgrade() answers 500 or 400
+--EXTENSIONS--
+fermata
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+$server->websocket('/{how}', message: fn () => null, upgrade: function (Upgrade $upgrade) {
+    $upgrade->setData(new stdClass);
+    match ($upgrade->request()->route('how')) {
+        'plain' => $upgrade->refuse(),
+        'status' => $upgrade->refuse(404),
+        'response' => $upgrade->refuse(Response::json(['error' => 'sign in'], 401)->withHeader('X-Why', 'no session')),
+        'throw' => throw new LogicException('upgrade is broken'),
+        'bad' => throw new Fermata\Exception\BadRequestException('what?'),
+        'late' => [$upgrade->accept(), throw new LogicException('after accept()')],
+        'exit' => exit(1),
+    };
+});
+PHP);
+foreach (['plain', 'status', 'response', 'throw', 'bad', 'late', 'exit'] as $how) {
+    $answer = $server->socket("/$how")->answer;
+    echo "$how: ", trim((string) $answer), ' ', $answer->header('x-why'), "\n";
+}
+foreach (explode("\n", $server->logged('/broken|after|exit/')) as $line) {
+    echo preg_replace('/^.*?(LogicException|exit)/', '$1', $line), "\n";
+}
+var_dump($server->stop());
+?>
+--EXPECT--

@@ -1,0 +1,40 @@
+--TEST--
+What accept() and refuse() cannot do is a MisuseError
+--EXTENSIONS--
+fermata
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+$server->websocket('/', upgrade: function (Upgrade $upgrade) {
+    $try = function (callable $do) { try { $do(); return 'nothing'; } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); } };
+    $told[] = $try(fn () => $upgrade->accept('v2'));
+    $told[] = $try(fn () => $upgrade->accept(headers: ['Upgrade' => 'h2c']));
+    $told[] = $try(fn () => $upgrade->accept(headers: ['sec-websocket-protocol' => 'v1']));
+    $told[] = $try(fn () => $upgrade->accept(headers: ['X' => "a\r\nb: c"]));
+    $told[] = $try(fn () => $upgrade->accept(headers: ['x']));
+    $told[] = $try(fn () => $upgrade->accept(headers: ['X' => 1]));
+    $told[] = $try(fn () => $upgrade->refuse(101));
+    $told[] = $try(fn () => $upgrade->refuse(600));
+    $upgrade->accept('v1');
+    $told[] = $try(fn () => $upgrade->accept());
+    $told[] = $try(fn () => $upgrade->refuse());
+    $told[] = $try(fn () => clone $upgrade);
+    $upgrade->setData([$upgrade, $told, $try]);
+}, open: function (WebSocket $socket) {
+    [$upgrade, $told, $try] = $socket->data();
+    $told[] = $try(fn () => $upgrade->accept());
+    $told[] = $try(fn () => $upgrade->refuse());
+    $told[] = $try(fn () => $upgrade->setData(1));
+    $told[] = $upgrade->request()->path() . ' ' . implode(',', $upgrade->protocols());
+    foreach ($told as $line) { $socket->send($line); }
+    $socket->close();
+}, options: new Options(protocols: ['v1']));
+PHP);
+$client = $server->socket('/', ['Sec-WebSocket-Protocol' => 'v1']);
+while (!str_starts_with($told = $client->receive(), 'close')) {
+    echo substr($told, strlen('text: ')), "\n";
+}
+?>
+--EXPECT--
