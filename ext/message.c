@@ -38,6 +38,13 @@ static void message_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
+/* With a string it compares as one, by __toString(); two messages do not compare. */
+static int message_compare(zval *a, zval *b)
+{
+	ZEND_COMPARE_OBJECTS_FALLBACK(a, b);
+	return ZEND_UNCOMPARABLE;
+}
+
 void fermata_message_init(void)
 {
 	fermata_ce_message->create_object = message_create;
@@ -45,7 +52,7 @@ void fermata_message_init(void)
 	message_handlers.offset = XtOffsetOf(fermata_message, std);
 	message_handlers.free_obj = message_free;
 	message_handlers.clone_obj = NULL;
-	message_handlers.compare = zend_objects_not_comparable;
+	message_handlers.compare = message_compare;
 }
 
 /* Reading */

@@ -59,15 +59,15 @@ static bool range_check(const char *name, zend_long value, zend_long least, zend
 
 ZEND_METHOD(Fermata_WebSocket_Options, __construct)
 {
-	zend_array *origins = NULL, *protocols = NULL;
+	zval *origins = NULL, *protocols = NULL;
 	zend_long value[NUMBERS] = {0};
 	bool is_null[NUMBERS];
 	zend_object *policy = NULL, *compression = NULL;
 	memset(is_null, true, sizeof(is_null));
 	ZEND_PARSE_PARAMETERS_START(0, 10)
 		Z_PARAM_OPTIONAL
-		Z_PARAM_ARRAY_HT_OR_NULL(origins)
-		Z_PARAM_ARRAY_HT(protocols)
+		Z_PARAM_ARRAY_OR_NULL(origins)
+		Z_PARAM_ARRAY(protocols)
 		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
 		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
 		Z_PARAM_LONG_OR_NULL(value[2], is_null[2])
@@ -79,12 +79,13 @@ ZEND_METHOD(Fermata_WebSocket_Options, __construct)
 	ZEND_PARSE_PARAMETERS_END();
 	zend_object *object = Z_OBJ_P(ZEND_THIS);
 	if (!constructed_check(object)
-		|| (origins && !strings_check("origins", origins))
-		|| (protocols && !strings_check("protocols", protocols))) {
+		|| (origins && !strings_check("origins", Z_ARRVAL_P(origins)))
+		|| (protocols && !strings_check("protocols", Z_ARRVAL_P(protocols)))) {
 		RETURN_THROWS();
 	}
 	for (uint32_t i = 0; i < NUMBERS; i++) {
-		if (!is_null[i] && !range_check(numbers[i].name, value[i], numbers[i].least, ZEND_LONG_MAX)) {
+		if (!is_null[i] && value[i] < numbers[i].least) {
+			fermata_misuse("%s must be at least " ZEND_LONG_FMT ", not " ZEND_LONG_FMT, numbers[i].name, numbers[i].least, value[i]);
 			RETURN_THROWS();
 		}
 	}
@@ -97,14 +98,12 @@ ZEND_METHOD(Fermata_WebSocket_Options, __construct)
 		}
 	}
 	if (origins) {
-		GC_TRY_ADDREF(origins);
-		ZVAL_ARR(OBJ_PROP_NUM(object, OPTION_ORIGINS), origins);
+		ZVAL_COPY(OBJ_PROP_NUM(object, OPTION_ORIGINS), origins);
 	} else {
 		ZVAL_NULL(OBJ_PROP_NUM(object, OPTION_ORIGINS));
 	}
 	if (protocols) {
-		GC_TRY_ADDREF(protocols);
-		ZVAL_ARR(OBJ_PROP_NUM(object, OPTION_PROTOCOLS), protocols);
+		ZVAL_COPY(OBJ_PROP_NUM(object, OPTION_PROTOCOLS), protocols);
 	} else {
 		ZVAL_EMPTY_ARRAY(OBJ_PROP_NUM(object, OPTION_PROTOCOLS));
 	}

@@ -40,12 +40,46 @@ foreach (['default', 'enum', 'number', 'misuse', 'after'] as $how) {
     $told = $client->ask($how);
     echo "$how: $told\n";
     if (!str_starts_with($told, 'close')) {
-        echo $client->receive(), "\n";
+        echo $told = $client->receive(), "\n";
     }
-    $client->close(preg_match('/close: (\d+)/', $told, $match) ? (int) $match[1] : 1000);
+    $client->close((int) substr($told, strlen('close: ')));
     echo $client->receive(), "\n";
 }
 $server->stop();
 echo $server->output();
 ?>
 --EXPECT--
+default: close: 1000
+ended
+enum: close: 1008 not like that
+ended
+number: close: 4000 Grüße
+ended
+misuse: close: 4001
+ended
+after: text: last words
+close: 1000
+ended
+close 1000  [false,false,true,"127.0.0.1"]
+close 1008  [false,false,true,"127.0.0.1"]
+close 4000  [false,false,true,"127.0.0.1"]
+Fermata\Exception\MisuseError: close code 999 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 1004 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 1005 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 1006 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 1015 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 2999 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+Fermata\Exception\MisuseError: close code 5000 must not be sent; use a CloseCode or 3000 to 4999
+Fermata\Exception\MisuseError: close code -1 must not be sent; use a CloseCode or 3000 to 4999
+Fermata\Exception\MisuseError: close code 66536 must not be sent; use a CloseCode or 3000 to 4999
+Fermata\Exception\MisuseError: the close reason is not UTF-8 or has more than 123 bytes; shorten it
+Fermata\Exception\MisuseError: the close reason is not UTF-8 or has more than 123 bytes; shorten it
+Fermata\Exception\MisuseError: close code 1006 must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999
+close 4001  [false,false,true,"127.0.0.1"]
+bool(false)
+bool(false)
+bool(false)
+Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
+Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
+Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
+close 1000  [false,false,true,"127.0.0.1"]

@@ -45,3 +45,38 @@ var_dump($server->stop());
 echo $server->output(), preg_replace('/^.*(Exception:)/', '$1', $server->logged('/from destructor/')), "\n";
 ?>
 --EXPECT--
+text: ann
+text: plain
+text: done
+text: none
+text: 1.5
+text: inner
+close: 1000
+close: 1000
+close: 1000
+close: 1000
+close: 1000
+close: 1000
+text: last
+int(0)
+released plain
+released ann
+released outer
+released next
+close inner
+released inner
+close none
+released plain
+close throws
+released throws
+released plain
+close exits
+released exits
+released plain
+close again
+released again
+Fermata\Exception\ConnectionClosedException
+released without close()
+close last
+released last
+Exception: from destructor in server.php:12

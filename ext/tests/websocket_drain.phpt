@@ -21,8 +21,20 @@ $server->signal(15);
 foreach ($clients as $client) {
     echo $client->receive(), "\n";
     $client->close(CloseCode::GoingAway);
+    echo $client->receive(), "\n";
 }
-var_dump($server->stop());
+var_dump($server->ended());
 echo $server->output();
 ?>
 --EXPECT--
+text: hi
+text: hi
+close: 1001
+ended
+close: 1001
+ended
+int(0)
+close 1001 false
+released
+close 1001 false
+released

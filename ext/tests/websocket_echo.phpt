@@ -21,3 +21,14 @@ echo $client->leave(CloseCode::GoingAway, 'page closed'), "\n", $client->receive
 var_dump($server->stop());
 ?>
 --EXPECT--
+101 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=
+text: Hello
+text: 
+text: Grüße
+binary: 00ff
+binary: 
+70006
+pong: are you there?
+close: 1001
+ended
+int(0)

@@ -16,19 +16,23 @@ $server->websocket('/', open: fn (WebSocket $socket) => $socket->data() === 'ope
         'after' => [$socket->send('sent before'), throw new RuntimeException('after send')],
         'bad' => throw new Fermata\Exception\BadRequestException('no such command'),
         'json' => $message->json(),
+        'gone' => [$socket->close(), $socket->send('more')],
         default => $socket->send($message),
     },
-    close: fn (WebSocket $socket, int $code, string $reason) => $socket->data() === 'close' ? throw new RuntimeException('in close') : print("closed $code $reason\n"),
+    close: fn (WebSocket $socket, int $code, string $reason) => $socket->data() === 'close' ? throw new RuntimeException('in close') : print("closed $code " . json_encode($reason) . "\n"),
     upgrade: fn (Upgrade $upgrade) => $upgrade->setData($upgrade->request()->query('fail')));
 PHP);
 $other = $server->socket('/');
 echo $other->ask('I stay'), "\n";
-foreach (['throw', 'exit', 'fiber', 'type', 'after', 'bad', 'json'] as $how) {
+foreach (['throw', 'exit', 'fiber', 'type', 'after', 'bad', 'json', 'gone'] as $how) {
     $client = $server->socket('/');
-    echo "$how: ", $client->ask($how), ' ', $client->receive(), "\n";
+    echo "$how: ", $client->ask($how);
     $client->close();
+    echo ' ', $client->receive(), "\n";
 }
-echo 'open: ', $server->socket('/?fail=open')->receive(), "\n";
+$client = $server->socket('/?fail=open');
+echo 'open: ', $client->receive(), "\n";
+$client->close();
 echo 'close: ', $server->socket('/?fail=close')->leave(), "\n";
 echo $other->ask('I stayed'), "\n";
 $server->wait('/in close/');
@@ -39,4 +43,37 @@ echo $other->leave(), "\n";
 var_dump($server->stop());
 echo $server->output();
 ?>
---EXPECT--
+--EXPECTF--
+text: I stay
+throw: close: 1011 ended
+exit: close: 1011 ended
+fiber: close: 1011 ended
+type: close: 1011 ended
+after: text: sent before close: 1011
+bad: close: 1007 no such command ended
+json: close: 1007 the message is not valid JSON ended
+gone: close: 1000 ended
+open: close: 1011
+close: close: 1000
+text: I stayed
+WebSocket handler: RuntimeException: secret, caused by LogicException: why in server.php:3 in server.php:3
+WebSocket handler: exit() called in handler; call close() to end a connection in server.php:2
+WebSocket handler: exit() called in handler; call close() to end a connection in server.php:2
+WebSocket handler: TypeError: %s: Argument #1 ($n) must be of type int, string given, called in server.php on line 6 in server.php:6
+WebSocket handler: RuntimeException: after send in server.php:7
+Fermata\Exception\BadRequestException: no such command in server.php:8
+Fermata\Exception\BadRequestException: the message is not valid JSON in server.php:9, caused by JsonException: Syntax error in server.php:9
+WebSocket handler: RuntimeException: in open in server.php:1
+WebSocket handler: RuntimeException: in close in server.php:13
+close: 1000
+int(0)
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""
+closed 1000 ""

@@ -8,16 +8,16 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 $server->get('/', fn () => Response::text((string) getmypid()));
-$server->websocket('/', message: function (WebSocket $socket, Message $message) {
+$server->websocket('/ws', message: function (WebSocket $socket, Message $message) {
     register_shutdown_function(function () use ($socket, $message) {
-        var_dump($socket->isOpen(), $socket->trySend('x'), (string) $message, strlen($socket->id()) > 0);
+        var_dump($socket->isOpen(), $socket->trySend('x'), (string) $message);
     });
     $message == 'fatal' ? eval('class A { abstract function b(); }') : $socket->send($message);
 }, close: fn () => print("close() must not run any more\n"));
 PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
 $pid = $server->get('/')->body;
-$other = $server->socket('/');
-$client = $server->socket('/');
+$other = $server->socket('/ws');
+$client = $server->socket('/ws');
 echo $client->ask('fatal'), "\n";
 $client->close();
 echo $other->receive(), "\n";
@@ -32,8 +32,17 @@ do {
     }
 } while ((int) $body === 0 && microtime(true) < $deadline);
 var_dump((int) $body > 0 && $body !== $pid);
-echo $server->socket('/')->ask('again'), "\n";
+$again = $server->socket('/ws');
+echo $again->ask('again'), "\n";
 echo preg_replace('/^.*(WebSocket handler)/', '$1', $server->logged('/abstract/')), "\n";
 echo $server->output();
 ?>
---EXPECT--
+--EXPECTF--
+close: 1011
+close: 1012
+bool(true)
+text: again
+WebSocket handler: Class A contains %s in server.php(6) : eval()'d code:1
+bool(false)
+bool(false)
+string(5) "fatal"

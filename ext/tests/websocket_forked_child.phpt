@@ -26,3 +26,14 @@ var_dump($server->stop());
 echo $server->output();
 ?>
 --EXPECT--
+text: child 5
+text: child 0
+text: child 5
+close: 1000
+int(0)
+Fermata\Exception\ConnectionClosedException
+bool(false)
+bool(false)
+Fermata\Exception\ConnectionClosedException
+bool(false)
+bool(false)

@@ -38,3 +38,14 @@ echo $silent->ask('anybody?', Opcode::Ping), ' ', $silent->leave(), "\n";
 var_dump($server->stop());
 ?>
 --EXPECT--
+text: open
+text: open
+text: 1 a
+text: 2 b
+text: 3 c
+close: 4001
+text: open
+close:
+[[4001,"done",false],[1006,"",false],[1005,"",false]]
+pong: anybody? close: 1000
+int(0)

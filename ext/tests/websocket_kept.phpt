@@ -24,13 +24,14 @@ $server->websocket('/', open: function (WebSocket $socket) use (&$kept) { static
                 try { $one->setData(1); } catch (Exception $e) { $socket->send($e::class); } $one->close(); $one->leave('x'); break;
             case 'drop': $kept = []; $fiber = null; $socket->send('dropped'); break;
         }
-    }, close: fn (WebSocket $socket) => print('closed ' . array_search($socket, $kept) . "\n"), options: new Options(protocols: ['p']));
+    }, close: function (WebSocket $socket, int $code) use (&$kept) { echo "closed $code ", json_encode(array_search($socket, $kept)), "\n"; error_log('seen the end'); }, options: new Options(protocols: ['p']));
 PHP);
 $first = $server->socket('/');
 $second = $server->socket('/', ['Sec-WebSocket-Protocol' => 'p']);
 echo $first->receive(), "\n", $first->ask('equal'), "\n", $second->ask('equal'), "\n";
 $first->send('fiber');
-echo $second->ask('weak?') === 'x' ? '' : '', $second->leave(), "\n";
+echo $second->leave(4000), "\n";
+$server->wait('/seen the end/');
 $first->send('weak');
 echo $first->ask('resume'), "\n", $first->ask('weak?'), "\n", $first->ask('ended'), "\n", $first->receive(), "\n", $first->receive(), "\n", $first->ask('drop'), "\n";
 echo $first->leave(), "\n";
@@ -38,3 +39,17 @@ var_dump($server->stop());
 echo $server->output();
 ?>
 --EXPECT--
+text: another one
+text: [true,false,true,false,false,true,0]
+text: [false,false,false,true,false,true,1]
+close: 4000
+text: from fiber
+text: true
+text: Fermata\Exception\ConnectionClosedException
+text: [false,false,true,"127.0.0.1",true,"p",0,null]
+text: Fermata\Exception\ConnectionClosedException
+text: dropped
+close: 1000
+int(0)
+closed 4000 1
+closed 1000 false

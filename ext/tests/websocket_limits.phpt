@@ -38,3 +38,11 @@ foreach (explode("\n", $server->logged('/WebSocket handler/')) as $line) {
 }
 ?>
 --EXPECT--
+text: limit 0
+close: 1011
+text: again 0
+text: limit 0
+close: 1011
+text: again 0
+WebSocket handler: Allowed memory size of 16777216 bytes exhausted in server.php:3
+WebSocket handler: Maximum execution time of 1 second exceeded in server.php:4

@@ -45,3 +45,4 @@ $after = (int) substr($client->ask('memory'), 6);
 echo $after - $before <= 256 ? 'flat' : "grew from $before to $after", "\n";
 ?>
 --EXPECT--
+flat

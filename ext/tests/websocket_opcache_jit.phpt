@@ -36,3 +36,7 @@ echo "\n", $client->ask('sum'), "\n", $client->leave(), "\n";
 var_dump($server->stop());
 ?>
 --EXPECT--
+close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 close: 1011 
+text: 5393
+close: 1000
+int(0)

@@ -21,3 +21,9 @@ foreach ([null, 'http://test', 'https://example.org', 'http://localhost:3000', '
 }
 ?>
 --EXPECT--
+(no browser)           101 101 101 101
+http://test            101 403 101 403
+https://example.org    403 101 101 403
+http://localhost:3000  403 101 101 403
+http://evil.example    403 403 101 403
+null                   403 403 101 403

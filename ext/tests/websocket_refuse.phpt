@@ -30,3 +30,14 @@ foreach (explode("\n", $server->logged('/broken|after|exit/')) as $line) {
 var_dump($server->stop());
 ?>
 --EXPECT--
+plain: 403 
+status: 404 
+response: 401 {"error":"sign in"} no session
+throw: 500 The server has failed to answer; its log tells why. 
+bad: 400 what? 
+late: 500 The server has failed to answer; its log tells why. 
+exit: 500 The server has failed to answer; its log tells why. 
+LogicException: upgrade is broken in server.php:7
+LogicException: after accept() in server.php:9
+exit() called in handler; return a Response to end a request in server.php:1
+int(0)

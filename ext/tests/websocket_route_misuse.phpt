@@ -26,4 +26,16 @@ $ran = new Server(listen: 'http://256.0.0.1:1');
 thrown($ran->run(...));
 thrown(fn () => $ran->websocket('/late', message: $message));
 ?>
---EXPECT--
+--EXPECTF--
+Fermata\Exception\MisuseError: websocket() needs a handler object, or at least one callable such as message:
+Fermata\Exception\MisuseError: websocket() takes a handler object or callables, not both
+Fermata\Exception\MisuseError: the path "nowhere" does not start with /; write it as it stands in the URL after the host
+TypeError: Fermata\Server::websocket(): Argument #3 ($message) must be a valid callback or null, function "no_such_function" not found or invalid function name
+Fermata\Exception\MisuseError: there already is a handler for GET /ws; remove one of the two
+Fermata\Exception\MisuseError: there already is a handler for GET /page; remove one of the two
+Fermata\Exception\MisuseError: there already is a handler for GET /ws; remove one of the two
+Fermata\Exception\MisuseError: the WebSocket at /origin: the origin "example.org/" is malformed; write scheme://host or scheme://host:port, without a path, or ['*'] for all pages
+Fermata\Exception\MisuseError: the WebSocket at /protocol: the subprotocol "a b" is malformed; use letters, digits and .-_ as in "chat.v2"
+Fermata\Exception\MisuseError: the WebSocket at /queue: queueBytes is too small; give at least 4096
+Fermata\Exception\ConfigurationException: listen: cannot listen on http://256.0.0.1:1: %s
+Fermata\Exception\MisuseError: run() was called; routes are registered before it, and it is called once

@@ -35,3 +35,23 @@ do {
 echo $server->output();
 ?>
 --EXPECT--
+text: text
+text: 
+text: stringable
+binary: ff
+text: tried
+binary: fe
+binary: 0102
+binary: 78
+text: Fermata\Exception\MisuseError: the message is not valid UTF-8, which text messages are by definition; send it as binary
+text: Fermata\Exception\MisuseError: the message is not valid UTF-8, which text messages are by definition; send it as binary
+text: LogicException: no text
+text: TypeError: Fermata\WebSocket::send(): Argument #1 ($data) must be of type Stringable|string, array given
+text: TypeError: Fermata\WebSocket::send(): Argument #1 ($data) must be of type Stringable|string, stdClass given
+text: ArgumentCountError: Fermata\WebSocket::send() expects exactly 1 argument, 0 given
+text: 5
+close: 1000
+bool(true)
+bool(true)
+bool(true)
+bool(true)

@@ -8,25 +8,40 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 $server->websocket('/', open: fn (WebSocket $socket) => $socket->send(getmypid() . ' ' . $socket->id()));
-$server->post('/to/{id}', function (Request $r) {
+$server->get('/pid', fn () => Response::text((string) getmypid()));
+$server->post('/to', function (Request $r) {
     try {
-        WebSocket::sendTo($r->route('id'), $r->body(), $r->query('binary') !== null);
-        return Response::text((string) getmypid());
+        WebSocket::sendTo($r->query('id'), $r->body(), $r->query('binary') !== null);
+        return Response::text('sent');
     } catch (Throwable $e) {
         return Response::text($e::class . ': ' . $e->getMessage());
     }
 });
 PHP, 'workers: 2');
-$clients = [];
-for ($i = 0; $i < 100 && count($clients) < 2; $i++) {
+$clients = $senders = [];
+for ($i = 0; $i < 200 && count($clients) < 2; $i++) {
     $client = $server->socket('/');
     [$pid, $id] = sscanf($client->receive(), 'text: %d %s');
     $clients[$pid] ??= [$client, $id];
 }
-$senders = [];
-for ($i = 0; $i < 100 && count($senders) < 2; $i++) {
+for ($i = 0; $i < 200 && count($senders) < 2; $i++) {
     $connection = $server->connect();
-    $senders[$connection->request('POST', '/to/none')->body] ??= $connection;
+    $senders[$connection->request('GET', '/pid')->body] ??= $connection;
 }
+echo count($clients), ' ', count($senders), ' ', count(array_unique(array_column($clients, 1))), "\n";
+foreach ($senders as $sender) {
+    foreach ($clients as [$client, $id]) {
+        $to = '/to?id=' . urlencode($id);
+        echo $sender->request('POST', $to, [], 'Grüße'), ', ', $client->receive(), "\n";
+        echo $sender->request('POST', "$to&binary", [], "\xff"), ', ', $client->receive(), "\n";
+    }
+}
+[$client, $id] = array_pop($clients);
+$to = '/to?id=' . urlencode($id);
+echo $sender->request('POST', $to, [], "\xff"), "\n";
+echo $sender->request('POST', $to, [], str_repeat('x', 100_000)), "\n";
+echo $sender->request('POST', '/to?id=nonsense', [], 'x'), "\n";
+echo $client->leave(), "\n";
+echo $sender->request('POST', $to, [], 'too late'), "\n";
 ?>
 --EXPECT--

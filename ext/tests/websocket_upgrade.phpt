@@ -30,3 +30,7 @@ foreach ([
 }
 ?>
 --EXPECT--
+101 ["v2",null,null] text: [["5","x","d",["v1","other","v2"],"https://example.org"],"v2"]
+101 ["v1","6",["a=b","c=d"]] text: [["6",null,null,["v2","v1"],null],"v1"]
+101 ["own","7",["a=b","c=d"]] text: [["7",null,null,["own"],null],"own"]
+101 [null,"8",["a=b","c=d"]] text: [["8",null,null,["unknown"],null],null]

@@ -38,3 +38,18 @@ while (!str_starts_with($told = $client->receive(), 'close')) {
 }
 ?>
 --EXPECT--
+Fermata\Exception\MisuseError: the client does not offer the subprotocol "v2"; accept one of protocols(), or null
+Fermata\Exception\MisuseError: header "Upgrade" frames the message and is the server's to send; leave it out
+Fermata\Exception\MisuseError: header "sec-websocket-protocol" belongs to the handshake and is the server's to send; a subprotocol is an argument of accept()
+Fermata\Exception\MisuseError: the value of header "X" has a line break or another control character
+TypeError: Fermata\WebSocket\Upgrade::accept(): Argument #2 ($headers) must have header names as keys
+TypeError: Fermata\WebSocket\Upgrade::accept(): Argument #2 ($headers) must hold a string or a list of strings for "X", int given
+Fermata\Exception\MisuseError: refuse() takes a status from 300 to 599, or a Response, not 101
+Fermata\Exception\MisuseError: refuse() takes a status from 300 to 599, or a Response, not 600
+Fermata\Exception\MisuseError: the upgrade is accepted already
+Fermata\Exception\MisuseError: the upgrade is accepted already
+Error: Trying to clone an uncloneable object of class Fermata\WebSocket\Upgrade
+Fermata\Exception\MisuseError: upgrade() has returned and the client is answered
+Fermata\Exception\MisuseError: upgrade() has returned and the client is answered
+Fermata\Exception\MisuseError: upgrade() has returned and the client is answered
+/ v1
