@@ -26,15 +26,24 @@ $two = $server->socket('/');
 $sse = $server->connect();
 $sse->start('GET', '/events');
 $sse->head();
-echo $one->ask('data room'), ' ', $two->ask('json room'), "\n";
+echo $one->ask('data room'), ' ', envelope($two->ask('json room')), ' ', $two->receive(), "\n";
 $one->send('say room hello');
 $told = [$one->receive(), $one->receive()];
 sort($told);
 echo implode(', ', $told), "\n", envelope($two->receive()), "\n", $sse->event(), "\n";
-echo $one->ask('others room quietly'), "\n", envelope($two->receive()), "\n", $sse->event(), "\n";
+echo $one->ask('others room quietly'), ' ', envelope($two->receive()), ' ', $sse->event(), "\n";
 echo $two->ask('others room aside'), ' ', $one->receive(), "\n";
 echo $one->ask('leave room'), ' ', $one->ask('leave never-joined'), "\n";
 echo $two->ask('others room nobody'), ' ', $one->ask('others room again'), ' ', envelope($two->receive()), "\n";
 echo $two->leave(), ' ', $one->leave(), "\n";
 ?>
 --EXPECT--
+text: true text: {"channel":"room","id":"…","event":"position","data":""} text: true
+text: hello, text: true
+text: {"channel":"room","id":"…","event":"said","data":"hello"}
+said: hello
+text: true text: {"channel":"room","id":"…","event":null,"data":"quietly"} message: quietly
+text: true text: aside
+text: true text: true
+text: true text: true text: {"channel":"room","id":"…","event":null,"data":"again"}
+close: 1000 close: 1000

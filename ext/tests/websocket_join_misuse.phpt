@@ -27,3 +27,10 @@ do {
 } while (!str_starts_with($told, 'close'));
 ?>
 --EXPECT--
+text: Fermata\Exception\MisuseError: channel name "": it is empty; use 1 to 255 bytes of printable text
+text: Fermata\Exception\MisuseError: channel name "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx": it has more than 255 bytes; use 1 to 255 bytes of printable text
+text: Fermata\Exception\MisuseError: channel name "a\nb": it contains a control character; use 1 to 255 bytes of printable text
+text: Fermata\Exception\MisuseError: a present user needs a name; pass null to join without being counted
+text: JsonException: Inf and NaN cannot be JSON encoded
+text: TypeError: Fermata\WebSocket::join(): Argument #6 ($format) must be of type Fermata\WebSocket\Format, string given
+close: 1000

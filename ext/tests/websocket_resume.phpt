@@ -16,7 +16,7 @@ $client = $server->socket('/');
 $client->send('');
 $client->send('are you there?', Opcode::Ping);
 while (($told = $client->receive()) !== 'pong: are you there?') {
-    echo "before: $told\n";
+    echo 'before: ', json_decode(substr($told, strlen('text: ')))->event, "\n";
 }
 $say = fn (string $text) => $server->request('POST', '/say', [], $text);
 $say('one');
@@ -39,3 +39,8 @@ $resume($first['id'], 4);
 $resume('nonsense', 1);
 ?>
 --EXPECT--
+before: position
+said one
+said two; said three; 
+gap {"reason":"expired"}; said three; said four; said five; 
+gap {"reason":"unknown id"};

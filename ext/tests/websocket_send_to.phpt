@@ -45,3 +45,17 @@ echo $client->leave(), "\n";
 echo $sender->request('POST', $to, [], 'too late'), "\n";
 ?>
 --EXPECT--
+2 2 2
+200 sent, text: Grüße
+200 sent, binary: ff
+200 sent, text: Grüße
+200 sent, binary: ff
+200 sent, text: Grüße
+200 sent, binary: ff
+200 sent, text: Grüße
+200 sent, binary: ff
+200 Fermata\Exception\MisuseError: the message is not valid UTF-8, which text messages are by definition; send it as binary
+200 Fermata\Exception\MisuseError: the message has 100000 bytes, but between workers at most 65536 are allowed (event_bytes_max)
+200 Fermata\Exception\MisuseError: "nonsense" is no id of a socket; use what WebSocket::id() has returned
+close: 1000
+200 sent
