@@ -143,7 +143,7 @@ describeByEach("talking", (transport) => {
 
   it("keeps a message the server refuses, with the reason, until it is sent or discarded", async () => {
     const refusal = { error: { code: "invalid", message: "Not like this.", field: "text" } };
-    await ada.page.route("**/messages", (route) => route.fulfill({ status: 422, json: refusal }), { times: 2 });
+    await chat.refuseMessages(ada.page, 2, refusal);
     await writeTo(ada.page, "Everyone");
     await say(ada.page, "refused at first");
     await say(ada.page, "refused for good");

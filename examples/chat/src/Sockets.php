@@ -7,6 +7,7 @@ namespace Chat;
 use Fermata\Exception\BadRequestException;
 use Fermata\Response;
 use Fermata\WebSocket;
+use Fermata\WebSocket\CloseCode;
 use Fermata\WebSocket\Format;
 use Fermata\WebSocket\Message as Frame;
 use Fermata\WebSocket\Options;
@@ -75,17 +76,11 @@ final class Sockets extends WebSocketHandler
 
             return;
         }
-        $data = $message->json();
-        $what = is_array($data) ? $data['do'] ?? null : null;
-        if ($what !== 'hello' && !$visit->isWelcome) {
-            throw new BadRequestException('Please say hello first.');
+        try {
+            $this->handle($socket, $visit, $message->json());
+        } catch (BadRequestException $nonsense) {
+            $socket->close(CloseCode::InvalidPayload, $nonsense->getMessage());
         }
-        match ($what) {
-            'hello' => $this->welcome($socket, $visit, $data),
-            'ping' => $this->tell($socket, 'pong', []),
-            'send' => $this->send($socket, $visit->session->user, $data),
-            default => throw new BadRequestException('Please do hello, ping or send.'),
-        };
     }
 
     public function close(WebSocket $socket, int $code, string $reason): void
@@ -106,6 +101,20 @@ final class Sockets extends WebSocketHandler
         foreach ($this->open[$session->id] ?? [] as $socket) {
             $socket->close(self::SESSION_ENDED, 'You are signed out.');
         }
+    }
+
+    private function handle(WebSocket $socket, Visit $visit, mixed $data): void
+    {
+        $what = is_array($data) ? $data['do'] ?? null : null;
+        if ($what !== 'hello' && !$visit->isWelcome) {
+            throw new BadRequestException('Please say hello first.');
+        }
+        match ($what) {
+            'hello' => $this->welcome($socket, $visit, $data),
+            'ping' => $this->tell($socket, 'pong', []),
+            'send' => $this->send($socket, $visit->session->user, $data),
+            default => throw new BadRequestException('Please do hello, ping or send.'),
+        };
     }
 
     /** @param array<string, mixed> $data */

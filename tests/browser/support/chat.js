@@ -101,6 +101,28 @@ export class Chat {
     return { name, context, page };
   }
 
+  /** Refuses the next messages of a page in the server's place. */
+  async refuseMessages(page, times, refusal) {
+    if (this.#transport === "sse") {
+      await page.route("**/messages", (route) => route.fulfill({ status: 422, json: refusal }), { times });
+      return;
+    }
+    await page.evaluate(([count, answer]) => {
+      const { send } = WebSocket.prototype;
+      let left = count;
+      WebSocket.prototype.send = function sendUnlessRefused(text) {
+        const { do: what, reference } = JSON.parse(text);
+        if (what !== "send" || left === 0) {
+          send.call(this, text);
+          return;
+        }
+        left -= 1;
+        const data = JSON.stringify({ event: "reply", data: JSON.stringify({ reference, status: 422, ...answer }) });
+        this.dispatchEvent(new MessageEvent("message", { data }));
+      };
+    }, [times, refusal]);
+  }
+
   /** One more tab of somebody who is signed in. */
   async tab(user) {
     const page = await this.page(user.context);
