@@ -83,7 +83,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--broadcast-clients", type=positive, help="of the one channel, default 100,000")
     parser.add_argument("--keep-alive-s", type=positive, help="default 55")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
-    parser.add_argument("--part-seconds-max", type=positive, help="end a part that takes longer, default 420")
+    parser.add_argument("--part-seconds-max", type=positive, help="end a part that takes longer, default 300")
     parser.add_argument("--memory-min", type=positive, metavar="MIB", help="end when less is left, default 2048")
     parser.add_argument("--no-namespace", action="store_true", help="use the machine's own network and settings")
     parser.add_argument("--out", type=Path, help="folder for the results, default bench/runs/<date>-<host>")

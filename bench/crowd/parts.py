@@ -25,7 +25,7 @@ CONNECTIONS_MAX = 19_600
 """Per worker; the hard limit of descriptors here is 20,000."""
 GET_RATE = 100
 WARM_UP_PER_WORKER = 100
-PART_SECONDS_MAX = 420.0
+PART_SECONDS_MAX = 300.0
 SETTLE = "60s"
 
 
