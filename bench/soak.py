@@ -45,7 +45,7 @@ class Size:
     duration_s: float = 600
     churn: float = 2_000
     kill_every_s: float = 30
-    publish_rate: float = 20
+    publish_rate: float = 10
     all_rate: float = 0.02
     settle_s: float = 60
     sample_every_s: float = 5
