@@ -1,8 +1,12 @@
 //! From a channel's record to the bytes its subscribers get, once per wire format.
 
 use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
+use fermata_proto::ws::deflate::Compressor;
 use fermata_proto::ws::frame::{self, Opcode, Reserved};
+use fermata_proto::ws::message as text;
 use fermata_proto::{chunk, sse};
+
+use crate::websocket::Compression;
 
 /// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
 /// read the same log and are sent only what stands between the chunk marks.
@@ -14,11 +18,25 @@ pub(crate) const FORMAT_WS_DATA: u8 = 1;
 /// All events as JSON, each a text frame of a WebSocket.
 pub(crate) const FORMAT_WS_JSON: u8 = 2;
 
+/// The first of the formats of compressed frames, which are numbered as they are needed.
+const FORMAT_WS_COMPRESSED: u8 = 3;
+
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
     pub ids: Ids,
     /// The payload of a frame whose length has to be known before it is written.
     payload: Vec<u8>,
+    /// Formats of compressed frames, numbered from `FORMAT_WS_COMPRESSED` on.
+    compressed: Vec<Compressed>,
+    compressors: Vec<(u8, u32, Compressor)>,
+}
+
+/// A format of frames that are compressed without reference to others.
+struct Compressed {
+    is_json: bool,
+    window_bits: u8,
+    /// Index into `Encoder::compressors`.
+    compressor: usize,
 }
 
 impl Encoder {
@@ -26,29 +44,68 @@ impl Encoder {
         Encoder {
             ids,
             payload: Vec::new(),
+            compressed: Vec::new(),
+            compressors: Vec::new(),
+        }
+    }
+
+    /// The format of `plain` frames compressed in this way: one of its own, so that each frame is
+    /// compressed once for all who can read it. `plain` when there is no number left.
+    pub fn compressed_format(&mut self, plain: u8, how: &Compression, window_bits: u8) -> u8 {
+        let is_json = plain == FORMAT_WS_JSON;
+        let is_it = |(level, bytes_min, _): &(u8, u32, Compressor)| {
+            (*level, *bytes_min) == (how.level, how.bytes_min)
+        };
+        let compressor = self.compressors.iter().position(is_it);
+        let compressor = compressor.unwrap_or_else(|| {
+            let made = Compressor::new(how.level, how.bytes_min as usize);
+            self.compressors.push((how.level, how.bytes_min, made));
+            self.compressors.len() - 1
+        });
+        let known = self.compressed.iter().position(|it| {
+            (it.is_json, it.window_bits, it.compressor) == (is_json, window_bits, compressor)
+        });
+        let at = known.unwrap_or(self.compressed.len());
+        let Ok(format) = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at) else {
+            return plain;
+        };
+        if known.is_none() {
+            self.compressed.push(Compressed {
+                is_json,
+                window_bits,
+                compressor,
+            });
+        }
+        format
+    }
+
+    /// Whether frames of this format tell about joins, leaves and gaps.
+    pub fn is_json(&self, format: u8) -> bool {
+        match format.checked_sub(FORMAT_WS_COMPRESSED) {
+            Some(at) => self
+                .compressed
+                .get(usize::from(at))
+                .is_some_and(|it| it.is_json),
+            None => format == FORMAT_WS_JSON,
         }
     }
 
     /// A record as a frame. Nothing when it is no message and the format is that of data alone.
     pub fn socket_frame(&mut self, is_json: bool, record: &Record, out: &mut Vec<u8>) {
-        if !is_json {
-            // Events are UTF-8: `check_message` lets nothing else in.
-            if record.kind == Kind::Message {
-                text_frame(record.data(), out);
-            }
-            return;
+        if let Some(payload) = payload(&self.ids, &mut self.payload, is_json, record) {
+            text_frame(payload, out);
         }
-        let name = match record.kind {
-            Kind::Message => record.name(),
-            Kind::Join => Some(&b"join"[..]),
-            Kind::Leave => Some(&b"leave"[..]),
-            Kind::Direct => return,
+    }
+
+    fn compressed_frame(&mut self, at: u8, record: &Record, out: &mut Vec<u8>) {
+        let Some(format) = self.compressed.get(usize::from(at)) else {
+            return;
         };
-        self.payload.clear();
-        let id = Some((&self.ids, record.seq));
-        let channel = Some(record.channel());
-        envelope(&mut self.payload, channel, id, name, record.data());
-        text_frame(&self.payload, out);
+        let compressor = self.compressors.get_mut(format.compressor);
+        let text = payload(&self.ids, &mut self.payload, format.is_json, record);
+        if let (Some((_, _, compressor)), Some(text)) = (compressor, text) {
+            compressor.write_shared(format.window_bits, text::Kind::Text, text, out);
+        }
     }
 
     /// Tells a socket where it stands in a channel, so that it can resume before it got anything.
@@ -70,12 +127,46 @@ impl Encode for Encoder {
                 end: payload.end - start,
             };
         }
-        self.socket_frame(format == FORMAT_WS_JSON, record, out);
+        match format.checked_sub(FORMAT_WS_COMPRESSED) {
+            Some(at) => self.compressed_frame(at, record, out),
+            None => self.socket_frame(format == FORMAT_WS_JSON, record, out),
+        }
         PayloadSpan {
             start: 0,
             end: out.len() - start,
         }
     }
+}
+
+/// What a socket gets of a record. Nothing when it is no message and the format is that of data alone.
+fn payload<'a>(
+    ids: &Ids,
+    scratch: &'a mut Vec<u8>,
+    is_json: bool,
+    record: &'a Record,
+) -> Option<&'a [u8]> {
+    let name = match record.kind {
+        // Events are UTF-8: `check_message` lets nothing else in.
+        Kind::Message if !is_json => return Some(record.data()),
+        Kind::Message => record.name(),
+        Kind::Join => Some(&b"join"[..]),
+        Kind::Leave => Some(&b"leave"[..]),
+        // Is on no channel that can be subscribed to.
+        Kind::Direct => return None,
+    };
+    if !is_json {
+        return None;
+    }
+    scratch.clear();
+    let channel = Some(record.channel());
+    envelope(
+        scratch,
+        channel,
+        Some((ids, record.seq)),
+        name,
+        record.data(),
+    );
+    Some(scratch)
 }
 
 /// The event that tells a socket that messages before the next one are missing: of one channel, or of

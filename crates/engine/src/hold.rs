@@ -17,6 +17,7 @@ use crate::encode;
 use crate::hub::{Member, Message, PublishFailure, check_channel, check_message};
 use crate::resume::{OnLoss, Resume};
 use crate::stats::Counter;
+use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
 /// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
@@ -427,6 +428,14 @@ impl<D: Driver> Worker<D> {
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
         self.local.skip_excepts(chain);
+        if connection
+            .socket
+            .as_deref()
+            .is_some_and(Socket::refers_back)
+        {
+            self.send_compressed(index);
+            return;
+        }
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
         let (wanted, sent) = match self.local.contiguous(chain, bytes_max) {

@@ -20,6 +20,7 @@ use fermata_io::buffer::Pool;
 use fermata_io::wake::Waker;
 use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event as IoEvent, Fd};
+use fermata_proto::ws::deflate::Decompressor;
 use fermata_proto::{date, http1};
 
 use crate::connection::{Connection, Origin};
@@ -165,6 +166,8 @@ pub struct Worker<D: Driver> {
     /// The WebSockets of the router, by number.
     pub(crate) served: Vec<Served>,
     pub(crate) socket_events: Events,
+    /// Decompresses what sockets send; allocates nothing until one does.
+    pub(crate) inflater: Decompressor,
     pub(crate) serial: u32,
 
     pub(crate) owner: Owner,
@@ -282,6 +285,7 @@ impl<D: Driver> Worker<D> {
                 .map(|route| route.served(&settings))
                 .collect(),
             socket_events: Events::new(),
+            inflater: Decompressor::new(),
             serial: 0,
             owner,
             ring,

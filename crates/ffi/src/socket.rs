@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use fermata_engine::websocket::{
-    AcceptError, Callbacks, Format, Join, OriginPolicy, QueuePolicy, Route, SendError,
+    AcceptError, Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route, SendError,
 };
 
 use crate::abi::{
@@ -163,6 +163,13 @@ pub unsafe extern "C" fn fm_server_websocket(
                     FM_WS_DROP_OLDEST => QueuePolicy::DropOldest,
                     _ => QueuePolicy::Close,
                 },
+                compression: route.compresses.then_some(Compression {
+                    server_takeover: route.server_takeover,
+                    client_takeover: route.client_takeover,
+                    window_bits: route.window_bits,
+                    level: route.level,
+                    bytes_min: route.compress_bytes_min,
+                }),
             };
             (*server)
                 .server

@@ -206,10 +206,10 @@ impl Local {
         }
     }
 
-    /// Whether a chain has a subscription in this format.
-    pub fn has_format(&self, chain: SubId, format: u8) -> bool {
+    /// The formats of a chain's subscriptions.
+    pub fn formats_of(&self, chain: SubId) -> impl Iterator<Item = u8> {
         self.chain(chain)
-            .any(|subscription| self.stream(subscription).format == format)
+            .map(|subscription| self.stream(subscription).format)
     }
 
     /// The channels of a chain, the newest first.

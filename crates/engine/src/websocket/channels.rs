@@ -8,7 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
 use super::output::open_socket;
-use super::{SendError, Socket};
+use super::{Compresses, SendError, Socket};
 use crate::connection::Presence;
 use crate::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
 use crate::hold::{HoldError, check_member};
@@ -105,9 +105,24 @@ impl<D: Driver> Worker<D> {
             }
             connection.out.extend_from_slice(&past);
         }
-        let format = match join.format {
-            Format::Data => FORMAT_WS_DATA,
-            Format::Json => FORMAT_WS_JSON,
+        let is_json = join.format == Format::Json;
+        let plain = if is_json {
+            FORMAT_WS_JSON
+        } else {
+            FORMAT_WS_DATA
+        };
+        let socket = connection.socket.as_deref();
+        let compresses = socket.map_or(Compresses::new(None), |socket| socket.compresses);
+        let compression = socket
+            .and_then(|socket| self.served.get(usize::from(socket.route)))
+            .and_then(|served| served.compression);
+        let format = match compression {
+            // Compressed once for all sockets that can read the same.
+            Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
+                let bits = compresses.window_bits();
+                self.encoder.compressed_format(plain, &how, bits)
+            }
+            _ => plain,
         };
         connection.chain = self
             .local

@@ -9,7 +9,7 @@ use fermata_proto::ws::frame::Opcode;
 use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError};
 use crate::connection::Writing;
-use crate::encode::{self, FORMAT_WS_JSON};
+use crate::encode;
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::worker::{Running, Worker};
@@ -152,7 +152,8 @@ impl<D: Driver> Worker<D> {
         }
         self.counts.add(Counter::GapsSlow, 1);
         self.local.skip_gap(connection.chain);
-        if self.local.has_format(connection.chain, FORMAT_WS_JSON) {
+        let is_json = |format| self.encoder.is_json(format);
+        if self.local.formats_of(connection.chain).any(is_json) {
             if connection.out.capacity() == 0 {
                 connection.out = self.pool.take();
             }

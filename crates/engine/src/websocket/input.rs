@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 
 use fermata_io::Driver;
+use fermata_proto::ws::Role;
+use fermata_proto::ws::deflate::Context;
+use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{Event as FrameEvent, Kind, Reader};
 
@@ -15,6 +18,14 @@ use crate::worker::{Current, Event, Worker};
 /// Frames that one client sends in a row are looked at up to this number before others get their
 /// turn: a whole read of small ones.
 pub(crate) const FRAMES_MAX: u32 = 1024;
+
+/// What sockets agree on that remember nothing.
+const NO_TAKEOVER: Agreed = Agreed {
+    server_no_context_takeover: true,
+    client_no_context_takeover: true,
+    server_max_window_bits: None,
+    client_max_window_bits: None,
+};
 
 impl<D: Driver> Worker<D> {
     /// Takes the next frame of the current input.
@@ -47,7 +58,12 @@ impl<D: Driver> Worker<D> {
         let mut fresh = Reader::new();
         let mut kept = socket.busy.as_mut();
         let reader = kept.as_mut().map_or(&mut fresh, |busy| &mut busy.reader);
-        let step = match reader.handle(&mut self.input[at..filled], &served.rules) {
+        let rules = if socket.compresses.is_agreed() {
+            &served.rules_compressed
+        } else {
+            &served.rules
+        };
+        let step = match reader.handle(&mut self.input[at..filled], rules) {
             Ok(step) => step,
             Err(violation) => {
                 self.on_violation(index, violation);
@@ -72,6 +88,41 @@ impl<D: Driver> Worker<D> {
             None => return Step::Starved,
             // After our own close frame the program is done with the socket.
             Some(FrameEvent::Message { .. }) if !can_send => {}
+            Some(FrameEvent::Message {
+                kind,
+                payload,
+                compressed: true,
+            }) => {
+                let mut message = Vec::new();
+                let bytes_max = rules.message_bytes_max;
+                let busy = socket.busy.as_mut();
+                let read = match busy.and_then(|busy| busy.context.as_deref_mut()) {
+                    Some(context) => {
+                        self.inflater
+                            .read(context, kind, &payload, bytes_max, &mut message)
+                    }
+                    None => {
+                        let context = &mut Context::new(Role::Server, &NO_TAKEOVER);
+                        self.inflater
+                            .read(context, kind, &payload, bytes_max, &mut message)
+                    }
+                };
+                if let Err(violation) = read {
+                    self.on_violation(index, violation);
+                    return Step::Again;
+                }
+                self.counts.add(Counter::WebSocketReceived, 1);
+                self.counts
+                    .add(Counter::WebSocketReceivedBytes, message.len() as u64);
+                socket.message_s = (self.driver.now_ms() / 1000) as u32;
+                if !served.callbacks.message {
+                    return Step::Again;
+                }
+                let is_binary = kind == Kind::Binary;
+                self.socket_events
+                    .give(served.handler, key.to_u64(), is_binary, message);
+                return Step::Socket(Event::Message);
+            }
             Some(FrameEvent::Message { kind, payload, .. }) => {
                 self.counts.add(Counter::WebSocketReceived, 1);
                 self.counts

@@ -18,6 +18,8 @@ mod upgrade;
 
 use fermata_proto::ws::Role;
 use fermata_proto::ws::close::Closing;
+use fermata_proto::ws::deflate::Context;
+use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
 
 use crate::connection::Presence;
@@ -29,7 +31,7 @@ pub use events::{SocketEvent, SocketInfo};
 pub(crate) use input::FRAMES_MAX;
 pub use output::SendError;
 pub(crate) use route::Served;
-pub use route::{Callbacks, OriginPolicy, QueuePolicy, Route};
+pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
 pub use upgrade::AcceptError;
 pub(crate) use upgrade::Upgrade;
 
@@ -46,6 +48,8 @@ pub(crate) struct Socket {
     closing: Closing,
     /// Its route: index into `Worker::served`.
     route: u16,
+    /// What it has agreed on to compress messages.
+    compresses: Compresses,
     /// Its subprotocol: index into the route's, or one of the constants above.
     protocol: u8,
     /// Nothing has come since the last ping was sent.
@@ -56,6 +60,40 @@ pub(crate) struct Socket {
     message_s: u32,
 }
 
+/// Whether messages to a client are compressed, and how: the bits of the window, and a mark where it
+/// is kept from message to message. 0 = they are not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Compresses(u8);
+
+impl Compresses {
+    const TAKEOVER: u8 = 0x80;
+
+    fn new(agreed: Option<&Agreed>) -> Compresses {
+        Compresses(agreed.map_or(0, |agreed| {
+            let takeover = if agreed.server_no_context_takeover {
+                0
+            } else {
+                Self::TAKEOVER
+            };
+            agreed.server_window_bits() | takeover
+        }))
+    }
+
+    #[inline]
+    fn is_agreed(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Each message may refer to those before: none can be shared with other sockets.
+    fn refers_back(self) -> bool {
+        self.0 & Self::TAKEOVER != 0
+    }
+
+    fn window_bits(self) -> u8 {
+        self.0 & !Self::TAKEOVER
+    }
+}
+
 /// The part of a socket that is there only while it is needed.
 #[derive(Default)]
 struct Busy {
@@ -64,6 +102,8 @@ struct Busy {
     /// Where in `Connection::out` a frame begins of which nothing has been sent: not before `out_sent`
     /// unless everything is sent.
     unsent_frame: usize,
+    /// What was said before, where compression may refer to it.
+    context: Option<Box<Context>>,
     /// Its users in the presence of its channels: one channel each.
     presences: Vec<Presence>,
     /// A subprotocol that the route does not list: the program has chosen it.
@@ -71,9 +111,18 @@ struct Busy {
 }
 
 impl Socket {
-    fn new(route: u16, protocol: u8) -> Socket {
+    fn new(route: u16, protocol: u8, agreed: Option<&Agreed>) -> Socket {
+        let busy = agreed
+            .filter(|agreed| agreed.keeps_context())
+            .map(|agreed| {
+                Box::new(Busy {
+                    context: Some(Box::new(Context::new(Role::Server, agreed))),
+                    ..Busy::default()
+                })
+            });
         Socket {
-            busy: None,
+            busy,
+            compresses: Compresses::new(agreed),
             closing: Closing::new(Role::Server),
             route,
             protocol,
@@ -94,11 +143,17 @@ impl Socket {
         busy.map_or_else(Vec::new, |busy| std::mem::take(&mut busy.presences))
     }
 
+    /// Whether each message to it is compressed for it alone.
+    pub fn refers_back(&self) -> bool {
+        self.compresses.refers_back()
+    }
+
     /// Frees what is not needed any more.
     fn rest(&mut self) {
         self.busy.take_if(|busy| {
             busy.reader.is_between_messages()
                 && busy.unsent_frame == 0
+                && busy.context.is_none()
                 && busy.presences.is_empty()
                 && busy.protocol.is_none()
         });

@@ -4,6 +4,7 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::{Buffer, Pool};
 use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
+use fermata_proto::ws::message::Kind;
 use fermata_proto::ws::{Role, utf8};
 
 use super::{QueuePolicy, Served, Socket};
@@ -15,6 +16,9 @@ use crate::worker::Worker;
 /// The part of a queue that is freed at least when older messages make room, so that a client far
 /// behind does not cost a copy of its queue for every message.
 const DROP_PART: usize = 8;
+
+/// Bytes that are compressed in a row for one socket before others get their turn.
+const COMPRESS_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a message was not queued.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,17 +60,73 @@ impl<D: Driver> Worker<D> {
             self.make_room(key, data.len())?;
             connection = self.connections.get_mut(key).ok_or(SendError::Gone)?;
         }
-        let opcode = if is_binary {
-            Opcode::Binary
-        } else {
-            Opcode::Text
-        };
-        append(&mut connection.out, &mut self.pool, opcode, data);
+        match connection.socket.as_deref_mut() {
+            Some(socket) if socket.compresses.is_agreed() => {
+                if connection.out.capacity() == 0 {
+                    connection.out = self.pool.take();
+                }
+                let kind = if is_binary { Kind::Binary } else { Kind::Text };
+                if let Some(served) = self.served.get_mut(usize::from(socket.route)) {
+                    socket.write_compressed(served, kind, data, &mut connection.out);
+                }
+            }
+            _ => {
+                let opcode = if is_binary {
+                    Opcode::Binary
+                } else {
+                    Opcode::Text
+                };
+                append(&mut connection.out, &mut self.pool, opcode, data);
+            }
+        }
         self.counts.add(Counter::WebSocketSent, 1);
         self.counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
         self.mark_dirty(key.index);
         Ok(())
+    }
+
+    /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
+    pub(crate) fn send_compressed(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let chain = connection.chain;
+        let mut slices = Vec::new();
+        let gathered = self
+            .local
+            .gather(chain, false, &mut slices, COMPRESS_BYTES_MAX);
+        if gathered.gap {
+            self.on_socket_gap(index);
+            return;
+        }
+        let Some(socket) = connection.socket.as_deref_mut() else {
+            return;
+        };
+        let Some(served) = self.served.get_mut(usize::from(socket.route)) else {
+            return;
+        };
+        if gathered.bytes == 0 {
+            return;
+        }
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        for slice in slices {
+            let mut at = 0;
+            while at < slice.len() {
+                let (_, len) = frame_at(slice, at);
+                let frame = &slice[at..at + len];
+                let payload = &frame[payload_start(frame)..];
+                // What channels bring is text.
+                socket.write_compressed(served, Kind::Text, payload, &mut connection.out);
+                at += len;
+            }
+        }
+        self.local
+            .advance(chain, false, gathered.bytes, &mut self.rest);
+        // Comes back for what is left when it is taken.
+        self.flush(index);
     }
 
     /// Whether `data` is the text message that the program is handling.
@@ -156,6 +216,24 @@ impl Socket {
         served.map_or(0, |served| served.queue_bytes_max / 2)
     }
 
+    /// Appends a message as a frame that is compressed as agreed.
+    fn write_compressed(
+        &mut self,
+        served: &mut Served,
+        kind: Kind,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let busy = self.busy.as_mut();
+        match busy.and_then(|busy| busy.context.as_deref_mut()) {
+            Some(context) => served.compressor.write(context, kind, message, None, out),
+            None => {
+                let bits = self.compresses.window_bits();
+                served.compressor.write_shared(bits, kind, message, out);
+            }
+        }
+    }
+
     /// Output up to `sent` has been taken by the kernel, in the middle of a queue.
     pub fn on_sent(&mut self, out: &[u8], sent: usize) {
         let busy = self.busy.get_or_insert_default();
@@ -208,6 +286,15 @@ impl Connection {
         }
         self.out.truncate(to);
         dropped
+    }
+}
+
+/// Bytes of the header of a whole frame of ours.
+fn payload_start(frame: &[u8]) -> usize {
+    match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use fermata_config::Settings;
 use fermata_proto::http1::is_token;
+use fermata_proto::ws::deflate::{Compressor, LEVELS};
+use fermata_proto::ws::extension::{Policy, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use fermata_proto::ws::handshake::Origins;
 use fermata_proto::ws::{Role, message};
 
@@ -47,6 +49,22 @@ pub enum QueuePolicy {
     Close,
 }
 
+/// How messages are compressed for clients that can read that (RFC 7692).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// Remember what was sent, so that similar messages shrink more. Costs memory and CPU per socket,
+    /// and what a channel brings is then compressed for each socket alone.
+    pub server_takeover: bool,
+    /// Let clients refer to what they have sent before. Costs memory per socket.
+    pub client_takeover: bool,
+    /// Each window has two to the power of this bytes: 9 to 15.
+    pub window_bits: u8,
+    /// 1 (fast) to 9 (small).
+    pub level: u8,
+    /// Shorter messages are sent as they are.
+    pub bytes_min: u32,
+}
+
 /// The WebSockets of one path.
 #[derive(Clone, Debug, Default)]
 pub struct Route {
@@ -72,6 +90,8 @@ pub struct Route {
     pub idle_timeout_ms: Option<u64>,
     /// What happens to a message that does not fit into the queue.
     pub queue_policy: QueuePolicy,
+    /// `None`: messages are sent as they are.
+    pub compression: Option<Compression>,
 }
 
 /// A route with the settings filled in, as a worker serves it.
@@ -81,6 +101,13 @@ pub(crate) struct Served {
     pub origins: OriginPolicy,
     pub protocols: Vec<Vec<u8>>,
     pub rules: message::Rules,
+    /// The same where compression was agreed on.
+    pub rules_compressed: message::Rules,
+    /// What to agree on with clients that offer compression.
+    pub policy: Option<Policy>,
+    pub compression: Option<Compression>,
+    /// Serves all sockets of the route; allocates nothing until a message is compressed.
+    pub compressor: Compressor,
     pub queue_bytes_max: usize,
     pub queue_policy: QueuePolicy,
     pub ping_interval_ms: u64,
@@ -119,6 +146,28 @@ impl Route {
                 )));
             }
         }
+        if let Some(compression) = &self.compression {
+            let bits = WINDOW_BITS_MIN..=WINDOW_BITS_MAX;
+            if !bits.contains(&compression.window_bits) {
+                return Err(wrong(format!(
+                    "windowBits is {}; give {WINDOW_BITS_MIN} to {WINDOW_BITS_MAX}",
+                    compression.window_bits
+                )));
+            }
+            if !LEVELS.contains(&compression.level) {
+                return Err(wrong(format!(
+                    "level is {}; give 1 (fast) to 9 (small)",
+                    compression.level
+                )));
+            }
+            if compression.server_takeover && self.queue_policy == QueuePolicy::DropOldest {
+                return Err(wrong(
+                    "serverContextTakeover and the queue policy drop-oldest exclude each other: \
+                     clients could not read what follows a dropped message; give up one of them"
+                        .to_owned(),
+                ));
+            }
+        }
         let bounds = [
             ("messageBytes", self.message_bytes_max, 1),
             ("queueBytes", self.queue_bytes_max, QUEUE_BYTES_MIN),
@@ -141,17 +190,29 @@ impl Route {
             0 => message_bytes_max,
             bytes => bytes,
         };
+        let rules = |compresses| {
+            let frame_bytes_max = frame_bytes_max as u64;
+            message::Rules::new(Role::Server, frame_bytes_max, message_bytes_max, compresses)
+        };
+        let policy = self.compression.map(|it| Policy {
+            server_no_context_takeover: !it.server_takeover,
+            client_no_context_takeover: !it.client_takeover,
+            server_max_window_bits: it.window_bits,
+            client_max_window_bits: it.window_bits,
+        });
+        let (level, bytes_min) = self
+            .compression
+            .map_or((*LEVELS.start(), 0), |it| (it.level, it.bytes_min));
         Served {
             handler: self.handler,
             callbacks: self.callbacks,
             origins: self.origins.clone(),
             protocols: self.protocols.clone(),
-            rules: message::Rules::new(
-                Role::Server,
-                frame_bytes_max as u64,
-                message_bytes_max,
-                false,
-            ),
+            rules: rules(false),
+            rules_compressed: rules(true),
+            policy,
+            compression: self.compression,
+            compressor: Compressor::new(level, bytes_min as usize),
             queue_bytes_max: bytes(self.queue_bytes_max, settings.websocket_queue_bytes_max),
             queue_policy: self.queue_policy,
             ping_interval_ms: self
@@ -247,6 +308,20 @@ mod tests {
         }
     }
 
+    fn compressed(window_bits: u8, level: u8) -> Route {
+        let compression = Compression {
+            server_takeover: true,
+            client_takeover: false,
+            window_bits,
+            level,
+            bytes_min: 64,
+        };
+        Route {
+            compression: Some(compression),
+            ..Route::default()
+        }
+    }
+
     #[test]
     fn what_cannot_work_is_refused_by_name() {
         let protocols = |names: &[&str]| Route {
@@ -258,6 +333,15 @@ mod tests {
             (protocols(&[""]), "malformed"),
             (protocols(&["chat", "chat"]), "twice"),
             (protocols(&["p"; PROTOCOLS_MAX + 1]), "more than"),
+            (compressed(8, 1), "windowBits"),
+            (compressed(15, 0), "level"),
+            (
+                Route {
+                    queue_policy: QueuePolicy::DropOldest,
+                    ..compressed(15, 6)
+                },
+                "drop-oldest",
+            ),
             (
                 Route {
                     message_bytes_max: Some(0),

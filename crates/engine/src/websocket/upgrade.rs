@@ -5,7 +5,7 @@ use fermata_io::Driver;
 use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::ws::handshake::{self, Handshake, Refused};
 
-use super::{Busy, PROTOCOL_NONE, PROTOCOL_OWN, Socket};
+use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::connection::Reading;
 use crate::stats::Counter;
 use crate::worker::{Event, Running, Worker};
@@ -40,7 +40,12 @@ impl<D: Driver> Worker<D> {
         }
         let served = self.served.get(usize::from(route))?;
         let head = self.request.view(&self.input).head;
-        let outcome = handshake::check(&self.request.head, head, served.origins(), None);
+        let outcome = handshake::check(
+            &self.request.head,
+            head,
+            served.origins(),
+            served.policy.as_ref(),
+        );
         let handshake = match outcome {
             Ok(handshake) => handshake,
             Err(refused) => {
@@ -148,12 +153,9 @@ impl<D: Driver> Worker<D> {
                 .and_then(|at| u8::try_from(at).ok())
                 .unwrap_or(PROTOCOL_OWN),
         };
-        let mut socket = Socket::new(route, protocol);
+        let mut socket = Socket::new(route, protocol, handshake.compression.as_ref());
         if protocol == PROTOCOL_OWN {
-            socket.busy = Some(Box::new(Busy {
-                protocol: own.map(Box::from),
-                ..Busy::default()
-            }));
+            socket.busy.get_or_insert_default().protocol = own.map(Box::from);
         }
         let name = match protocol {
             PROTOCOL_OWN => own,
