@@ -10,7 +10,7 @@ use fermata_proto::{chunked, http1};
 
 use crate::resume::Resume;
 use crate::timers::Armed;
-use crate::websocket::{Socket, Upgrade};
+use crate::websocket::Socket;
 
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
 #[cfg(test)]
@@ -112,10 +112,8 @@ pub(crate) struct Connection {
     pub presence: Option<Box<Presence>>,
     /// What a held client that came back has still to be sent before it is live.
     pub resume: Option<Box<Resume>>,
-    /// A handshake that the program has to decide on.
-    pub upgrade: Option<Box<Upgrade>>,
     /// What it is besides since its 101.
-    pub socket: Option<Box<Socket>>,
+    pub socket: Option<Socket>,
     /// When something is due for this connection; `u64::MAX` = nothing.
     pub deadline_ms: u64,
     /// Due time of its live entry in the wheel.
@@ -182,7 +180,6 @@ impl Connection {
             file: None,
             presence: None,
             resume: None,
-            upgrade: None,
             socket: None,
             deadline_ms: u64::MAX,
             armed: Armed::NONE,

@@ -428,11 +428,7 @@ impl<D: Driver> Worker<D> {
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
         self.local.skip_excepts(chain);
-        if connection
-            .socket
-            .as_deref()
-            .is_some_and(Socket::refers_back)
-        {
+        if connection.socket.as_ref().is_some_and(Socket::refers_back) {
             self.send_compressed(index);
             return;
         }

@@ -230,6 +230,9 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.reporter.closed(&mut connection);
+        if !self.upgrades.is_empty() {
+            self.upgrades.remove(&index);
+        }
         self.driver.close(connection.fd);
         self.local.unsubscribe(connection.chain);
         if let Some(presence) = connection.presence {

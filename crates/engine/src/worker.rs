@@ -33,7 +33,7 @@ use crate::router::Router;
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
 use crate::tls::ServerTls;
-use crate::websocket::{Events, Route, Served, private_channel};
+use crate::websocket::{Events, Route, Served, Upgrade, private_channel};
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -166,6 +166,8 @@ pub struct Worker<D: Driver> {
     /// The WebSockets of the router, by number.
     pub(crate) served: Vec<Served>,
     pub(crate) socket_events: Events,
+    /// Handshakes that the program has to decide on, by connection.
+    pub(crate) upgrades: HashMap<u32, Upgrade>,
     /// Decompresses what sockets send; allocates nothing until one does.
     pub(crate) inflater: Decompressor,
     pub(crate) serial: u32,
@@ -285,6 +287,7 @@ impl<D: Driver> Worker<D> {
                 .map(|route| route.served(&settings))
                 .collect(),
             socket_events: Events::new(),
+            upgrades: HashMap::new(),
             inflater: Decompressor::new(),
             serial: 0,
             owner,

@@ -12,6 +12,9 @@ mod requests;
 mod resume;
 mod sockets;
 mod websocket;
+mod websocket_channels;
+mod websocket_deflate;
+mod websocket_time;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use fermata_proto::ws::accept::accept_key;
 use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
 
 use super::{Rig, client};
-use crate::websocket::{Callbacks, Format, Join, OriginPolicy, QueuePolicy, Route};
+use crate::websocket::{Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route};
 use crate::{Event, Message};
 
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -41,6 +41,13 @@ pub fn routes() -> Vec<(&'static str, Route)> {
         queue_policy,
         ..route(handler)
     };
+    let compression = |takeover| Compression {
+        server_takeover: takeover,
+        client_takeover: takeover,
+        window_bits: 15,
+        level: 6,
+        bytes_min: 16,
+    };
     vec![
         ("/ws", route(100)),
         (
@@ -71,6 +78,20 @@ pub fn routes() -> Vec<(&'static str, Route)> {
                 origins: OriginPolicy::Listed(vec![b"https://Example.org:443".to_vec()]),
                 protocols: vec![b"chat.v2".to_vec(), b"chat".to_vec()],
                 ..route(106)
+            },
+        ),
+        (
+            "/small",
+            Route {
+                compression: Some(compression(false)),
+                ..route(108)
+            },
+        ),
+        (
+            "/smaller",
+            Route {
+                compression: Some(compression(true)),
+                ..route(109)
             },
         ),
         (

@@ -87,8 +87,8 @@ impl<D: Driver> Worker<D> {
                     HoldError::Backpressure(cause) => SendError::Backpressure(cause),
                 })?;
             let socket = self.connections.get_mut(key);
-            match socket.and_then(|connection| connection.socket.as_deref_mut()) {
-                Some(socket) => socket.busy.get_or_insert_default().presences.push(presence),
+            match socket.and_then(|connection| connection.socket.as_mut()) {
+                Some(socket) => socket.busy().presences.push(presence),
                 // Making room for the announcement has found it broken.
                 None => self.leave(presence),
             }
@@ -111,10 +111,10 @@ impl<D: Driver> Worker<D> {
         } else {
             FORMAT_WS_DATA
         };
-        let socket = connection.socket.as_deref();
+        let socket = connection.socket.as_ref();
         let compresses = socket.map_or(Compresses::new(None), |socket| socket.compresses);
         let compression = socket
-            .and_then(|socket| self.served.get(usize::from(socket.route)))
+            .and_then(|socket| self.served.get(socket.route()))
             .and_then(|served| served.compression);
         let format = match compression {
             // Compressed once for all sockets that can read the same.
@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
         connection.chain = chain;
         let busy = connection
             .socket
-            .as_deref_mut()
+            .as_mut()
             .and_then(|socket| socket.busy.as_mut());
         let presence = busy.and_then(|busy| {
             let is_it = |presence: &Presence| presence.channels.iter().any(|is| is == channel);
@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
         self.local.unsubscribe(chain);
         let presences = connection
             .socket
-            .as_deref_mut()
+            .as_mut()
             .map_or_else(Vec::new, Socket::take_presences);
         for presence in presences {
             self.leave(presence);

@@ -7,7 +7,7 @@ use fermata_proto::ws::close::{self, CloseCode, REASON_BYTES_MAX};
 use fermata_proto::ws::frame::Opcode;
 
 use super::output::{append, open_socket};
-use super::{QueuePolicy, SendError};
+use super::{QueuePolicy, SendError, Socket};
 use crate::connection::Writing;
 use crate::encode;
 use crate::slab::Key;
@@ -44,8 +44,8 @@ impl<D: Driver> Worker<D> {
         let payload = self
             .connections
             .at_mut(index)
-            .and_then(|connection| connection.socket.as_deref_mut())
-            .and_then(|socket| socket.closing.start(code, reason));
+            .and_then(|connection| connection.socket.as_mut())
+            .and_then(|socket| socket.busy().closing.start(code, reason));
         if let Some(payload) = payload {
             self.leave_channels(index);
             self.queue_close(index, &payload);
@@ -58,12 +58,16 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = self
             .connections
             .at_mut(index)
-            .and_then(|connection| connection.socket.as_deref_mut())
+            .and_then(|connection| connection.socket.as_mut())
         else {
             return;
         };
-        let answer = socket.closing.handle_close(code);
-        let code = socket.closing.code().unwrap_or(CloseCode::NoStatus as u16);
+        let answer = socket.busy().closing.handle_close(code);
+        let code = socket
+            .busy()
+            .closing
+            .code()
+            .unwrap_or(CloseCode::NoStatus as u16);
         self.leave_channels(index);
         if let Some(payload) = answer {
             self.queue_close(index, &payload);
@@ -89,10 +93,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
-        let Some(socket) = connection.socket.as_deref_mut() else {
+        let Some(socket) = connection.socket.as_mut() else {
             return;
         };
-        let payload = socket.closing.fail(violation);
+        let payload = socket.busy().closing.fail(violation);
         connection.writing = Writing::Linger;
         self.leave_channels(index);
         if let Some(payload) = payload {
@@ -109,9 +113,9 @@ impl<D: Driver> Worker<D> {
         if let Some(socket) = self
             .connections
             .at_mut(index)
-            .and_then(|connection| connection.socket.as_deref_mut())
+            .and_then(|connection| connection.socket.as_mut())
         {
-            socket.closing.handle_end();
+            socket.busy().closing.handle_end();
         }
         self.leave_channels(index);
         self.tell_ended(index, CloseCode::Abnormal as u16, "");
@@ -142,8 +146,8 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        let route = connection.socket.as_deref().map(|socket| socket.route);
-        let served = route.and_then(|route| self.served.get(usize::from(route)));
+        let route = connection.socket.as_ref().map(Socket::route);
+        let served = route.and_then(|route| self.served.get(route));
         if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
             self.counts.add(Counter::DroppedSlow, 1);
             let reason = "messages were missed; read faster";
@@ -167,11 +171,11 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = self
             .connections
             .at(index)
-            .and_then(|connection| connection.socket.as_deref())
+            .and_then(|connection| connection.socket.as_ref())
         else {
             return u64::MAX;
         };
-        let Some(served) = self.served.get(usize::from(socket.route)) else {
+        let Some(served) = self.served.get(socket.route()) else {
             return u64::MAX;
         };
         if !socket.can_send() {
@@ -179,7 +183,7 @@ impl<D: Driver> Worker<D> {
         }
         let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
             (0, _) => u64::MAX,
-            (_, pong_timeout_ms) if socket.awaits_pong && pong_timeout_ms > 0 => {
+            (_, pong_timeout_ms) if socket.awaits_pong() && pong_timeout_ms > 0 => {
                 now_ms + pong_timeout_ms
             }
             (ping_interval_ms, _) => now_ms + ping_interval_ms,
@@ -194,10 +198,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let peer = connection.peer;
-        let Some(socket) = connection.socket.as_deref_mut() else {
+        let Some(socket) = connection.socket.as_mut() else {
             return;
         };
-        let Some(served) = self.served.get(usize::from(socket.route)) else {
+        let Some(served) = self.served.get(socket.route()) else {
             return;
         };
         if !socket.can_send() {
@@ -205,7 +209,7 @@ impl<D: Driver> Worker<D> {
             self.close(index);
             return;
         }
-        if socket.awaits_pong && served.pong_timeout_ms > 0 {
+        if socket.awaits_pong() && served.pong_timeout_ms > 0 {
             self.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!("{peer}: WebSocket cut off: no sign of life within pong_timeout_ms");
             self.log_for_client(LogLevel::Info, &line);
@@ -222,7 +226,7 @@ impl<D: Driver> Worker<D> {
             self.flush(index);
             return;
         }
-        socket.awaits_pong = true;
+        socket.busy().awaits_pong = true;
         self.counts.add(Counter::WebSocketPingsSent, 1);
         append(&mut connection.out, &mut self.pool, Opcode::Ping, b"");
         self.restart_deadline(index);

@@ -179,7 +179,7 @@ impl<D: Driver> Worker<D> {
     pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
         let connection = self.connections.get(Key::from_u64(socket))?;
         let it = connection.socket.as_ref()?;
-        let served = self.served.get(usize::from(it.route))?;
+        let served = self.served.get(it.route())?;
         let protocol = match it.protocol {
             PROTOCOL_NONE => None,
             PROTOCOL_OWN => it.busy.as_ref().and_then(|busy| busy.protocol.as_deref()),
@@ -232,11 +232,11 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = &mut connection.socket else {
             return;
         };
-        if std::mem::replace(&mut socket.is_told, true) {
+        if std::mem::replace(&mut socket.busy().is_told, true) {
             return;
         }
         count_ended(&mut self.counts, code);
-        if let Some(served) = self.served.get(usize::from(socket.route))
+        if let Some(served) = self.served.get(socket.route())
             && served.callbacks.close
         {
             self.socket_events.waiting.push_back(Waiting::Close {

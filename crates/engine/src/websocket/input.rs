@@ -43,21 +43,26 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return Step::Starved;
         };
-        let Some(socket) = connection.socket.as_deref_mut() else {
+        let Some(socket) = connection.socket.as_mut() else {
             return Step::Starved;
         };
-        let Some(served) = self.served.get(usize::from(socket.route)) else {
+        let Some(served) = self.served.get(socket.route()) else {
             return Step::Starved;
         };
-        if !socket.closing.can_read() {
+        if !socket.can_read() {
             // Nothing counts behind a close frame or a violation.
             self.advance(filled);
             return Step::Starved;
         }
-        socket.awaits_pong = false;
         let mut fresh = Reader::new();
         let mut kept = socket.busy.as_mut();
-        let reader = kept.as_mut().map_or(&mut fresh, |busy| &mut busy.reader);
+        let reader = match &mut kept {
+            Some(busy) => {
+                busy.awaits_pong = false;
+                &mut busy.reader
+            }
+            None => &mut fresh,
+        };
         let rules = if socket.compresses.is_agreed() {
             &served.rules_compressed
         } else {
@@ -79,7 +84,7 @@ impl<D: Driver> Worker<D> {
                 ..Busy::default()
             }));
         }
-        let can_send = socket.closing.can_send();
+        let can_send = socket.can_send();
         if let Some(current) = &mut self.current {
             current.at = at;
             current.requests += 1;

@@ -16,6 +16,8 @@ mod output;
 mod route;
 mod upgrade;
 
+use std::num::NonZeroU16;
+
 use fermata_proto::ws::Role;
 use fermata_proto::ws::close::Closing;
 use fermata_proto::ws::deflate::Context;
@@ -45,17 +47,12 @@ const PROTOCOL_OWN: u8 = u8::MAX - 1;
 pub(crate) struct Socket {
     /// What most sockets do not need most of the time.
     busy: Option<Box<Busy>>,
-    closing: Closing,
-    /// Its route: index into `Worker::served`.
-    route: u16,
+    /// Its route: index into `Worker::served`, plus one.
+    route: NonZeroU16,
     /// What it has agreed on to compress messages.
     compresses: Compresses,
     /// Its subprotocol: index into the route's, or one of the constants above.
     protocol: u8,
-    /// Nothing has come since the last ping was sent.
-    awaits_pong: bool,
-    /// The program has been told of its end, or need not be.
-    is_told: bool,
     /// When its last message came, in seconds of the driver's clock.
     message_s: u32,
 }
@@ -95,8 +92,12 @@ impl Compresses {
 }
 
 /// The part of a socket that is there only while it is needed.
-#[derive(Default)]
 struct Busy {
+    closing: Closing,
+    /// Nothing has come since the last ping was sent.
+    awaits_pong: bool,
+    /// The program has been told of its end, or need not be.
+    is_told: bool,
     /// The beginning of a message or frame whose end has not come.
     reader: Reader,
     /// Where in `Connection::out` a frame begins of which nothing has been sent: not before `out_sent`
@@ -108,6 +109,21 @@ struct Busy {
     presences: Vec<Presence>,
     /// A subprotocol that the route does not list: the program has chosen it.
     protocol: Option<Box<[u8]>>,
+}
+
+impl Default for Busy {
+    fn default() -> Busy {
+        Busy {
+            closing: Closing::new(Role::Server),
+            awaits_pong: false,
+            is_told: false,
+            reader: Reader::new(),
+            unsent_frame: 0,
+            context: None,
+            presences: Vec::new(),
+            protocol: None,
+        }
+    }
 }
 
 impl Socket {
@@ -123,18 +139,39 @@ impl Socket {
         Socket {
             busy,
             compresses: Compresses::new(agreed),
-            closing: Closing::new(Role::Server),
-            route,
+            route: NonZeroU16::MIN.saturating_add(route),
             protocol,
-            awaits_pong: false,
-            is_told: false,
             message_s: 0,
         }
     }
 
     /// Whether frames may still be queued.
     pub fn can_send(&self) -> bool {
-        self.closing.can_send()
+        self.busy
+            .as_ref()
+            .is_none_or(|busy| busy.closing.can_send())
+    }
+
+    /// Index into `Worker::served`.
+    #[inline]
+    fn route(&self) -> usize {
+        usize::from(self.route.get() - 1)
+    }
+
+    /// Whether frames of the client still count.
+    #[inline]
+    fn can_read(&self) -> bool {
+        self.busy
+            .as_ref()
+            .is_none_or(|busy| busy.closing.can_read())
+    }
+
+    fn awaits_pong(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.awaits_pong)
+    }
+
+    fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
     }
 
     /// Its users in the presence of channels, when it ends.
@@ -151,11 +188,34 @@ impl Socket {
     /// Frees what is not needed any more.
     fn rest(&mut self) {
         self.busy.take_if(|busy| {
-            busy.reader.is_between_messages()
+            busy.closing.can_send()
+                && busy.closing.can_read()
+                && !busy.awaits_pong
+                && !busy.is_told
+                && busy.reader.is_between_messages()
                 && busy.unsent_frame == 0
                 && busy.context.is_none()
                 && busy.presences.is_empty()
                 && busy.protocol.is_none()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_socket_is_small() {
+        assert_eq!(size_of::<Option<Socket>>(), 16);
+        let mut socket = Socket::new(7, PROTOCOL_NONE, None);
+        assert!(socket.can_send() && socket.can_read() && socket.busy.is_none());
+        assert_eq!(socket.route(), 7);
+        socket.busy().awaits_pong = true;
+        socket.rest();
+        assert!(socket.busy.is_some());
+        socket.busy().awaits_pong = false;
+        socket.rest();
+        assert!(socket.busy.is_none());
     }
 }

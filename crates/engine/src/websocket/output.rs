@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
         let is_text = is_binary || self.is_current_text(data) || utf8::valid(data);
-        let Some((mut connection, socket)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((mut connection, route)) = open_socket(self.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         if !is_text {
@@ -54,19 +54,19 @@ impl<D: Driver> Worker<D> {
         let queued = connection.unsent();
         let queue_bytes_max = self
             .served
-            .get(usize::from(socket.route))
+            .get(route)
             .map_or(0, |served| served.queue_bytes_max);
         if queued > 0 && queued + data.len() > queue_bytes_max {
             self.make_room(key, data.len())?;
             connection = self.connections.get_mut(key).ok_or(SendError::Gone)?;
         }
-        match connection.socket.as_deref_mut() {
+        match connection.socket.as_mut() {
             Some(socket) if socket.compresses.is_agreed() => {
                 if connection.out.capacity() == 0 {
                     connection.out = self.pool.take();
                 }
                 let kind = if is_binary { Kind::Binary } else { Kind::Text };
-                if let Some(served) = self.served.get_mut(usize::from(socket.route)) {
+                if let Some(served) = self.served.get_mut(socket.route()) {
                     socket.write_compressed(served, kind, data, &mut connection.out);
                 }
             }
@@ -100,10 +100,10 @@ impl<D: Driver> Worker<D> {
             self.on_socket_gap(index);
             return;
         }
-        let Some(socket) = connection.socket.as_deref_mut() else {
+        let Some(socket) = connection.socket.as_mut() else {
             return;
         };
-        let Some(served) = self.served.get_mut(usize::from(socket.route)) else {
+        let Some(served) = self.served.get_mut(socket.route()) else {
             return;
         };
         if gathered.bytes == 0 {
@@ -140,10 +140,10 @@ impl<D: Driver> Worker<D> {
     #[cold]
     fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
         self.flush(key.index);
-        let Some((connection, socket)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, route)) = open_socket(self.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        let Some(served) = self.served.get(usize::from(socket.route)) else {
+        let Some(served) = self.served.get(route) else {
             return Err(SendError::Gone);
         };
         let (policy, max) = (served.queue_policy, served.queue_bytes_max);
@@ -180,22 +180,13 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// The connection and its socket while frames may be queued.
+/// The connection of a socket and the place of its route, while frames may be queued.
 #[inline]
-pub(super) fn open_socket(
-    connection: Option<&mut Connection>,
-) -> Option<(&mut Connection, SocketRef)> {
+pub(super) fn open_socket(connection: Option<&mut Connection>) -> Option<(&mut Connection, usize)> {
     let connection = connection?;
-    let socket = connection.socket.as_deref()?;
-    let found = SocketRef {
-        route: socket.route,
-    };
-    socket.can_send().then_some((connection, found))
-}
-
-/// What of a socket is wanted beside its connection.
-pub(super) struct SocketRef {
-    pub route: u16,
+    let socket = connection.socket.as_ref()?;
+    let route = socket.route();
+    socket.can_send().then_some((connection, route))
 }
 
 /// Appends a frame to a connection's output.
@@ -212,7 +203,7 @@ impl Socket {
     /// what the program has to say to what is being read.
     #[inline]
     pub fn reading_bytes_max(&self, served: &[Served]) -> usize {
-        let served = served.get(usize::from(self.route));
+        let served = served.get(self.route());
         served.map_or(0, |served| served.queue_bytes_max / 2)
     }
 
@@ -236,7 +227,7 @@ impl Socket {
 
     /// Output up to `sent` has been taken by the kernel, in the middle of a queue.
     pub fn on_sent(&mut self, out: &[u8], sent: usize) {
-        let busy = self.busy.get_or_insert_default();
+        let busy = self.busy();
         while busy.unsent_frame < sent {
             busy.unsent_frame += frame_at(out, busy.unsent_frame).1;
         }
@@ -251,7 +242,7 @@ impl Socket {
 
     /// Output begins with `bytes` of a frame of which some was sent.
     pub fn on_rest(&mut self, bytes: usize) {
-        self.busy.get_or_insert_default().unsent_frame = bytes;
+        self.busy().unsent_frame = bytes;
     }
 
     /// All output has been taken by the kernel.
@@ -268,7 +259,7 @@ impl Connection {
     /// Drops messages from the front of the queue, `wanted` bytes if there are so many. Returns how
     /// many messages that were. What the kernel has a part of stays, and so do control frames.
     fn drop_frames(&mut self, wanted: usize) -> u64 {
-        let Some(socket) = self.socket.as_deref() else {
+        let Some(socket) = self.socket.as_ref() else {
             return 0;
         };
         let start = socket.busy.as_ref().map_or(0, |busy| busy.unsent_frame);

@@ -12,6 +12,8 @@ use crate::worker::{Event, Running, Worker};
 
 /// A handshake that the program has to decide on.
 pub(crate) struct Upgrade {
+    /// The request, since another one may follow it on the connection.
+    handle: u64,
     route: u16,
     handshake: Handshake,
     /// The server's choice: its place in the route's list, or `PROTOCOL_NONE`.
@@ -66,15 +68,14 @@ impl<D: Driver> Worker<D> {
         }
         let offered = handshake::protocols(&self.request.head, head).map(Box::from);
         let upgrade = Upgrade {
+            handle: self.request.handle,
             route,
             handshake,
             protocol,
             offered: offered.collect(),
         };
         self.request.handler = served.handler;
-        if let Some(connection) = self.connections.at_mut(index) {
-            connection.upgrade = Some(Box::new(upgrade));
-        }
+        self.upgrades.insert(index, upgrade);
         Some(Event::Upgrade)
     }
 
@@ -87,10 +88,8 @@ impl<D: Driver> Worker<D> {
         headers: &[(&[u8], &[u8])],
     ) -> Result<u64, AcceptError> {
         let index = self.open_request(handle).map_err(|_| AcceptError::Gone)?;
-        let Some(connection) = self.connections.at_mut(index) else {
-            return Err(AcceptError::Gone);
-        };
-        let Some(upgrade) = connection.upgrade.as_deref() else {
+        let upgrade = self.upgrades.get(&index);
+        let Some(upgrade) = upgrade.filter(|upgrade| upgrade.handle == handle) else {
             return Err(AcceptError::Misuse(
                 "the request is no WebSocket handshake; answer it with a response".to_owned(),
             ));
@@ -117,7 +116,7 @@ impl<D: Driver> Worker<D> {
                 )));
             }
         }
-        let Some(upgrade) = connection.upgrade.take() else {
+        let Some(upgrade) = self.upgrades.remove(&index) else {
             return Err(AcceptError::Gone);
         };
         let place = upgrade.protocol;
@@ -155,7 +154,7 @@ impl<D: Driver> Worker<D> {
         };
         let mut socket = Socket::new(route, protocol, handshake.compression.as_ref());
         if protocol == PROTOCOL_OWN {
-            socket.busy.get_or_insert_default().protocol = own.map(Box::from);
+            socket.busy().protocol = own.map(Box::from);
         }
         let name = match protocol {
             PROTOCOL_OWN => own,
@@ -177,8 +176,8 @@ impl<D: Driver> Worker<D> {
         socket.message_s = (self.driver.now_ms() / 1000) as u32;
         // What is queued so far is no frame.
         let queued = connection.out.len();
-        socket.busy.get_or_insert_default().unsent_frame = queued;
-        connection.socket = Some(Box::new(socket));
+        socket.busy().unsent_frame = queued;
+        connection.socket = Some(socket);
         connection.reading = Reading::WebSocket;
         let is_late = self.current.is_none_or(|current| current.index != index);
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;

@@ -1,0 +1,350 @@
+//! Sockets in channels: formats, who is left out, resume, presence, slow ones, messages by id.
+
+use fermata_proto::ws::frame::Opcode;
+
+use super::sockets::{Told, close, masked, text};
+use super::*;
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// Runs all workers until what one has published has reached the others.
+fn settle(rigs: &mut [Rig]) {
+    for _ in 0..3 {
+        for rig in rigs.iter_mut() {
+            rig.run();
+        }
+    }
+}
+
+#[test]
+fn a_message_reaches_all_but_its_sender_in_every_worker() {
+    let mut rigs = Rig::pair(1, &settings());
+    let mut clients = Vec::new();
+    for rig in &mut rigs {
+        for _ in 0..3 {
+            let client = rig.socket("/ws");
+            client.peer.write(&text("/join room"));
+            rig.run();
+            clients.push(client);
+        }
+    }
+    let stream = rigs[0].peer(&get("/hold/room"));
+    clients[1].peer.write(&text("/say room one"));
+    clients[1].peer.write(&text("/say room two"));
+    settle(&mut rigs);
+    rigs[1].publish("room", "three");
+    settle(&mut rigs);
+    for (at, client) in clients.iter_mut().enumerate() {
+        let expected: &[&str] = if at == 1 {
+            &["three"]
+        } else {
+            &["one", "two", "three"]
+        };
+        assert_eq!(client.texts(), expected, "client {at}");
+    }
+    // Those who read events see the same messages.
+    assert_eq!(client::data(&stream.read()), ["one", "two", "three"]);
+}
+
+#[test]
+fn a_burst_leaves_in_one_write() {
+    let mut rig = Rig::new(2);
+    let mut client = rig.socket("/ws");
+    client.peer.write(&text("/join room"));
+    rig.run();
+    let before = client.peer.sends();
+    for at in 0..50 {
+        rig.publish("room", &at.to_string());
+    }
+    rig.run();
+    assert_eq!(client.texts().len(), 50);
+    assert_eq!(client.peer.sends() - before, 1);
+}
+
+#[test]
+fn left_channels_bring_nothing_and_mistakes_are_named() {
+    let mut rig = Rig::new(3);
+    let mut client = rig.socket("/ws");
+    for command in [
+        "/join a",
+        "/join b",
+        "/join c",
+        "/leave b",
+        "/leave nowhere",
+    ] {
+        client.peer.write(&text(command));
+    }
+    rig.run();
+    for channel in ["a", "b", "c"] {
+        rig.publish(channel, channel);
+    }
+    rig.run();
+    assert_eq!(client.texts(), ["a", "c"]);
+    for (command, word) in [
+        ("/join a", "already"),
+        ("/join \u{1}", "control character"),
+        ("/as d ", "user"),
+    ] {
+        client.peer.write(&text(command));
+        rig.run();
+        let texts = client.texts();
+        assert!(texts[0].contains(word), "{command}: {texts:?}");
+    }
+    client.peer.write(&close(1000, ""));
+    rig.run();
+    assert_eq!(rig.worker.local.subscriptions(), 0);
+    assert_eq!(rig.worker.local.channels(), 0);
+}
+
+#[test]
+fn channels_per_socket_are_bounded() {
+    let mut rig = Rig::with(
+        4,
+        Settings {
+            channels_per_hold_max: 2,
+            ..settings()
+        },
+    );
+    let mut client = rig.socket("/ws");
+    for command in ["/join a", "/join b", "/join c"] {
+        client.peer.write(&text(command));
+    }
+    rig.run();
+    let texts = client.texts();
+    assert!(texts[0].contains("channels_per_hold_max"), "{texts:?}");
+}
+
+#[test]
+fn json_tells_channel_id_and_event_and_resumes_by_id() {
+    let mut rig = Rig::new(5);
+    let mut client = rig.socket("/ws");
+    client.peer.write(&text("/json room"));
+    rig.run();
+    let position = json(&client.texts()[0]);
+    assert_eq!(position["event"], "position");
+    let id = rig.publish("room", "a \"quoted\"\nline \u{1}ü");
+    rig.run();
+    let event = json(&client.texts()[0]);
+    let expected = serde_json::json!({
+        "channel": "room", "id": id, "event": null, "data": "a \"quoted\"\nline \u{1}ü",
+    });
+    assert_eq!(event, expected);
+
+    // Comes back, with its last id or with the position it was told at first.
+    client.peer.close();
+    rig.run();
+    rig.publish("room", "missed");
+    for (since, count) in [
+        (id.as_str(), 1),
+        (position["id"].as_str().expect("an id"), 2),
+    ] {
+        let mut client = rig.socket("/ws");
+        client.peer.write(&text(&format!("/json room {since}")));
+        rig.run();
+        let texts = client.texts();
+        assert_eq!(texts.len(), count + 1, "{texts:?}");
+        assert_eq!(json(&texts[count - 1])["data"], "missed");
+        assert_eq!(json(&texts[count])["event"], "position");
+        // From where it stands now it has missed nothing.
+        let position = json(&texts[count])["id"].to_string();
+        client.peer.write(&text("/leave room"));
+        client
+            .peer
+            .write(&text(&format!("/json room {}", position.trim_matches('"'))));
+        rig.run();
+        assert_eq!(client.texts().len(), 1);
+    }
+    let mut client = rig.socket("/ws");
+    client.peer.write(&text("/json room unknown"));
+    rig.run();
+    let gap = json(&client.texts()[0]);
+    assert_eq!(
+        (&gap["event"], &gap["channel"]),
+        (&"gap".into(), &"room".into())
+    );
+}
+
+#[test]
+fn presence_counts_sockets_and_they_leave_with_their_end() {
+    let mut rig = Rig::new(6);
+    let mut watcher = rig.socket("/ws");
+    watcher.peer.write(&text("/json room"));
+    let mut plain = rig.socket("/ws");
+    plain.peer.write(&text("/join room"));
+    rig.run();
+    watcher.texts();
+    let ann = rig.socket("/ws");
+    ann.peer.write(&text("/as room ann"));
+    let bob = rig.socket("/ws");
+    bob.peer.write(&text("/as room bob"));
+    rig.run();
+    let members = rig.worker.members(b"room", 10).expect("a channel");
+    assert_eq!(members.len(), 2);
+    ann.peer.close();
+    bob.peer.write(&text("/leave room"));
+    rig.advance(5_000);
+    let events: Vec<String> = watcher
+        .texts()
+        .iter()
+        .map(|text| {
+            let event = json(text);
+            let data = json(event["data"].as_str().expect("data"));
+            format!("{} {}", event["event"], data["user"])
+        })
+        .collect();
+    let expected = [
+        "\"join\" \"ann\"",
+        "\"join\" \"bob\"",
+        "\"leave\" \"ann\"",
+        "\"leave\" \"bob\"",
+    ];
+    assert_eq!(events, expected);
+    assert!(plain.texts().is_empty(), "data alone has no joins");
+    assert!(
+        rig.worker
+            .members(b"room", 10)
+            .expect("a channel")
+            .is_empty()
+    );
+}
+
+#[test]
+fn who_falls_behind_a_channel_meets_the_policy_of_its_route() {
+    for (path, is_closed) in [("/drop", false), ("/refuse", false), ("/close", true)] {
+        let mut rig = Rig::with(
+            7,
+            Settings {
+                channel_log_bytes_max: 2048,
+                ..settings()
+            },
+        );
+        let mut slow = rig.socket(path);
+        slow.peer.write(&text("/json room"));
+        rig.run();
+        slow.texts();
+        slow.peer.set_window(100);
+        for at in 0..100 {
+            rig.publish("room", &format!("{at:0100}"));
+            rig.run();
+        }
+        slow.peer.set_window(100_000);
+        let mut frames = slow.frames();
+        for _ in 0..20 {
+            rig.run();
+            frames.extend(slow.frames());
+        }
+        let has_gap = frames
+            .iter()
+            .any(|(_, payload)| String::from_utf8_lossy(payload).contains("too slow"));
+        assert_eq!(has_gap, !is_closed, "{path}");
+        let (opcode, payload) = frames.last().expect("frames");
+        if is_closed {
+            assert_eq!(
+                (*opcode, &payload[..2]),
+                (Opcode::Close, &1013u16.to_be_bytes()[..])
+            );
+        } else {
+            let last = json(std::str::from_utf8(payload).expect("text"));
+            assert_eq!(last["data"], format!("{:0100}", 99));
+        }
+    }
+}
+
+#[test]
+fn a_message_by_id_finds_its_socket_in_any_worker() {
+    let mut rigs = Rig::pair(8, &settings());
+    let mut client = rigs[0].socket("/ws");
+    let socket = rigs[0].open[0];
+    let id = rigs[0].worker.socket_id(socket).expect("it is open");
+    for (at, rig) in rigs.iter_mut().enumerate() {
+        rig.worker
+            .send_to(id.as_bytes(), false, format!("from {at}").as_bytes())
+            .expect("room in the ring");
+        rig.worker
+            .send_to(id.as_bytes(), true, &[at as u8])
+            .expect("room in the ring");
+    }
+    settle(&mut rigs);
+    let frames = client.frames();
+    let expected = [
+        (Opcode::Text, b"from 0".to_vec()),
+        (Opcode::Binary, vec![0]),
+        (Opcode::Text, b"from 1".to_vec()),
+        (Opcode::Binary, vec![1]),
+    ];
+    assert_eq!(frames, expected);
+
+    let worker = &mut rigs[1].worker;
+    for (id, data, word) in [
+        ("nonsense", &b"x"[..], "id"),
+        (&id, b"\xff", "UTF-8"),
+        (&id, &[b'x'; 5000], "event_bytes_max"),
+    ] {
+        let error = worker.send_to(id.as_bytes(), false, data).expect_err(word);
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    // Who has left is not missed, and its place in the worker is not its successor's.
+    client.peer.close();
+    settle(&mut rigs);
+    let mut next = rigs[0].socket("/ws");
+    assert!(rigs[0].worker.socket_id(socket).is_none());
+    for rig in &mut rigs {
+        rig.worker
+            .send_to(id.as_bytes(), false, b"too late")
+            .expect("nothing happens");
+    }
+    settle(&mut rigs);
+    assert!(next.frames().is_empty());
+}
+
+#[test]
+fn a_client_that_never_reads_costs_its_bounds_and_harms_nobody() {
+    let mut rig = Rig::new(9);
+    let dead = rig.socket("/drop");
+    dead.peer.write(&text("/join room"));
+    let mut alive = rig.socket("/ws");
+    alive.peer.write(&text("/join room"));
+    rig.run();
+    dead.peer.set_window(0);
+    let mut got = 0;
+    for at in 0..10_000 {
+        rig.publish("room", &format!("{at:050}"));
+        if at % 100 == 99 {
+            rig.run();
+            got += alive.texts().len();
+        }
+    }
+    assert_eq!(got, 10_000);
+    let info = rig.worker.socket_info(rig.open[0]).expect("it is open");
+    let bound = 4096 + rig.worker.settings.channel_log_bytes_max;
+    assert!(info.queued_bytes <= bound, "{}", info.queued_bytes);
+    assert!(matches!(rig.told.last(), Some(Told::Text(..))));
+}
+
+#[test]
+fn pings_and_messages_pass_between_channel_messages() {
+    let mut rig = Rig::new(10);
+    let mut client = rig.socket("/ws");
+    client.peer.set_window(30);
+    client.peer.write(&text("/join room"));
+    rig.run();
+    let mut frames = Vec::new();
+    for at in 0..50 {
+        rig.publish("room", &format!("message {at}"));
+        client.peer.write(&masked(Opcode::Ping, true, b"p"));
+        client.peer.write(&text("echo"));
+        rig.run();
+        frames.extend(client.frames());
+    }
+    for _ in 0..200 {
+        rig.run();
+        frames.extend(client.frames());
+    }
+    let count = |text: &str| {
+        let is_it = |frame: &&(Opcode, Vec<u8>)| frame.1.starts_with(text.as_bytes());
+        frames.iter().filter(is_it).count()
+    };
+    assert_eq!((count("message"), count("echo"), count("p")), (50, 50, 50));
+}

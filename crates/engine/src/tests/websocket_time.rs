@@ -1,0 +1,201 @@
+//! Heartbeats, time-outs and drain of sockets.
+
+use fermata_io::sys::fake::End;
+use fermata_proto::ws::frame::Opcode;
+
+use super::sockets::{Told, close, handshake, masked, text};
+use super::*;
+
+#[test]
+fn a_silent_client_is_asked_and_one_that_answers_stays() {
+    let mut rig = Rig::new(1);
+    let mut client = rig.socket("/ws");
+    for _ in 0..5 {
+        rig.advance(25_100);
+        assert_eq!(client.frames(), [(Opcode::Ping, Vec::new())]);
+        client.peer.write(&masked(Opcode::Pong, true, b""));
+        rig.run();
+    }
+    // Who speaks is not asked.
+    for _ in 0..5 {
+        rig.advance(20_000);
+        client.peer.write(&text("x"));
+        rig.run();
+        assert_eq!(client.texts(), ["x"]);
+    }
+    assert_eq!(rig.open.len(), 1);
+}
+
+#[test]
+fn a_client_that_does_not_answer_is_cut_off() {
+    let mut rig = Rig::new(2);
+    let client = rig.socket("/ws");
+    let socket = rig.open[0];
+    rig.advance(25_100 + 19_000);
+    assert_eq!(client.peer.end(), End::Open);
+    rig.advance(1_100);
+    assert_ne!(client.peer.end(), End::Open);
+    assert_eq!(
+        rig.told.last(),
+        Some(&Told::Close(socket, 1006, String::new()))
+    );
+    assert_eq!(rig.worker.connections_len(), 0);
+}
+
+#[test]
+fn messages_of_a_channel_are_no_sign_of_life() {
+    let mut rig = Rig::new(3);
+    let client = rig.socket("/ws");
+    client.peer.write(&text("/join room"));
+    rig.run();
+    for _ in 0..50 {
+        rig.publish("room", "x");
+        rig.advance(1_000);
+    }
+    assert_ne!(client.peer.end(), End::Open);
+    assert!(rig.open.is_empty());
+}
+
+#[test]
+fn a_socket_without_messages_is_closed_where_the_route_says_so() {
+    let mut rig = Rig::new(4);
+    let mut client = rig.socket("/idle");
+    let socket = rig.open[0];
+    rig.advance(50_000);
+    client.peer.write(&text("x"));
+    rig.run();
+    assert_eq!(client.texts(), ["x"]);
+    for _ in 0..5 {
+        rig.advance(10_000);
+        // Pongs do not count.
+        client.peer.write(&masked(Opcode::Pong, true, b""));
+        rig.run();
+    }
+    assert_eq!(client.frames(), []);
+    rig.advance(12_000);
+    assert_eq!(client.closed().0, 1001);
+    client.peer.write(&close(1001, ""));
+    rig.run();
+    assert_eq!(
+        rig.told.last(),
+        Some(&Told::Close(socket, 1001, String::new()))
+    );
+}
+
+#[test]
+fn an_unanswered_close_frame_ends_with_its_time() {
+    let mut rig = Rig::new(5);
+    let client = rig.socket("/ws");
+    let socket = rig.open[0];
+    client.peer.write(&text("/close 4000 x"));
+    rig.run();
+    rig.advance(4_800);
+    assert_eq!(rig.worker.connections_len(), 1);
+    rig.advance(400);
+    assert_eq!(rig.worker.connections_len(), 0);
+    assert_eq!(
+        rig.told.last(),
+        Some(&Told::Close(socket, 1006, String::new()))
+    );
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_cut_off_by_the_write_time_out() {
+    let mut rig = Rig::new(6);
+    let client = rig.socket("/ws");
+    client.peer.set_window(0);
+    client.peer.write(&text("x"));
+    rig.run();
+    rig.advance(29_000);
+    assert_eq!(rig.worker.connections_len(), 1);
+    rig.advance(1_500);
+    assert_eq!(rig.worker.connections_len(), 0);
+    assert!(rig.open.is_empty());
+}
+
+#[test]
+fn a_handshake_that_drips_is_ended_like_any_request() {
+    let mut rig = Rig::new(7);
+    let peer = rig.connect();
+    for byte in handshake("/ws", "") {
+        peer.write(&[byte]);
+        rig.advance(1_000);
+    }
+    let answers = client::answers(&peer.read(), &[]);
+    assert_eq!(answers[0].status, 408);
+    assert!(rig.open.is_empty());
+}
+
+#[test]
+fn a_drain_says_going_away_and_waits_for_answers() {
+    for is_retired in [false, true] {
+        let mut rig = Rig::new(8);
+        let mut polite = rig.socket("/ws");
+        let mut rude = rig.socket("/ws");
+        let sockets = rig.open.clone();
+        polite.peer.write(&text("/join room"));
+        rig.run();
+        if is_retired {
+            rig.worker.retire();
+        } else {
+            rig.worker.begin_drain(false);
+        }
+        rig.run();
+        let code = if is_retired { 1012 } else { 1001 };
+        assert_eq!(polite.closed().0, code);
+        assert_eq!(rude.closed().0, code);
+        polite.peer.write(&close(code, ""));
+        rig.run();
+        assert!(!rig.is_stopped);
+        rig.advance(11_000);
+        assert!(rig.is_stopped);
+        let closes: Vec<_> = rig
+            .told
+            .iter()
+            .filter(|told| matches!(told, Told::Close(..)))
+            .cloned()
+            .collect();
+        if is_retired {
+            assert!(closes.is_empty(), "nobody is there to be told");
+        } else {
+            let expected = [
+                Told::Close(sockets[0], 1001, String::new()),
+                Told::Close(sockets[1], 1006, String::new()),
+            ];
+            assert_eq!(closes, expected);
+        }
+    }
+}
+
+#[test]
+fn a_handshake_accepted_during_a_drain_is_told_so_at_once() {
+    let mut rig = Rig::new(9);
+    let peer = rig.peer(&handshake("/asked/late", ""));
+    let handle = rig.late.pop_front().expect("a handshake");
+    rig.worker.begin_drain(false);
+    rig.run();
+    rig.worker
+        .accept_upgrade(handle, None, &[])
+        .expect("it is open");
+    rig.run();
+    let mut client = super::sockets::Client::new(peer);
+    assert!(client.accepted().contains(" 101 "));
+    assert_eq!(client.closed().0, 1001);
+}
+
+#[test]
+fn a_client_that_leaves_while_the_program_decides_is_gone() {
+    let mut rig = Rig::new(10);
+    let peer = rig.peer(&handshake("/asked/late", ""));
+    let handle = rig.late.pop_front().expect("a handshake");
+    peer.reset();
+    rig.run();
+    let accepted = rig.worker.accept_upgrade(handle, None, &[]);
+    if accepted.is_ok() {
+        // It is noticed when something is written.
+        rig.run();
+    }
+    assert!(rig.open.is_empty());
+    assert_eq!(rig.worker.connections_len(), 0);
+    assert!(rig.worker.upgrades.is_empty());
+}
