@@ -29,15 +29,16 @@ pub struct Line {
 }
 
 /// The workers' columns and their widths: 80 together.
-const WORKER_COLUMNS: [(&str, usize); 11] = [
-    ("W", 3),
+const WORKER_COLUMNS: [(&str, usize); 12] = [
+    ("W", 2),
     ("PID", 8),
-    ("CPU", 6),
+    ("CPU", 5),
     ("HTTP", 6),
-    ("EVENTS", 8),
-    ("REQ/S", 8),
-    ("DELIV/S", 9),
-    ("OUT/S", 9),
+    ("EVENTS", 7),
+    ("WS", 6),
+    ("REQ/S", 7),
+    ("DELIV/S", 8),
+    ("OUT/S", 8),
     ("LAG", 8),
     ("TURN", 7),
     ("MEMORY", 8),
@@ -117,12 +118,19 @@ fn head(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Line> {
     );
     let texts = [
         format!(
-            "clients   http {}  active {}  events {}  blocked {}  subscriptions {}",
+            "clients   http {}  active {}  events {}  websockets {}  blocked {}",
             count(http),
             gauge(Gauge::HttpActive),
             gauge(Gauge::Sse),
+            gauge(Gauge::WebSocket),
             gauge(Gauge::BlockedNow),
+        ),
+        format!(
+            "channels  {}  subscriptions {}  keep-alives {}  publishes refused {}",
+            gauge(Gauge::Channels),
             gauge(Gauge::Subscriptions),
+            rates.count(Counter::KeepAlives),
+            rates.counts("publish_failures"),
         ),
         format!(
             "requests  {}  4xx {}  5xx {}  refused {}  accepted {}",
@@ -171,7 +179,7 @@ fn workers(before: Option<&Snapshot>, now: &Snapshot) -> Section {
 
 fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u64) -> String {
     if now.pid == 0 {
-        return format!("{:>3}  is being replaced", now.worker);
+        return format!("{:>2}  is being replaced", now.worker);
     }
     let rates = Rates {
         before: before.map(|before| &before.figures),
@@ -191,6 +199,7 @@ fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u
         cpu.map_or_else(unknown, |ms| format!("{}%", ms / 10)),
         count(gauge(Gauge::HttpActive) + gauge(Gauge::HttpIdle)),
         count(gauge(Gauge::Sse)),
+        count(gauge(Gauge::WebSocket)),
         rates.plain(Counter::Requests),
         rates.plain(Counter::Deliveries),
         rates.plain_bytes(Counter::BytesSent),
@@ -338,7 +347,7 @@ mod tests {
                     "since_unix_ms": 0, "requests": requests, "cpu_ms": monotonic_ms / 2,
                     "bytes_sent": requests * 150, "rss_bytes": 999_000_000, "longest_turn_ms": 9999,
                     "ring_lag_bytes": 16_777_216, "deliveries": requests * 1000,
-                    "connections": {"http_idle": 19_000, "http_active": 999, "sse": 19_999}
+                    "connections": {"http_idle": 19_000, "http_active": 999, "sse": 19_999, "websocket": 19_999}
                 })
             })
             .collect();
@@ -370,7 +379,7 @@ mod tests {
         let frame = text(&draw(Some(&before), &now, None, SIZE));
         assert!(frame.contains("requests  10.0k/s  4xx 5000/s"), "{frame}");
         let row =
-            "  0 4000000   50% 20.0k   20.0k   10.0k    10.0M  1.50 MB 16.8 MB  9.9 s  999 MB";
+            " 0 4000000  50% 20.0k  20.0k 20.0k  10.0k   10.0M 1.50 MB 16.8 MB  9.9 s  999 MB";
         assert!(frame.contains(row), "{frame}");
     }
 
@@ -406,6 +415,7 @@ mod tests {
         let frame = text(&draw(None, &snapshot(1_000, 64, 100), None, SIZE));
         for part in [
             "W     PID",
+            "channels  0  subscriptions 0",
             "and 59 more",
             "BUSIEST",
             "room.3",
