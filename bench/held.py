@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 import urllib.error
@@ -33,6 +34,8 @@ READY_SECONDS_MAX = 15.0
 
 def main() -> int:
     options = parse_options()
+    # So that servers and clients end with us however we end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not PROGRAM.exists():
         print(f"bench: {PROGRAM} does not exist; run `make`", file=sys.stderr)
         return 2
@@ -59,15 +62,12 @@ def main() -> int:
             run.versions[id] = peer.prepare()
         except CannotRun as reason:
             skip(run, id, reason)
-    source = random.Random(options.seed)
-    for round in range(1, rounds + 1):
-        for row in options.rows:
-            order = list(peers)
-            source.shuffle(order)
-            for id in order:
-                if id not in run.not_run and f"{id}/{row}" not in run.not_run:
-                    measure(run, id, row, round, amounts)
-            note(f"{row}: round {round} of {rounds}")
+    try:
+        measure_all(run, options.rows, rounds, amounts, random.Random(options.seed))
+    except KeyboardInterrupt:
+        if not run.ladders and not run.broadcasts:
+            raise
+        run.not_run["the rest"] = "interrupted"
 
     goals = load_goals()
     default = BUILD / "quick" if options.quick else BENCH / "runs" / f"{run.started:%Y-%m-%d}-{run.machine['host']}"
@@ -88,6 +88,17 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the order in the rounds")
     parser.add_argument("--out", type=Path, help="folder for table and raw data, default bench/runs/<date>-<host>")
     return parser.parse_args()
+
+
+def measure_all(run: Run, rows: list[str], rounds: int, amounts: Amounts, source: random.Random) -> None:
+    for round in range(1, rounds + 1):
+        for row in rows:
+            order = list(run.peers)
+            source.shuffle(order)
+            for id in order:
+                if id not in run.not_run and f"{id}/{row}" not in run.not_run:
+                    measure(run, id, row, round, amounts)
+            note(f"{row}: round {round} of {rounds}")
 
 
 def measure(run: Run, id: str, row: str, round: int, amounts: Amounts) -> None:

@@ -56,7 +56,7 @@ class Holding:
                 f"--clients={clients}",
                 f"--groups={groups}",
                 f"--source={source}",
-                "--duration=1h",
+                "--duration=15m",
                 "--interval=100ms",
                 "--quiet",
                 "--prometheus=127.0.0.1:0",
