@@ -50,10 +50,10 @@ fn a_handshake_of_a_byte_at_a_time_is_cut_at_the_header_time_out() {
     let mut writer = stream.try_clone().expect("it is open");
     // A record that announces more than ever comes.
     let drip = thread::spawn(move || {
-        let mut bytes = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+        for byte in b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
             .iter()
-            .cycle();
-        while let Some(byte) = bytes.next() {
+            .cycle()
+        {
             if writer.write_all(&[*byte]).is_err() {
                 return;
             }
