@@ -25,6 +25,8 @@ IDLE = "idle"
 BEHIND = "@"
 """Between a peer and the terminator before it, in the key of an entry."""
 
+PLURALS = {"delivery": "deliveries"}
+
 Values = dict[str, dict[int, float]]
 """One figure of a row by entry and round."""
 
@@ -171,7 +173,7 @@ def _row(run: Run, id: str, title: str, unit: str) -> str:
     lines = [
         f"### {title}",
         "",
-        f"| | {unit}s/s | rate, Fermata ÷ it | CPU/{unit} | CPU, Fermata ÷ it |",
+        f"| | {PLURALS.get(unit, unit + 's')}/s | rate, Fermata ÷ it | CPU/{unit} | CPU, Fermata ÷ it |",
         "|---|---:|---:|---:|---:|",
     ]
     for entry in sorted(rates, key=lambda entry: -median(rates[entry].values())):
