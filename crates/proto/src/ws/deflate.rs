@@ -2,10 +2,10 @@
 //!
 //! One [`Compressor`] and one [`Decompressor`] serve all connections of a worker. Without context takeover a connection
 //! keeps nothing at all between messages. With it, all that has to be remembered is what was said: the end of the
-//! messages themselves, at most one window for each direction, which is put into the shared stream before each message.
-//! A stream of its own would cost a connection some 300 KiB; a [`Context`] costs [`CONTEXT_BYTES_MAX`] at most, and a
-//! message that does not shrink can be sent as it is, because nothing has to be unsaid. The price is CPU in proportion to
-//! what is remembered, mainly for what is sent: ask for smaller windows where that matters.
+//! messages themselves, which is put into the shared stream before each message. Streams of its own would cost a
+//! connection some 400 KiB; a [`Context`] costs [`CONTEXT_BYTES_MAX`] at most, and a message that does not shrink can be
+//! sent as it is, because nothing has to be unsaid. The price is CPU in proportion to what is remembered, mainly for what
+//! is sent, so of that no more is than [`SENT_BYTES_MAX`].
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -14,11 +14,15 @@ use super::frame::{self, Header, Opcode, Reserved};
 use super::message::Kind;
 use super::{Role, Violation, mask, utf8};
 
+/// How much of what was sent is remembered, however large the window: each KiB costs a message about a microsecond, and
+/// beyond this it makes few messages smaller.
+pub const SENT_BYTES_MAX: usize = 8 * 1024;
+
 /// The most a connection with context takeover in both directions keeps between messages.
-pub const CONTEXT_BYTES_MAX: usize = 2 << WINDOW_BITS_MAX;
+pub const CONTEXT_BYTES_MAX: usize = SENT_BYTES_MAX + (1 << WINDOW_BITS_MAX);
 
 /// About what a [`Compressor`] allocates for each window size that it has used.
-pub const COMPRESSOR_BYTES: usize = 320 * 1024;
+pub const COMPRESSOR_BYTES: usize = 384 * 1024;
 
 /// About what a [`Decompressor`] allocates.
 pub const DECOMPRESSOR_BYTES: usize = 48 * 1024;
@@ -64,33 +68,36 @@ pub struct Context {
 /// The end of what was said in one direction.
 #[derive(Clone, Debug)]
 struct Window {
-    /// Invariant: at most `1 << bits` bytes; empty when nothing has to be remembered.
+    /// Invariant: at most `bytes_max`.
     bytes: Vec<u8>,
+    /// Zero when nothing has to be remembered.
+    bytes_max: usize,
     bits: u8,
-    takeover: bool,
 }
 
 impl Context {
     /// Of a connection on which nothing was said yet, and where we are `role`.
     #[must_use]
     pub fn new(role: Role, agreed: &Agreed) -> Self {
-        let server = Window::new(
+        let server = (
             agreed.server_window_bits(),
-            !agreed.server_no_context_takeover,
+            agreed.server_no_context_takeover,
         );
-        let client = Window::new(
+        let client = (
             agreed.client_window_bits(),
-            !agreed.client_no_context_takeover,
+            agreed.client_no_context_takeover,
         );
-        match role {
-            Role::Server => Self {
-                sent: server,
-                received: client,
-            },
-            Role::Client => Self {
-                sent: client,
-                received: server,
-            },
+        let (sent, received) = match role {
+            Role::Server => (server, client),
+            Role::Client => (client, server),
+        };
+        Self {
+            sent: Window::new(sent.0, if sent.1 { 0 } else { SENT_BYTES_MAX }),
+            // Who agrees to 8 bits and uses zlib compresses with 9; see its deflateInit2.
+            received: Window::new(
+                received.0.max(WINDOW_BITS_MIN),
+                if received.1 { 0 } else { usize::MAX },
+            ),
         }
     }
 
@@ -102,18 +109,17 @@ impl Context {
 }
 
 impl Window {
-    fn new(bits: u8, takeover: bool) -> Self {
+    fn new(bits: u8, bytes_max: usize) -> Self {
         Self {
             bytes: Vec::new(),
-            // Who agrees to 8 bits and uses zlib compresses with 9; see its deflateInit2.
-            bits: bits.max(WINDOW_BITS_MIN),
-            takeover,
+            bytes_max: bytes_max.min(1 << bits),
+            bits,
         }
     }
 
     /// How long `message` may be compressed: shorter than it is, or nearly so where it is remembered.
     fn compressed_bytes_max(&self, message: &[u8]) -> usize {
-        if self.takeover && message.len() <= INVESTED_MESSAGE_BYTES_MAX {
+        if self.bytes_max > 0 && message.len() <= INVESTED_MESSAGE_BYTES_MAX {
             message.len() + INVESTED_BYTES_MAX
         } else {
             message.len().saturating_sub(1)
@@ -122,10 +128,7 @@ impl Window {
 
     /// Remembers the end of `said`, and of what was there before as much as still fits.
     fn push(&mut self, said: &[u8]) {
-        if !self.takeover {
-            return;
-        }
-        let size = 1 << self.bits;
+        let size = self.bytes_max;
         let said = &said[said.len().saturating_sub(size)..];
         let forgotten = (self.bytes.len() + said.len()).saturating_sub(size);
         self.bytes.drain(..forgotten);
@@ -181,7 +184,7 @@ impl Compressor {
     /// all that have agreed to compression, whose server window is at least `window_bits`, and which the server has
     /// promised no context takeover.
     pub fn write_shared(&mut self, window_bits: u8, kind: Kind, message: &[u8], out: &mut Vec<u8>) {
-        let window = Window::new(window_bits, false);
+        let window = Window::new(window_bits, 0);
         let _ = self.write_with(&window, kind, message, None, out);
     }
 
@@ -199,7 +202,8 @@ impl Compressor {
             Kind::Binary => Opcode::Binary,
         };
         let start = out.len();
-        if message.len() >= self.message_bytes_min {
+        // A window of 8 bits can be agreed on, and only be read.
+        if message.len() >= self.message_bytes_min && window.bits >= WINDOW_BITS_MIN {
             let bytes_max = window.compressed_bytes_max(message);
             let payload = start + Header::encoded_len(bytes_max as u64, mask.is_some());
             out.resize(payload, 0);

@@ -58,7 +58,7 @@ pub struct Agreed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// An offer of permessage-deflate (RFC 7692, 7.1).
+/// An offer of permessage-deflate, or the answer to one (RFC 7692, 7.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Offer {
     server_no_context_takeover: bool,
@@ -85,7 +85,7 @@ pub fn negotiate<'a>(
         loop {
             // A list may have empty elements (RFC 9110, 5.6.1.2).
             if !rest.at_end_of_element() {
-                let offer = extension(&mut rest)?;
+                let offer = extension(&mut rest, Said::Offer)?;
                 agreed = agreed.or_else(|| offer?.accept(policy?));
             }
             if !rest.skip(b',') {
@@ -99,8 +99,47 @@ pub fn negotiate<'a>(
     Ok(agreed)
 }
 
-/// One extension with its parameters; `None` when it is another one, or an offer that has to be declined.
-fn extension(rest: &mut Scanner<'_>) -> Result<Option<Offer>, Malformed> {
+/// Appends the offer of a client: any window will do, and it may be asked to forget its own.
+pub fn write_offer(out: &mut Vec<u8>) {
+    out.extend_from_slice(NAME);
+    out.extend_from_slice(b"; client_max_window_bits");
+}
+
+/// Reads the answer to [`write_offer`]; `None` when the server does not compress.
+///
+/// # Errors
+/// When it is malformed or agrees to something else: the client must then not go on (RFC 7692, 5.1).
+pub fn accepted<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<Agreed>, Malformed> {
+    let mut agreed = None;
+    for line in lines {
+        let mut rest = Scanner(line);
+        loop {
+            if !rest.at_end_of_element() {
+                let answer = extension(&mut rest, Said::Answer)?.ok_or(Malformed)?;
+                if agreed.replace(answer.agreed()).is_some() {
+                    return Err(Malformed);
+                }
+            }
+            if !rest.skip(b',') {
+                break;
+            }
+        }
+        if !rest.0.is_empty() {
+            return Err(Malformed);
+        }
+    }
+    Ok(agreed)
+}
+
+/// Who has said it: a client may name its window without a size, a server's answer has one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Offer,
+    Answer,
+}
+
+/// One extension with its parameters; `None` when it is another one, or cannot be agreed to.
+fn extension(rest: &mut Scanner<'_>, said: Said) -> Result<Option<Offer>, Malformed> {
     let mut offer = (rest.token()? == NAME).then(Offer::default);
     while rest.skip(b';') {
         let name = rest.token()?;
@@ -109,14 +148,14 @@ fn extension(rest: &mut Scanner<'_>) -> Result<Option<Offer>, Malformed> {
         } else {
             None
         };
-        offer = offer.and_then(|offer| offer.with(name, value.as_deref()));
+        offer = offer.and_then(|offer| offer.with(name, value.as_deref(), said));
     }
     Ok(offer)
 }
 
 impl Offer {
     /// Takes one more parameter. `None` when it is unknown, repeated or has no such value (RFC 7692, 7.1).
-    fn with(mut self, name: &[u8], value: Option<&[u8]>) -> Option<Self> {
+    fn with(mut self, name: &[u8], value: Option<&[u8]>, said: Said) -> Option<Self> {
         let repeated = match (name, value) {
             (b"server_no_context_takeover", None) => {
                 std::mem::replace(&mut self.server_no_context_takeover, true)
@@ -131,13 +170,24 @@ impl Offer {
             (b"client_max_window_bits", value) => {
                 let bits = match value {
                     Some(value) => window_bits(value)?,
-                    None => WINDOW_BITS_MAX,
+                    None if said == Said::Offer => WINDOW_BITS_MAX,
+                    None => return None,
                 };
                 self.client_max_window_bits.replace(bits).is_some()
             }
             _ => return None,
         };
         (!repeated).then_some(self)
+    }
+
+    /// What an answer says.
+    fn agreed(self) -> Agreed {
+        Agreed {
+            server_no_context_takeover: self.server_no_context_takeover,
+            client_no_context_takeover: self.client_no_context_takeover,
+            server_max_window_bits: self.server_max_window_bits,
+            client_max_window_bits: self.client_max_window_bits,
+        }
     }
 
     /// What the server answers; `None` declines.

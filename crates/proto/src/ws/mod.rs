@@ -6,6 +6,7 @@
 //! Both ends are spoken: [`Role`] says which one is ours.
 
 pub mod accept;
+pub mod client;
 pub mod close;
 pub mod deflate;
 mod error;
@@ -14,6 +15,7 @@ pub mod frame;
 pub mod handshake;
 pub mod mask;
 pub mod message;
+pub mod opening;
 pub mod utf8;
 
 pub use error::Violation;
