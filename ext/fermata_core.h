@@ -190,6 +190,36 @@
 #define FM_WS_MASK_FORBIDDEN 2
 
 /**
+ * Nothing that came needs the program; there may be output to send.
+ */
+#define FM_WS_RECEIVED_NOTHING 0
+
+/**
+ * The handshake has succeeded.
+ */
+#define FM_WS_RECEIVED_OPEN 1
+
+/**
+ * A text message.
+ */
+#define FM_WS_RECEIVED_TEXT 2
+
+/**
+ * A binary message.
+ */
+#define FM_WS_RECEIVED_BINARY 3
+
+/**
+ * The answer to a ping.
+ */
+#define FM_WS_RECEIVED_PONG 4
+
+/**
+ * A close frame; nothing follows.
+ */
+#define FM_WS_RECEIVED_CLOSE 5
+
+/**
  * A server that does not run yet.
  */
 typedef struct FmServer FmServer;
@@ -198,6 +228,11 @@ typedef struct FmServer FmServer;
  * One worker process.
  */
 typedef struct FmWorker FmWorker;
+
+/**
+ * A connection, from the handshake to the end.
+ */
+typedef struct FmWsClient FmWsClient;
 
 /**
  * Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
@@ -633,6 +668,62 @@ typedef struct FmWsFrame {
    */
   bool masked;
 } FmWsFrame;
+
+/**
+ * What a client asks for.
+ */
+typedef struct FmWsOpening {
+  /**
+   * The value of `Host`.
+   */
+  struct FmStr host;
+  /**
+   * Path and query.
+   */
+  struct FmStr target;
+  /**
+   * Subprotocols, the favourite first.
+   */
+  const struct FmStr *protocols;
+  /**
+   * Number of subprotocols.
+   */
+  size_t protocols_len;
+  /**
+   * Further headers.
+   */
+  const struct FmHeader *headers;
+  /**
+   * Number of further headers.
+   */
+  size_t headers_len;
+  /**
+   * The longest message that is accepted.
+   */
+  size_t message_bytes_max;
+  /**
+   * Whether compression is offered.
+   */
+  bool compression;
+} FmWsOpening;
+
+/**
+ * What has come.
+ */
+typedef struct FmWsReceived {
+  /**
+   * FM_WS_RECEIVED_*.
+   */
+  uint32_t kind;
+  /**
+   * Of a close frame its code, 1005 for none; of a refused handshake the status; of a violation the close code.
+   */
+  uint16_t code;
+  /**
+   * The message, the pong's payload or the close frame's reason, until the next call.
+   */
+  struct FmStr payload;
+} FmWsReceived;
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
@@ -1157,3 +1248,128 @@ uint32_t fm_ws_payload(struct FmWsFrame *frame,
                        const char *payload,
                        char *out,
                        struct FmError *error);
+
+/**
+ * Checks what is asked for. NULL with an error: FM_MISUSE.
+ *
+ * # Safety
+ * `opening` is valid for reading with all its strings and arrays; `error` is NULL or valid for writing.
+ */
+struct FmWsClient *fm_ws_client_new(const struct FmWsOpening *opening,
+                                    struct FmError *error);
+
+/**
+ * Releases a client.
+ *
+ * # Safety
+ * `client` is NULL or came from `fm_ws_client_new`, and is not used afterwards.
+ */
+void fm_ws_client_free(struct FmWsClient *client);
+
+/**
+ * What is to be sent. Valid until the next call for this client.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+struct FmStr fm_ws_client_output(const struct FmWsClient *client);
+
+/**
+ * All of the output was sent.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+void fm_ws_client_flushed(struct FmWsClient *client);
+
+/**
+ * Where to put what comes, and how much at most; then say so by `fm_ws_client_filled`. NULL after a panic.
+ *
+ * # Safety
+ * `client` is valid, `len` valid for writing.
+ */
+char *fm_ws_client_room(struct FmWsClient *client,
+                        size_t *len);
+
+/**
+ * So many bytes were put into the room: at most its length.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+void fm_ws_client_filled(struct FmWsClient *client, size_t bytes);
+
+/**
+ * The next thing that came. FM_PARTIAL: read more. FM_IO: the handshake was refused. FM_PROTOCOL: the server is at fault;
+ * send the output and close. Send the output after FM_OK too.
+ *
+ * # Safety
+ * `client` is valid, `received` valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_client_next(struct FmWsClient *client,
+                           struct FmWsReceived *received,
+                           struct FmError *error);
+
+/**
+ * The connection has ended. The code to tell the program; 0 when a close frame has told it.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+uint16_t fm_ws_client_ended(struct FmWsClient *client);
+
+/**
+ * Puts a message into the output. FM_GONE when the connection is closed, FM_MISUSE for text that is not UTF-8.
+ *
+ * # Safety
+ * `client` and the string are valid; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_client_send(struct FmWsClient *client,
+                           bool binary,
+                           struct FmStr data,
+                           struct FmError *error);
+
+/**
+ * Puts a ping into the output. FM_GONE when the connection is closed, FM_MISUSE when it is too long.
+ *
+ * # Safety
+ * `client` and the string are valid; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_client_ping(struct FmWsClient *client,
+                           struct FmStr payload,
+                           struct FmError *error);
+
+/**
+ * Puts a close frame into the output, once. FM_MISUSE when code or reason cannot be sent.
+ *
+ * # Safety
+ * `client` and the string are valid; `error` is NULL or valid for writing.
+ */
+uint32_t fm_ws_client_close(struct FmWsClient *client,
+                            int64_t code,
+                            struct FmStr reason,
+                            struct FmError *error);
+
+/**
+ * Whether messages can be sent.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+bool fm_ws_client_can_send(const struct FmWsClient *client);
+
+/**
+ * Whether messages can come.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+bool fm_ws_client_can_read(const struct FmWsClient *client);
+
+/**
+ * The subprotocol that was agreed on; absent when there is none. Valid as long as the client.
+ *
+ * # Safety
+ * `client` is valid.
+ */
+struct FmStr fm_ws_client_protocol(const struct FmWsClient *client);

@@ -15,6 +15,7 @@ mod server;
 mod socket;
 mod worker;
 mod ws;
+mod ws_client;
 
 pub use abi::*;
 pub use publisher::*;
