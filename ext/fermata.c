@@ -28,7 +28,7 @@ zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_
 zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
 zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
-zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
+zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
 
@@ -89,6 +89,8 @@ static void register_classes(void)
 	fermata_publisher_init();
 	register_websocket_classes();
 	register_class_Fermata_WebSocket_Codec();
+	fermata_ce_client = register_class_Fermata_WebSocket_Client();
+	fermata_client_init();
 	fermata_ce_frame = register_class_Fermata_WebSocket_Frame();
 	fermata_ce_opcode = register_class_Fermata_WebSocket_Opcode();
 	fermata_ce_close_code = register_class_Fermata_WebSocket_CloseCode();

@@ -1097,6 +1097,110 @@ namespace Fermata\WebSocket {
     }
 
     /**
+     * A blocking client for tests and scripts, over ws:// and wss://. It answers pings while it receives.
+     *
+     * In a handler of a server it would hold up the whole worker. When the object goes, the connection ends without
+     * close(), which the server sees as 1006.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Client
+    {
+        private function __construct() {}
+
+        /**
+         * Opens a connection.
+         *
+         * @param string $url ws://host/path or wss://host/path, with port and query if need be
+         * @param array $subprotocols list<string>, the favourite first
+         * @param array $headers array<string, string|list<string>>, such as Cookie, Origin and Authorization
+         * @param float $timeout seconds until the connection has to be open; later, seconds that sending may take
+         * @param bool $compression whether to offer permessage-deflate
+         * @param int $messageBytes longest message that is accepted; over it the connection is closed with 1009
+         * @param resource|null $context a stream context; its "ssl" options say which certificates wss:// trusts
+         * @throws \Fermata\Exception\ConnectionException when the server cannot be reached, or answers with another status,
+         *         which is then the exception's code
+         * @throws \Fermata\Exception\TimeoutException when it does not answer in time
+         * @throws \Fermata\Exception\ProtocolException when its answer is not what was asked for
+         * @throws \Fermata\Exception\MisuseError when the URL, a header or a subprotocol is malformed
+         */
+        public static function connect(
+            string $url,
+            array $subprotocols = [],
+            array $headers = [],
+            float $timeout = 10.0,
+            bool $compression = false,
+            int $messageBytes = 16777216,
+            $context = null,
+        ): Client {}
+
+        /**
+         * Sends a message.
+         *
+         * @param Message|string $data a text, or a message that came, which goes out as it is
+         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
+         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
+         * @throws \Fermata\Exception\MisuseError when the text is not UTF-8
+         */
+        public function send(Message|string $data): void {}
+
+        /**
+         * Sends a binary message; see send().
+         *
+         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
+         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
+         */
+        public function sendBinary(string $data): void {}
+
+        /**
+         * Waits for a message.
+         *
+         * @param float|null $timeout seconds; 0 takes only what has come, null waits without end
+         * @return Message|null null when none has come in time
+         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended; its code is the close code
+         * @throws \Fermata\Exception\ProtocolException when the server breaks the protocol; the connection is then closed
+         */
+        public function receive(?float $timeout = null): ?Message {}
+
+        /**
+         * Sends a ping. The answer comes while receiving; see lastPong().
+         *
+         * @param string $payload at most 125 bytes
+         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
+         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
+         * @throws \Fermata\Exception\MisuseError when the payload is too long
+         */
+        public function ping(string $payload = ''): void {}
+
+        /**
+         * Closes the connection and waits for the server's answer. Messages that still come are lost. Closing twice does nothing.
+         *
+         * @param CloseCode|int $code a case that may be sent, or 3000 to 4999
+         * @param string $reason UTF-8, at most 123 bytes
+         * @param float $timeout seconds to wait for the answer
+         * @throws \Fermata\Exception\ProtocolException when the server breaks the protocol meanwhile
+         * @throws \Fermata\Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         */
+        public function close(CloseCode|int $code = CloseCode::Normal, string $reason = '', float $timeout = 5.0): void {}
+
+        /** Whether it can send, as far as is known: that the server has left shows when it is received from or sent to. */
+        public function isOpen(): bool {}
+
+        /** The subprotocol the server has chosen. */
+        public function protocol(): ?string {}
+
+        /** The payload of the last pong; null when none came. */
+        public function lastPong(): ?string {}
+
+        /** What the server has closed with, or answered to close(): 1005 when it gave no code, 1006 when it gave no answer; null while open. */
+        public function closeCode(): ?int {}
+
+        /** The reason that came with it; may be empty. */
+        public function closeReason(): ?string {}
+    }
+
+    /**
      * A frame that Codec::decode() has read.
      *
      * @strict-properties

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 8433fff6a751c59c60889e0c543438a9e70d33f5 */
+ * Stub hash: 485dc3e797648fdac3233dad51a4957f3f1172b7 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
@@ -437,6 +437,49 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_dec
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payloadBytesMax, IS_LONG, 0, "16777216")
 ZEND_END_ARG_INFO()
 
+#define arginfo_class_Fermata_WebSocket_Client___construct arginfo_class_Fermata_ClientCertificate___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Client_connect, 0, 1, Fermata\\WebSocket\\Client, 0)
+	ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subprotocols, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "10.0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compression, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, messageBytes, IS_LONG, 0, "16777216")
+	ZEND_ARG_INFO_WITH_DEFAULT_VALUE(0, context, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Client_send, 0, 1, IS_VOID, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, data, Fermata\\WebSocket\\Message, MAY_BE_STRING, NULL)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Client_sendBinary arginfo_class_Fermata_WebSocket_sendBinary
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Client_receive, 0, 0, Fermata\\WebSocket\\Message, 1)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Client_ping, 0, 0, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payload, IS_STRING, 0, "\'\'")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Client_close, 0, 0, IS_VOID, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, code, Fermata\\WebSocket\\CloseCode, MAY_BE_LONG, "Fermata\\WebSocket\\CloseCode::Normal")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, reason, IS_STRING, 0, "\'\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "5.0")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Client_isOpen arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_WebSocket_Client_protocol arginfo_class_Fermata_Request_lastEventId
+
+#define arginfo_class_Fermata_WebSocket_Client_lastPong arginfo_class_Fermata_Request_lastEventId
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Client_closeCode, 0, 0, IS_LONG, 1)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_WebSocket_Client_closeReason arginfo_class_Fermata_Request_lastEventId
+
 #define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_ClientCertificate___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
@@ -554,6 +597,18 @@ ZEND_METHOD(Fermata_WebSocket_Codec, acceptKey);
 ZEND_METHOD(Fermata_WebSocket_Codec, encode);
 ZEND_METHOD(Fermata_WebSocket_Codec, encodeClose);
 ZEND_METHOD(Fermata_WebSocket_Codec, decode);
+ZEND_METHOD(Fermata_WebSocket_Client, __construct);
+ZEND_METHOD(Fermata_WebSocket_Client, connect);
+ZEND_METHOD(Fermata_WebSocket_Client, send);
+ZEND_METHOD(Fermata_WebSocket_Client, sendBinary);
+ZEND_METHOD(Fermata_WebSocket_Client, receive);
+ZEND_METHOD(Fermata_WebSocket_Client, ping);
+ZEND_METHOD(Fermata_WebSocket_Client, close);
+ZEND_METHOD(Fermata_WebSocket_Client, isOpen);
+ZEND_METHOD(Fermata_WebSocket_Client, protocol);
+ZEND_METHOD(Fermata_WebSocket_Client, lastPong);
+ZEND_METHOD(Fermata_WebSocket_Client, closeCode);
+ZEND_METHOD(Fermata_WebSocket_Client, closeReason);
 ZEND_METHOD(Fermata_WebSocket_Frame, __construct);
 ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode);
 
@@ -800,6 +855,23 @@ static const zend_function_entry class_Fermata_WebSocket_Codec_methods[] = {
 	ZEND_ME(Fermata_WebSocket_Codec, encode, arginfo_class_Fermata_WebSocket_Codec_encode, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_WebSocket_Codec, encodeClose, arginfo_class_Fermata_WebSocket_Codec_encodeClose, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_WebSocket_Codec, decode, arginfo_class_Fermata_WebSocket_Codec_decode, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_WebSocket_Client_methods[] = {
+	ZEND_ME(Fermata_WebSocket_Client, __construct, arginfo_class_Fermata_WebSocket_Client___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_WebSocket_Client, connect, arginfo_class_Fermata_WebSocket_Client_connect, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_WebSocket_Client, send, arginfo_class_Fermata_WebSocket_Client_send, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, sendBinary, arginfo_class_Fermata_WebSocket_Client_sendBinary, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, receive, arginfo_class_Fermata_WebSocket_Client_receive, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, ping, arginfo_class_Fermata_WebSocket_Client_ping, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, close, arginfo_class_Fermata_WebSocket_Client_close, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, isOpen, arginfo_class_Fermata_WebSocket_Client_isOpen, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, protocol, arginfo_class_Fermata_WebSocket_Client_protocol, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, lastPong, arginfo_class_Fermata_WebSocket_Client_lastPong, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, closeCode, arginfo_class_Fermata_WebSocket_Client_closeCode, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Client, closeReason, arginfo_class_Fermata_WebSocket_Client_closeReason, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1512,6 +1584,17 @@ static zend_class_entry *register_class_Fermata_WebSocket_Codec(void)
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Codec", class_Fermata_WebSocket_Codec_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_WebSocket_Client(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Client", class_Fermata_WebSocket_Client_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 

@@ -36,7 +36,7 @@ extern zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *f
 extern zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
 extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
-extern zend_class_entry *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
+extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
 typedef struct fermata_strings {
@@ -272,6 +272,8 @@ bool fermata_event_message(zend_object *event, FmMessage *message);
 
 /* publisher.c */
 void fermata_publisher_init(void);
+/* websocket_client.c */
+void fermata_client_init(void);
 
 /* codec.c */
 void fermata_codec_forked(void);

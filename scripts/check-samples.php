@@ -13,7 +13,7 @@
  *                       or the page ends; the output must begin with what is shown.
  *
  * A server listens on a free port, with TLS when its code has an https address; `127.0.0.1:8080` or
- * `127.0.0.1:8443` in a command is replaced by its address. HOME is a folder of the run.
+ * `127.0.0.1:8443` in a command or script is replaced by its address. HOME is a folder of the run.
  */
 
 declare(strict_types=1);
@@ -164,7 +164,7 @@ final class Samples
 
     private function script(string $code, string $place): bool
     {
-        file_put_contents("$this->folder/script.php", $code);
+        file_put_contents("$this->folder/script.php", str_replace('127.0.0.1:8080', $this->address, $code));
         $child = $this->php('script.php', []);
         if (!$child->waitUntil(static fn (): bool => !$child->running(), COMMAND_SECONDS_MAX)) {
             $child->stop();
