@@ -164,7 +164,7 @@ final class Samples
 
     private function script(string $code, string $place): bool
     {
-        file_put_contents("$this->folder/script.php", str_replace('127.0.0.1:8080', $this->address, $code));
+        file_put_contents("$this->folder/script.php", str_replace(['127.0.0.1:8080', '127.0.0.1:8443'], $this->address, $code));
         $child = $this->php('script.php', []);
         if (!$child->waitUntil(static fn (): bool => !$child->running(), COMMAND_SECONDS_MAX)) {
             $child->stop();

@@ -3,7 +3,7 @@
 //! [`Server`] runs `php -d extension=fermata.so script.php` as a child, follows its log and kills the whole
 //! process group when dropped. [`Connection`] sends raw bytes and parses answers strictly, so a sloppy
 //! server fails a test even where a browser would forgive it. [`sse::Stream`] reads an event stream and
-//! [`sse::Follower`] resumes one as a browser would.
+//! [`sse::Follower`] resumes one as a browser would; [`websocket::Socket`] sends any frames.
 //!
 //! Nothing here sleeps to synchronise. Tests wait for a condition with [`wait_until`], which gives up at
 //! [`deadline`]: far longer than any correct run needs, even on a machine that is busy with other work.
@@ -26,6 +26,7 @@ mod response;
 mod server;
 pub mod sse;
 mod wait;
+pub mod websocket;
 
 pub use client::{Connection, End, ReadError, Target};
 pub use directory::Directory;

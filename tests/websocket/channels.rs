@@ -1,0 +1,81 @@
+//! Channels: what is published reaches WebSockets and event streams alike, but not its sender; who comes back gets what it missed.
+
+use std::time::Duration;
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::websocket::Socket;
+use fermata_tests::{fixture, publish};
+use serde_json::Value;
+
+use crate::{open, start};
+
+#[track_caller]
+fn joined(server: &fermata_testkit::Server, path: &str) -> Socket {
+    let mut socket = open(server, path);
+    loop {
+        // What is replayed may come before or after the program's own greeting.
+        if socket.next_text() == "joined" {
+            return socket;
+        }
+    }
+}
+
+#[test]
+fn publishing_reaches_all_but_the_sender() {
+    let server = fixture("websocket").workers(2).start();
+    let mut sockets: Vec<_> = (0..6).map(|_| joined(&server, "/rooms/7")).collect();
+    let mut elsewhere = joined(&server, "/rooms/8");
+    sockets[0].text("hello");
+    for socket in &mut sockets[1..] {
+        assert_eq!(socket.next_text(), "hello");
+    }
+    publish(&server, "7", "to all");
+    for socket in &mut sockets {
+        assert_eq!(socket.next_text(), "to all");
+    }
+    elsewhere.expect_silence(Duration::from_millis(100));
+}
+
+#[test]
+fn event_streams_and_sockets_see_the_same() {
+    let server = start();
+    let mut stream = Stream::open(server.connect(), "/events/both", None);
+    let mut socket = joined(&server, "/rooms/both");
+    socket.text("from the socket");
+    assert_eq!(stream.next_event().data, "from the socket");
+    publish(&server, "both", "ü from HTTP");
+    assert_eq!(stream.next_event().data, "ü from HTTP");
+    assert_eq!(socket.next_text(), "ü from HTTP");
+}
+
+#[track_caller]
+fn envelope(socket: &mut Socket) -> (String, String) {
+    let text = socket.next_text();
+    let value: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(value["channel"], "log", "{text}");
+    let field = |name| value[name].as_str().map(str::to_owned).unwrap_or_default();
+    (field("id"), field("data"))
+}
+
+#[test]
+fn who_comes_back_gets_what_was_missed() {
+    let server = start();
+    let mut socket = joined(&server, "/rooms/log?format=json");
+    let id = publish(&server, "log", "first");
+    assert_eq!(envelope(&mut socket), (id.clone(), "first".into()));
+    drop(socket);
+    let second = publish(&server, "log", "say \"second\"");
+    let third = publish(&server, "log", "third");
+    let mut socket = open(&server, &format!("/rooms/log?format=json&since={id}"));
+    let mut got = Vec::new();
+    while got.len() < 2 {
+        let text = socket.next_text();
+        if text != "joined" {
+            let value: Value = serde_json::from_str(&text).expect("JSON");
+            got.push((value["id"].clone(), value["data"].clone()));
+        }
+    }
+    assert_eq!(got[0], (second.into(), "say \"second\"".into()));
+    assert_eq!(got[1], (third.into(), "third".into()));
+}

@@ -1,0 +1,32 @@
+//! WebSockets (RFC 6455, RFC 7692) as clients see them, also clients that mean harm.
+
+mod channels;
+mod closing;
+mod frames;
+mod handshake;
+mod heartbeat;
+mod hostile;
+mod limits;
+
+use fermata_testkit::Server;
+use fermata_testkit::websocket::Socket;
+use fermata_tests::fixture;
+
+/// A server of one worker.
+fn start() -> Server {
+    fixture("websocket").workers(1).start()
+}
+
+#[track_caller]
+fn open(server: &Server, path: &str) -> Socket {
+    Socket::open(server.connect(), path)
+}
+
+/// Resident memory of the only worker, without what is shared with others, in bytes.
+fn worker_memory(server: &Server) -> u64 {
+    let pid = server.worker_pids()[&0];
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("kB") * 1024
+}
