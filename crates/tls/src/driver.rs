@@ -109,6 +109,20 @@ impl<D: Driver> Tls<D> {
         }
     }
 
+    /// The owner has named a descriptor; it may have had news before.
+    #[inline(never)]
+    fn watch_session(&mut self, fd: Fd, token: u64) {
+        let Some(session) = self.sessions.get_mut(&fd) else {
+            return;
+        };
+        session.token = Some(token);
+        let has_news = session.has_news();
+        self.settle(fd);
+        if has_news {
+            self.list(fd);
+        }
+    }
+
     /// Reports `fd` in the next wait although the kernel will not.
     fn list(&mut self, fd: Fd) {
         if let Some(session) = self.sessions.get_mut(&fd)
@@ -119,6 +133,8 @@ impl<D: Driver> Tls<D> {
         }
     }
 
+    // Apart, so that what has no session pays for a comparison and not for this frame.
+    #[inline(never)]
     fn recv_session(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
             return self.inner.recv(fd, buf);
@@ -140,6 +156,7 @@ impl<D: Driver> Tls<D> {
         received
     }
 
+    #[inline(never)]
     fn send_session(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
             return self.inner.send_one(fd, buf);
@@ -149,6 +166,7 @@ impl<D: Driver> Tls<D> {
         sent
     }
 
+    #[inline(never)]
     fn close_session(&mut self, fd: Fd, mut session: Box<Session>) {
         self.handle.closed(fd);
         if let Some(token) = session.token {
@@ -211,6 +229,7 @@ impl<D: Driver> Tls<D> {
         (event.readable || event.writable || event.hangup).then_some(event)
     }
 
+    #[inline(never)]
     fn wait_with_sessions(
         &mut self,
         events: &mut Vec<Event>,
@@ -278,15 +297,8 @@ impl<D: Driver> Driver for Tls<D> {
     #[inline]
     fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
         self.inner.add_stream(fd, token)?;
-        if !self.sessions.is_empty()
-            && let Some(session) = self.sessions.get_mut(&fd)
-        {
-            session.token = Some(token);
-            let has_news = session.has_news();
-            self.settle(fd);
-            if has_news {
-                self.list(fd);
-            }
+        if !self.sessions.is_empty() {
+            self.watch_session(fd, token);
         }
         Ok(())
     }
