@@ -12,6 +12,9 @@ enum {
 #define OPCODES 16
 #define OPCODE_TEXT 1
 #define OPCODE_CLOSE 8
+#define FIN 0x80
+#define LEN_SHORT_MAX 125
+#define LEN_IN_16_BITS 126
 #define RSV1 0x40
 #define RSV2 0x20
 #define RSV3 0x10
@@ -103,6 +106,29 @@ static zend_string *encode(FmWsFrame *frame, FmStr payload)
 	return bytes;
 }
 
+/* What nearly every call asks for, a whole text without a mask, of which only the check of UTF-8 leaves this file. NULL
+ * when it is another case, or none that can be encoded. */
+static zend_string *encode_text(zend_string *payload)
+{
+	size_t len = ZSTR_LEN(payload);
+	if (UNEXPECTED(len > UINT16_MAX) || UNEXPECTED(!fm_ws_is_text(fermata_str(payload)))) {
+		return NULL;
+	}
+	size_t head = len <= LEN_SHORT_MAX ? 2 : 4;
+	zend_string *bytes = zend_string_alloc(head + len, 0);
+	char *at = ZSTR_VAL(bytes);
+	at[0] = (char)(FIN | OPCODE_TEXT);
+	if (head == 2) {
+		at[1] = (char)len;
+	} else {
+		at[1] = LEN_IN_16_BITS;
+		at[2] = (char)(len >> 8);
+		at[3] = (char)len;
+	}
+	memcpy(at + head, ZSTR_VAL(payload), len + 1); /* with the final NUL */
+	return bytes;
+}
+
 ZEND_METHOD(Fermata_WebSocket_Codec, __construct)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
@@ -137,6 +163,12 @@ ZEND_METHOD(Fermata_WebSocket_Codec, encode)
 		Z_PARAM_BOOL(rsv2)
 		Z_PARAM_BOOL(rsv3)
 	ZEND_PARSE_PARAMETERS_END();
+	if (EXPECTED(!opcode && !masked && fin && !rsv1 && !rsv2 && !rsv3)) {
+		zend_string *text = encode_text(payload);
+		if (EXPECTED(text)) {
+			RETURN_NEW_STR(text);
+		}
+	}
 	FmWsFrame frame;
 	frame.opcode = opcode ? (uint8_t)case_number(opcode) : OPCODE_TEXT;
 	frame.reserved = (rsv1 ? RSV1 : 0) | (rsv2 ? RSV2 : 0) | (rsv3 ? RSV3 : 0);

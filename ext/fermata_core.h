@@ -1191,6 +1191,16 @@ bool fm_ws_accept(struct FmStr key,
 size_t fm_ws_frame_bytes(size_t payload_bytes, bool masked);
 
 /**
+ * Whether these bytes may be a text message: they are UTF-8.
+ *
+ * For C, which writes the header of a plain text frame itself: that takes less than a call.
+ *
+ * # Safety
+ * The string is valid.
+ */
+bool fm_ws_is_text(struct FmStr payload);
+
+/**
  * Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
  *
  * FM_MISUSE when the frame would break the protocol; what was written is then of no use.
