@@ -322,7 +322,8 @@ impl<D: Driver> Driver for Tls<D> {
 
     fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>> {
         let accepted = self.inner.accept(listener)?;
-        if let Some(Accepted { fd, .. }) = accepted
+        if !self.secured.is_empty()
+            && let Some(Accepted { fd, .. }) = accepted
             && self.secured.contains(&listener)
         {
             let conn = self
@@ -415,7 +416,9 @@ impl<D: Driver> Driver for Tls<D> {
             self.close_session(fd, session);
             return;
         }
-        self.secured.remove(&fd);
+        if !self.secured.is_empty() {
+            self.secured.remove(&fd);
+        }
         self.inner.close(fd);
     }
 }
