@@ -229,36 +229,48 @@ impl Compressor {
         stream.reset();
         if !window.bytes.is_empty() && stream.set_dictionary(&window.bytes).is_err() {
             debug_assert!(false, "a raw stream takes a dictionary at its start");
+            self.forget_stream(window.bits);
             return false;
         }
         let start = out.len();
-        let written_max = bytes_max + TAIL.len();
-        let mut room = (written_max / RATIO_EXPECTED).max(ROOM_BYTES_MIN);
+        let mut room = (bytes_max / RATIO_EXPECTED).max(ROOM_BYTES_MIN);
+        // To the end even when it has grown too long already: zlib-rs 0.6 does not survive that a stream which still
+        // holds output is used again, and the end is near, since nothing grows by more than an eighth.
         loop {
             out.reserve(room);
             let full = out.capacity();
             let taken = stream.total_in() as usize;
             let status = stream.compress_vec(&message[taken..], out, FlushCompress::Sync);
-            let written = out.len() - start;
-            if status.is_err() || written > written_max {
+            if status.is_err() {
+                self.forget_stream(window.bits);
                 return false;
             }
             if out.len() < full {
                 break;
             }
-            room = written;
+            room = out.len() - start;
         }
         let ends = out.len() - TAIL.len().min(out.len() - start);
         let done = stream.total_in() == message.len() as u64 && out[ends..] == TAIL;
         out.truncate(ends);
-        done
+        done && ends - start <= bytes_max
     }
 
     fn stream(&mut self, bits: u8) -> &mut Compress {
         let bits = bits.clamp(WINDOW_BITS_MIN, WINDOW_BITS_MAX);
         let level = self.level;
-        self.streams[usize::from(bits - WINDOW_BITS_MIN)]
+        self.place(bits)
             .get_or_insert_with(|| Compress::new_with_window_bits(level, false, bits))
+    }
+
+    /// After an error nobody knows what state it is in.
+    fn forget_stream(&mut self, bits: u8) {
+        *self.place(bits) = None;
+    }
+
+    fn place(&mut self, bits: u8) -> &mut Option<Compress> {
+        let bits = bits.clamp(WINDOW_BITS_MIN, WINDOW_BITS_MAX);
+        &mut self.streams[usize::from(bits - WINDOW_BITS_MIN)]
     }
 }
 
