@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::websocket::Socket;
+use fermata_testkit::websocket::{RSV1, Socket, TEXT};
 use fermata_tests::{fixture, publish};
 use serde_json::Value;
 
@@ -78,4 +78,26 @@ fn who_comes_back_gets_what_was_missed() {
     }
     assert_eq!(got[0], (second.into(), "say \"second\"".into()));
     assert_eq!(got[1], (third.into(), "third".into()));
+}
+
+#[test]
+fn a_broadcast_is_compressed_for_those_who_agreed() {
+    let server = start();
+    let offer = "Sec-WebSocket-Extensions: permessage-deflate";
+    let mut packed = Socket::open_with(server.connect(), "/packed/p", &[offer]);
+    assert_eq!(packed.next_text(), "joined");
+    let mut plain = joined(&server, "/packed/p");
+    let text = "again and again ".repeat(100);
+    publish(&server, "p", &text);
+    assert_eq!(plain.next_text(), text);
+    let frame = packed.next_frame();
+    assert_eq!(frame.first, TEXT | RSV1);
+    assert!(frame.payload.len() < text.len() / 10);
+    let mut out = Vec::with_capacity(text.len() + 100);
+    let mut stream = flate2::Decompress::new(false);
+    for part in [&frame.payload[..], &[0, 0, 0xff, 0xff]] {
+        let done = stream.decompress_vec(part, &mut out, flate2::FlushDecompress::Sync);
+        done.expect("decompresses");
+    }
+    assert_eq!(out, text.as_bytes());
 }

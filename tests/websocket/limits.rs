@@ -1,6 +1,6 @@
 //! Limits of messages and frames: who goes beyond is closed with 1009, as early as it is certain.
 
-use fermata_testkit::websocket::{BINARY, TEXT, frame, header};
+use fermata_testkit::websocket::{BINARY, RSV1, TEXT, frame, header};
 
 use crate::{open, start, worker_memory};
 
@@ -78,4 +78,43 @@ fn promised_bytes_that_do_not_come_cost_nothing() {
     assert_eq!(last.next_text(), "seen");
     let grown = worker_memory(&server).saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes for 50 promises of 16 MiB");
+}
+
+#[test]
+fn a_compression_bomb_stops_at_the_limit() {
+    use flate2::{Compress, Compression, FlushCompress};
+    let mut bomb = Vec::with_capacity(2 << 20);
+    let zeros = vec![0; 1 << 20];
+    let mut stream = Compress::new(Compression::best(), false);
+    // A gigabyte in a megabyte.
+    for _ in 0..1000 {
+        let done = stream.compress_vec(&zeros, &mut bomb, FlushCompress::None);
+        done.expect("compresses");
+    }
+    let done = stream.compress_vec(&[], &mut bomb, FlushCompress::Sync);
+    done.expect("compresses");
+    bomb.truncate(bomb.len() - 4);
+    assert!(bomb.len() < 1100 << 10);
+
+    let server = start();
+    let mut other = open(&server, "/echo");
+    let before = worker_memory(&server);
+    for _ in 0..3 {
+        let offer = "Sec-WebSocket-Extensions: permessage-deflate";
+        let connection = server.connect();
+        let mut socket =
+            fermata_testkit::websocket::Socket::open_with(connection, "/large", &[offer]);
+        let sending = socket
+            .connection()
+            .send_in_background(frame(BINARY | RSV1, &bomb));
+        socket.expect_close(1009);
+        let _ = sending.join().expect("no panic");
+    }
+    let grown = worker_memory(&server).saturating_sub(before);
+    assert!(
+        grown < 64 << 20,
+        "{grown} bytes more after bombs of a gigabyte"
+    );
+    other.text("alive");
+    assert_eq!(other.next_text(), "alive");
 }

@@ -2,10 +2,12 @@
 
 mod channels;
 mod closing;
+mod compression;
 mod frames;
 mod handshake;
 mod heartbeat;
 mod hostile;
+mod interop;
 mod limits;
 
 use fermata_testkit::Server;
