@@ -32,10 +32,19 @@ pub struct Backlog {
     found: Vec<Seq>,
     /// Records up to here were given or are in `found`.
     found_up_to: Seq,
-    /// Count and age bound how far back a client may come, not how slowly it may read.
-    is_bounded: bool,
+    /// Set by the first look: they bound how far back a client may come, not how slowly it may read.
+    bounds: Option<Bounds>,
     /// The last thing given was a gap: another one would tell nothing new.
     in_gap: bool,
+}
+
+/// Where history began when a client came. The newest record of the ring counts, not how far this worker had read.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Of what is up to here, only so many records of each channel are history.
+    newest: Seq,
+    /// Of what is up to there, records before this moment are none.
+    oldest_ms: u64,
 }
 
 impl Backlog {
@@ -46,7 +55,7 @@ impl Backlog {
             after,
             found: Vec::new(),
             found_up_to: after,
-            is_bounded: true,
+            bounds: None,
             in_gap: false,
         }
     }
@@ -120,18 +129,26 @@ impl Ring {
 
     /// Finds the next records. `false` when some before them are out of reach.
     fn find_missed(&self, backlog: &mut Backlog, up_to: Seq, unix_ms: u64) -> bool {
-        let is_bounded = std::mem::replace(&mut backlog.is_bounded, false);
+        let bounds = *backlog.bounds.get_or_insert_with(|| Bounds {
+            newest: self.newest(),
+            oldest_ms: unix_ms.saturating_sub(self.history_age_ms_max),
+        });
         let (mut is_whole, mut is_all) = (true, true);
         let mut oldest = VecDeque::new();
         for channel in &backlog.channels {
             let mut count = 0;
             oldest.clear();
-            is_whole &= self.walk(channel, backlog.after, up_to, |at, _, time| {
-                let too_old = unix_ms.saturating_sub(time) > self.history_age_ms_max;
-                if is_bounded && (too_old || count == self.history_count_max) {
-                    return false;
+            let newest = bounds.newest.max(up_to);
+            is_whole &= self.walk(channel, backlog.after, newest, |at, _, time| {
+                if at <= bounds.newest {
+                    if time < bounds.oldest_ms || count == self.history_count_max {
+                        return false;
+                    }
+                    count += 1;
                 }
-                count += 1;
+                if at > up_to {
+                    return true;
+                }
                 if oldest.len() == FOUND_MAX {
                     oldest.pop_front();
                     is_all = false;

@@ -106,6 +106,29 @@ fn count_bounds_how_far_back_it_begins_and_not_how_slowly_it_is_taken() {
 }
 
 #[test]
+fn count_bounds_history_from_its_newest_record_however_far_the_worker_has_read() {
+    let config = Config {
+        history_count_max: 3,
+        ..large()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    let start = publish(&mut ring, b"a", 0);
+    let places: Vec<Seq> = (1..10).map(|n| publish(&mut ring, b"a", n)).collect();
+    // The last three are 7, 8 and 9; the worker has read as far as `read`.
+    for read in 1..10 {
+        let mut backlog = Backlog::new(&[b"a"], start);
+        let up_to = Some(places[read - 1]);
+        let mut given = take(&mut ring, &mut backlog, up_to, 99);
+        given.extend(take(&mut ring, &mut backlog, None, 99));
+        assert_eq!(
+            given,
+            [None, Some(7), Some(8), Some(9)],
+            "read up to {read}"
+        );
+    }
+}
+
+#[test]
 fn who_is_overtaken_by_the_ring_gets_one_gap_and_the_rest() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
