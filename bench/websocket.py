@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from websocket_suite.rows import ROWS, Entry, Row
 
 ROUNDS = 6
 SECONDS = 0.4
-MINUTES = 13.0
+MINUTES = 11.0
 QUICK_ROUNDS = 1
 QUICK_SECONDS = 0.05
 SECURE_CLIENTS_MAX = 2_000
@@ -41,6 +42,8 @@ Servers = dict[tuple[str, str], Running]
 
 def main() -> int:
     options = parse_options()
+    # So that servers and clients end with us however we end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     known = peers.load_all(options.peers_in)
     chosen = {id: known[id] for id in options.peers or known}
     libraries = protocol.libraries(options.peers_in)

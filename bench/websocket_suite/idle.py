@@ -96,14 +96,20 @@ class _Clients:
         self.process = subprocess.Popen(
             self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+        try:
+            return self._wait()
+        except BaseException:
+            self._end()
+            raise
+
+    def _wait(self) -> _Clients:
         deadline = time.monotonic() + CONNECT_SECONDS_MAX
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
-                raise LoadError(load._reason(self.process.communicate()[0], ""))
+                raise LoadError(load._reason(self._end(), ""))
             if _open(self.events) >= self.count:
                 return self
             time.sleep(0.01)
-        self._end()
         raise LoadError(f"{_open(self.events)} of {self.count} clients connected in {CONNECT_SECONDS_MAX:.0f} s")
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -113,7 +119,10 @@ class _Clients:
             raise LoadError(load._reason(output, ""))
 
     def _end(self) -> str:
-        self.process.send_signal(signal.SIGINT)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        if self.process.stdout and self.process.stdout.closed:
+            return ""
         try:
             return self.process.communicate(timeout=30)[0]
         except subprocess.TimeoutExpired:
