@@ -22,6 +22,13 @@
 /* How long the server has, after the closing handshake, to close TCP first (RFC 6455, 7.1.1). */
 #define LINGER_S 1.0
 
+/* PHP's TLS takes a time-out of zero for none, and looks at the clock before it reads what has come. */
+#define WAIT_S_MIN 0.001
+
+/* Reads and control frames that a call still takes when its time is up: a message that came in time is received, and a
+ * server that never stops sending is left. */
+#define LATE_STEPS_MAX 1000
+
 typedef struct fermata_client {
 	FmWsClient *core;
 	zend_resource *stream; /* owned; NULL once it is closed. PHP may have closed it before us at the end of the script */
@@ -96,12 +103,17 @@ static double deadline_of(double timeout)
 	return timeout < 0 ? FOREVER : now() + timeout;
 }
 
+static bool over(double deadline)
+{
+	return deadline >= 0 && now() >= deadline;
+}
+
 static struct timeval left_of(double deadline)
 {
 	if (deadline < 0) {
 		return (struct timeval){.tv_sec = -1};
 	}
-	double left = MAX(deadline - now(), 0.0);
+	double left = MAX(deadline - now(), WAIT_S_MIN);
 	return (struct timeval){.tv_sec = (time_t)left, .tv_usec = (suseconds_t)((left - (double)(time_t)left) * 1e6)};
 }
 
@@ -211,7 +223,7 @@ static void linger(fermata_client *client)
 	if (stream) {
 		php_stream_xport_shutdown(stream, STREAM_SHUT_WR);
 	}
-	while (fill(client, deadline) == READ_SOME) {
+	while (fill(client, deadline) == READ_SOME && !over(deadline)) {
 		FmWsReceived ignored;
 		while (fm_ws_client_next(client->core, &ignored, NULL) == FM_OK) {
 		}
@@ -281,9 +293,13 @@ static bool enter(fermata_client *client)
 static uint32_t next(fermata_client *client, FmWsReceived *received, double deadline)
 {
 	FmError error;
+	uint32_t late_steps = 0;
 	for (;;) {
 		if (client->code) {
 			return FM_GONE;
+		}
+		if (over(deadline) && late_steps++ == LATE_STEPS_MAX) {
+			return FM_TIMEOUT;
 		}
 		error.len = 0;
 		uint32_t code = fm_ws_client_next(client->core, received, &error);
@@ -307,8 +323,11 @@ static uint32_t next(fermata_client *client, FmWsReceived *received, double dead
 			}
 			return FM_PROTOCOL;
 		}
-		/* Pongs and the answer to a close. That the server does not take them shows when it is read next. */
-		flush(client, deadline_of(client->timeout));
+		/* Pongs and the answer to a close. That the server has left shows when it is read next. */
+		if (flush(client, deadline_of(client->timeout)) == READ_TIMED_OUT && received->kind != FM_WS_RECEIVED_CLOSE) {
+			/* Half a pong may have gone out, so nothing can follow it. */
+			ended(client, CLOSE_ABNORMAL, FERMATA_LITERAL(""));
+		}
 		switch (received->kind) {
 			case FM_WS_RECEIVED_NOTHING:
 				continue;
@@ -441,6 +460,21 @@ static ZEND_COLD void throw_unreachable(const client_address *address, const cha
 	zend_throw_exception_ex(late ? fermata_ce_timeout : fermata_ce_connection, 0, "%s cannot be reached: %s", ZSTR_VAL(address->transport), why);
 }
 
+/* A warning of PHP's streams has become an exception, which says neither where nor whether it was only too late. */
+static ZEND_COLD void explain_warning(const client_address *address, bool late)
+{
+	if (EG(exception)->ce != fermata_ce_connection) {
+		return;
+	}
+	static const char place[] = "Fermata\\WebSocket\\Client::connect(): ";
+	FmStr text = fermata_exception_string(EG(exception), ZEND_STR_MESSAGE);
+	size_t skipped = text.len > sizeof(place) - 1 && memcmp(text.ptr, place, sizeof(place) - 1) == 0 ? sizeof(place) - 1 : 0;
+	zend_string *why = zend_string_init(text.ptr + skipped, text.len - skipped, 0);
+	zend_clear_exception();
+	throw_unreachable(address, ZSTR_VAL(why), late);
+	zend_string_release(why);
+}
+
 /* NULL after an exception. */
 static zend_resource *stream_open(const client_address *address, double deadline, php_stream_context *context)
 {
@@ -456,8 +490,10 @@ static zend_resource *stream_open(const client_address *address, double deadline
 		stream->flags |= PHP_STREAM_FLAG_NO_BUFFER | PHP_STREAM_FLAG_SUPPRESS_ERRORS;
 		no_delay(stream);
 	} else {
-		if (!EG(exception)) {
-			throw_unreachable(address, why ? ZSTR_VAL(why) : "no connection", code == ETIMEDOUT || (deadline >= 0 && now() >= deadline));
+		if (EG(exception)) {
+			explain_warning(address, over(deadline));
+		} else {
+			throw_unreachable(address, why ? ZSTR_VAL(why) : "no connection", code == ETIMEDOUT || over(deadline));
 		}
 		if (stream) {
 			php_stream_close(stream);
@@ -668,7 +704,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, close)
 		flush(client, deadline);
 		do {
 			code = next(client, &discarded, deadline);
-		} while (code == FM_OK);
+		} while (code == FM_OK && !over(deadline));
 		if (!client->code) {
 			ended(client, CLOSE_ABNORMAL, FERMATA_LITERAL(""));
 		}

@@ -41,16 +41,18 @@ $peer = new Peer(<<<'PHP'
     PHP, $file);
 set_error_handler(fn (int $type, string $message) => print "handler: $message\n");
 $refused = thrown(fn () => Client::connect("wss://$peer->address/"));
-echo str_contains($refused, 'certificate verify failed') && str_starts_with($refused, 'ConnectionException') ? "not trusted\n" : $refused;
+echo str_contains($refused, 'certificate verify failed') && str_starts_with($refused, 'ConnectionException 0: tls://ADDRESS cannot be reached: ') ? "not trusted\n" : $refused;
 $context = stream_context_create(['ssl' => ['cafile' => $file]]);
 $client = Client::connect("wss://$peer->address/", context: $context);
 echo $client->receive(), "\n";
-var_dump($client->receive(0.05));
+var_dump($client->receive(0.05), $client->receive(timeout: 0));
 $large = str_repeat('0123456789', 20_000);
 $client->sendBinary($large);
 var_dump($client->receive()->data() === $large);
 $client->close();
 var_dump($client->closeCode());
+$silent = new Peer('for (;;) { $kept[] = @stream_socket_accept($server, 60); }');
+echo thrown(fn () => Client::connect("wss://$silent->address/", timeout: 0.2)), "\n";
 unlink($file);
 unlink($config);
 ?>
@@ -58,5 +60,7 @@ unlink($config);
 not trusted
 secret
 NULL
+NULL
 bool(true)
 int(1000)
+TimeoutException 0: tls://ADDRESS cannot be reached: SSL: Handshake timed out
