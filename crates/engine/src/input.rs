@@ -14,7 +14,7 @@ use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing}
 use crate::request::Place;
 use crate::router::Found;
 use crate::stats::Counter;
-use crate::websocket::FRAMES_MAX;
+use crate::websocket::{FRAMES_MAX, Socket};
 use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
 
 /// Requests that one client sends in a row are answered up to this number before others get their
@@ -502,7 +502,10 @@ impl<D: Driver> Worker<D> {
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {
-            Reading::WebSocket => self.restart_deadline(index),
+            // After our close frame the time to answer it runs on, whatever the client sends instead.
+            Reading::WebSocket if connection.socket.as_ref().is_some_and(Socket::can_send) => {
+                self.restart_deadline(index);
+            }
             Reading::Head if connection.is_paused => {}
             Reading::Head if at < filled => {
                 // The limit counts from a head's first byte, so a client that drips bytes gains

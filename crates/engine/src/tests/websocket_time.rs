@@ -100,6 +100,20 @@ fn an_unanswered_close_frame_ends_with_its_time() {
 }
 
 #[test]
+fn a_client_that_talks_on_gains_no_time_to_answer_a_close_frame() {
+    let mut rig = Rig::new(11);
+    let client = rig.socket("/ws");
+    client.peer.write(&text("/close 4000 x"));
+    rig.run();
+    for _ in 0..6 {
+        client.peer.write(&masked(Opcode::Ping, true, b""));
+        rig.advance(1_000);
+    }
+    assert_eq!(rig.worker.connections_len(), 0);
+    assert!(rig.open.is_empty());
+}
+
+#[test]
 fn a_client_that_takes_nothing_is_cut_off_by_the_write_time_out() {
     let mut rig = Rig::new(6);
     let client = rig.socket("/ws");
