@@ -52,10 +52,18 @@ impl<D: Driver> Worker<D> {
     }
 
     fn write_out(&mut self, index: u32) {
+        if self.write_all(index) {
+            self.on_flushed(index);
+        }
+    }
+
+    /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken
+    /// everything; what follows from that is up to the caller.
+    pub(crate) fn write_all(&mut self, index: u32) -> bool {
         let mut pieces = 0;
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
-                return;
+                return false;
             };
             if connection.unsent() > 0 {
                 let fd = connection.fd;
@@ -74,15 +82,15 @@ impl<D: Driver> Worker<D> {
                         }
                         self.reporter.end_blocked(connection);
                         self.block(index);
-                        return;
+                        return false;
                     }
                     Ok(None) => {
                         self.block(index);
-                        return;
+                        return false;
                     }
                     Err(_) => {
                         self.close(index);
-                        return;
+                        return false;
                     }
                 }
             }
@@ -95,7 +103,7 @@ impl<D: Driver> Worker<D> {
                 if out.capacity() > 0 {
                     self.pool.give(out);
                 }
-                break;
+                return true;
             }
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
@@ -104,14 +112,13 @@ impl<D: Driver> Worker<D> {
                 self.reporter.begin_active(connection);
                 connection.deadline_ms = u64::MAX;
                 self.mark_dirty(index);
-                return;
+                return false;
             }
             pieces += 1;
             if !self.read_file_piece(index) {
-                return;
+                return false;
             }
         }
-        self.on_flushed(index);
     }
 
     /// Everything has been taken by the kernel.

@@ -167,6 +167,42 @@ fn a_channel_brings_each_socket_what_it_can_read() {
 }
 
 #[test]
+fn a_client_far_behind_does_not_keep_others_waiting() {
+    let log_bytes_max = 64 * 1024;
+    let mut rig = Rig::with(
+        6,
+        Settings {
+            channel_log_bytes_max: log_bytes_max,
+            ..settings()
+        },
+    );
+    let mut party = Party::open(&mut rig, "/smaller", OFFER, true);
+    let rooms: Vec<String> = (0..8).map(|at| format!("room{at}")).collect();
+    for room in &rooms {
+        party.send(&format!("/join {room}"));
+    }
+    rig.run();
+    party.peer.set_window(0);
+    let text = "some words ".repeat(360);
+    for _ in 0..15 {
+        for room in &rooms {
+            rig.publish(room, &text);
+        }
+        rig.turn();
+    }
+    party.peer.set_window(1 << 24);
+    rig.turn();
+    rig.turn();
+    let first: usize = party.texts().iter().map(String::len).sum();
+    // It is visited twice a turn.
+    let enough = 4 * (log_bytes_max + 32 * 1024);
+    assert!(first <= enough, "{first} bytes in two turns");
+    rig.run();
+    let rest: usize = party.texts().iter().map(String::len).sum();
+    assert_eq!(first + rest, 15 * 8 * text.len());
+}
+
+#[test]
 fn a_bomb_ends_its_socket() {
     let mut rig = Rig::new(4);
     let mut party = Party::open(&mut rig, "/small", OFFER, false);

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 /// behind does not cost a copy of its queue for every message.
 const DROP_PART: usize = 8;
 
-/// Bytes that are compressed in a row for one socket before others get their turn.
+/// Bytes that are compressed for one socket before they are sent.
 const COMPRESS_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a message was not queued.
@@ -88,9 +88,21 @@ impl<D: Driver> Worker<D> {
 
     /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
     pub(crate) fn send_compressed(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
-            return;
-        };
+        // At least what one pump adds, or the log would overtake a client that takes everything.
+        let mut left = COMPRESS_BYTES_MAX.max(self.settings.channel_log_bytes_max);
+        while left > 0 {
+            match self.send_compressed_piece(index) {
+                Some(bytes) => left = left.saturating_sub(bytes),
+                None => return,
+            }
+        }
+        // Others get their turn.
+        self.mark_dirty(index);
+    }
+
+    /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
+    fn send_compressed_piece(&mut self, index: u32) -> Option<usize> {
+        let connection = self.connections.at_mut(index)?;
         let chain = connection.chain;
         let mut slices = Vec::new();
         let gathered = self
@@ -98,16 +110,12 @@ impl<D: Driver> Worker<D> {
             .gather(chain, false, &mut slices, COMPRESS_BYTES_MAX);
         if gathered.gap {
             self.on_socket_gap(index);
-            return;
+            return None;
         }
-        let Some(socket) = connection.socket.as_mut() else {
-            return;
-        };
-        let Some(served) = self.served.get_mut(socket.route()) else {
-            return;
-        };
+        let socket = connection.socket.as_mut()?;
+        let served = self.served.get_mut(socket.route())?;
         if gathered.bytes == 0 {
-            return;
+            return None;
         }
         if connection.out.capacity() == 0 {
             connection.out = self.pool.take();
@@ -126,7 +134,7 @@ impl<D: Driver> Worker<D> {
         self.local
             .advance(chain, false, gathered.bytes, &mut self.rest);
         // Comes back for what is left when it is taken.
-        self.flush(index);
+        self.write_all(index).then_some(gathered.bytes)
     }
 
     /// Whether `data` is the text message that the program is handling.
