@@ -129,6 +129,7 @@ impl Ring {
 
     /// Finds the next records. `false` when some before them are out of reach.
     fn find_missed(&self, backlog: &mut Backlog, up_to: Seq, unix_ms: u64) -> bool {
+        let is_first = backlog.bounds.is_none();
         let bounds = *backlog.bounds.get_or_insert_with(|| Bounds {
             newest: self.newest(),
             oldest_ms: unix_ms.saturating_sub(self.history_age_ms_max),
@@ -136,12 +137,13 @@ impl Ring {
         let (mut is_whole, mut is_all) = (true, true);
         let mut oldest = VecDeque::new();
         for channel in &backlog.channels {
-            let mut count = 0;
+            let (mut count, mut is_bounded) = (0, false);
             oldest.clear();
             let newest = bounds.newest.max(up_to);
-            is_whole &= self.walk(channel, backlog.after, newest, |at, _, time| {
+            let is_found = self.walk(channel, backlog.after, newest, |at, _, time| {
                 if at <= bounds.newest {
-                    if time < bounds.oldest_ms || count == self.history_count_max {
+                    is_bounded = time < bounds.oldest_ms || count == self.history_count_max;
+                    if is_bounded {
                         return false;
                     }
                     count += 1;
@@ -156,6 +158,8 @@ impl Ring {
                 oldest.push_back(at);
                 true
             });
+            // What lies beyond the bounds was told by the first look.
+            is_whole &= is_found || is_bounded && !is_first;
             backlog.found.extend(&oldest);
         }
         backlog.found.sort_unstable_by(|a, b| b.cmp(a));

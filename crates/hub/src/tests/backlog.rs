@@ -129,6 +129,27 @@ fn count_bounds_history_from_its_newest_record_however_far_the_worker_has_read()
 }
 
 #[test]
+fn what_lies_beyond_the_bounds_is_told_once() {
+    let config = Config {
+        history_count_max: 3,
+        ..large()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    let start = publish(&mut ring, b"a", 0);
+    let mut up_to = start;
+    for number in 1..10 {
+        publish(&mut ring, b"a", number);
+        if number == 1 {
+            up_to = publish(&mut ring, b"b", 100);
+        }
+    }
+    let mut backlog = Backlog::new(&[b"a", b"b"], start);
+    let mut given = take(&mut ring, &mut backlog, Some(up_to), 99);
+    given.extend(take(&mut ring, &mut backlog, None, 99));
+    assert_eq!(given, [None, Some(100), Some(7), Some(8), Some(9)]);
+}
+
+#[test]
 fn who_is_overtaken_by_the_ring_gets_one_gap_and_the_rest() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
