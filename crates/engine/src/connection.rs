@@ -212,6 +212,14 @@ impl Connection {
         }
     }
 
+    /// Its mark of being listed in `Worker::resuming`, while it has still to be sent what it missed.
+    pub fn resume_queued(&mut self) -> Option<&mut bool> {
+        match &mut self.resume {
+            Some(resume) => Some(&mut resume.is_queued),
+            None => self.socket.as_mut()?.resume_queued(),
+        }
+    }
+
     pub fn has_output(&self) -> bool {
         self.unsent() > 0 || self.file.is_some()
     }

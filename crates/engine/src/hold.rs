@@ -404,7 +404,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a held client what its channels' logs have for it.
     pub(crate) fn send_held(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(mut connection) = self.connections.at_mut(index) else {
             return;
         };
         if !matches!(connection.reading, Reading::Held | Reading::WebSocket) {
@@ -425,6 +425,14 @@ impl<D: Driver> Worker<D> {
         if connection.resume.is_some() {
             self.queue_resume(index);
             return;
+        }
+        if connection.socket.as_ref().is_some_and(Socket::is_resuming) {
+            self.queue_resume(index);
+            // Other channels go on meanwhile.
+            let Some(again) = self.connections.at_mut(index) else {
+                return;
+            };
+            connection = again;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
         self.local.skip_excepts(chain);

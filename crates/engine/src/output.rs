@@ -9,6 +9,7 @@ use fermata_proto::ws::close::CloseCode;
 
 use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::stats::Counter;
+use crate::websocket::Socket;
 use crate::worker::Worker;
 
 /// How long a finished connection waits for its peer's end of stream.
@@ -153,7 +154,10 @@ impl<D: Driver> Worker<D> {
         }
         let is_held = match connection.reading {
             Reading::Held => true,
-            Reading::WebSocket => connection.chain != SubId::NONE,
+            Reading::WebSocket => {
+                let socket = connection.socket.as_ref();
+                connection.chain != SubId::NONE || socket.is_some_and(Socket::is_resuming)
+            }
             _ => false,
         };
         let was_paused = std::mem::take(&mut connection.is_paused);

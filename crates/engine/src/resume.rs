@@ -1,4 +1,4 @@
-//! Held clients that come back: what they missed, piece by piece as they take it, then live events.
+//! Clients that come back: what they missed, piece by piece as they take it, then live events.
 //!
 //! While a client catches up it has no subscription, so no channel's log waits for it and none overtakes
 //! it: each piece comes from the ring. It gets a gap only for what the ring itself has lost. When a piece
@@ -15,7 +15,7 @@ use crate::stats::Counter;
 use crate::worker::Worker;
 
 /// Bytes of events after which a piece ends; the event that reaches it is the last one.
-const PIECE_BYTES: usize = 32 * 1024;
+pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
 /// do not keep the others waiting.
@@ -95,8 +95,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if let Some(connection) = self.connections.at_mut(index)
-            && let Some(resume) = &mut connection.resume
-            && !std::mem::replace(&mut resume.is_queued, true)
+            && let Some(is_queued) = connection.resume_queued()
+            && !std::mem::replace(is_queued, true)
         {
             self.resuming.push_back(key);
         }
@@ -111,15 +111,20 @@ impl<D: Driver> Worker<D> {
             let Some(connection) = self.connections.get_mut(key) else {
                 continue;
             };
-            let is_ready = connection.reading == Reading::Held
+            let is_ready = matches!(connection.reading, Reading::Held | Reading::WebSocket)
                 && !connection.is_blocked
                 && connection.unsent() == 0;
-            if let Some(resume) = &mut connection.resume {
-                resume.is_queued = false;
+            if let Some(is_queued) = connection.resume_queued() {
+                *is_queued = false;
             }
-            // Otherwise it comes back by `send_held` when its bytes are taken.
-            if is_ready && let Some(resume) = connection.resume.take() {
+            if !is_ready {
+                // It comes back by `send_held` when its bytes are taken.
+                continue;
+            }
+            if let Some(resume) = connection.resume.take() {
                 self.write_piece(key.index, resume);
+            } else if connection.socket.is_some() {
+                self.send_missed(key.index);
             }
         }
         !self.resuming.is_empty()

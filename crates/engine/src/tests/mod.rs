@@ -14,6 +14,7 @@ mod sockets;
 mod websocket;
 mod websocket_channels;
 mod websocket_deflate;
+mod websocket_resume;
 mod websocket_time;
 
 use std::collections::VecDeque;

@@ -11,19 +11,19 @@ use super::sockets::{Client, handshake};
 use super::*;
 
 /// The client's side of an agreement.
-struct Party {
-    peer: FakePeer,
+pub struct Party {
+    pub peer: FakePeer,
     context: Context,
     compressor: Compressor,
     decompressor: Decompressor,
     bytes: Vec<u8>,
     /// Bytes of frames received, and messages that came compressed.
     received: usize,
-    compressed: usize,
+    pub compressed: usize,
 }
 
 impl Party {
-    fn open(rig: &mut Rig, path: &str, offer: &str, takeover: bool) -> Party {
+    pub fn open(rig: &mut Rig, path: &str, offer: &str, takeover: bool) -> Party {
         let lines = format!("Sec-WebSocket-Extensions: {offer}\r\n");
         let peer = rig.peer(&handshake(path, &lines));
         let mut client = Client::new(peer.clone());
@@ -64,7 +64,7 @@ impl Party {
         self.peer.write(&out);
     }
 
-    fn texts(&mut self) -> Vec<String> {
+    pub fn texts(&mut self) -> Vec<String> {
         self.bytes.extend(self.peer.read());
         let rules = Rules {
             reserved: Reserved::RSV1,
@@ -98,7 +98,7 @@ impl Party {
     }
 }
 
-const OFFER: &str = "permessage-deflate; client_max_window_bits";
+pub const OFFER: &str = "permessage-deflate; client_max_window_bits";
 
 #[test]
 fn messages_are_compressed_both_ways() {

@@ -3,7 +3,7 @@
 //! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
 //! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
 
-use fermata_hub::{IdRef, Kind, Message as Record, Replay, ReplayRange, SubId, Subscriber};
+use fermata_hub::{IdRef, Kind, Message as Record, SubId, Subscriber};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
@@ -57,15 +57,22 @@ impl<D: Driver> Worker<D> {
             return Err(SendError::Gone);
         };
         let chain = connection.chain;
+        let socket = connection.socket.as_ref();
+        let missing = socket.into_iter().flat_map(Socket::missing_channels);
         let shown = || String::from_utf8_lossy(join.channel);
-        if self.local.channels_of(chain).any(|is| is == join.channel) {
+        let (mut count, mut is_known) = (0, false);
+        for channel in self.local.channels_of(chain).chain(missing) {
+            count += 1;
+            is_known |= channel == join.channel;
+        }
+        if is_known {
             return Err(SendError::Misuse(format!(
                 "the socket has joined the channel \"{}\" already; leave() it first",
                 shown()
             )));
         }
         let channels_max = self.settings.channels_per_hold_max;
-        if self.local.channels_of(chain).count() >= channels_max {
+        if count >= channels_max {
             return Err(SendError::Misuse(format!(
                 "the socket is in {channels_max} channels already (channels_per_hold_max); \
                  leave() one before it joins \"{}\"",
@@ -93,18 +100,9 @@ impl<D: Driver> Worker<D> {
                 None => self.leave(presence),
             }
         }
-        let mut past = std::mem::take(&mut self.scratch);
-        past.clear();
-        self.write_past(join, &mut past);
         let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        if !past.is_empty() {
-            if connection.out.capacity() == 0 {
-                connection.out = self.pool.take();
-            }
-            connection.out.extend_from_slice(&past);
-        }
         let is_json = join.format == Format::Json;
         let plain = if is_json {
             FORMAT_WS_JSON
@@ -124,10 +122,27 @@ impl<D: Driver> Worker<D> {
             }
             _ => plain,
         };
-        connection.chain = self
-            .local
-            .subscribe(key.index, connection.chain, join.channel, format);
-        self.scratch = past;
+        let since = join.since.map(|since| self.ring.parse_id(since));
+        if let Some(IdRef::Seq(after)) = since {
+            self.begin_resume(key.index, join.channel, after, format);
+        } else {
+            let mut opening = std::mem::take(&mut self.scratch);
+            opening.clear();
+            if since.is_some() {
+                self.counts.add(Counter::GapsUnknown, 1);
+            }
+            if is_json && since.is_some() {
+                encode::socket_gap(Some(join.channel), "unknown id", &mut opening);
+            }
+            if is_json {
+                let up_to = self.reader.read_up_to();
+                self.encoder
+                    .socket_position(join.channel, up_to, &mut opening);
+            }
+            self.append_frames(key.index, &opening);
+            self.scratch = opening;
+            self.go_live_socket(key.index, join.channel, format);
+        }
         self.mark_dirty(key.index);
         Ok(())
     }
@@ -138,10 +153,12 @@ impl<D: Driver> Worker<D> {
         let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        let Some(chain) = self.local.leave(connection.chain, channel) else {
+        let socket = connection.socket.as_mut();
+        if let Some(chain) = self.local.leave(connection.chain, channel) {
+            connection.chain = chain;
+        } else if !socket.is_some_and(|socket| socket.forget_missing(channel)) {
             return Ok(());
-        };
-        connection.chain = chain;
+        }
         let busy = connection
             .socket
             .as_mut()
@@ -164,55 +181,12 @@ impl<D: Driver> Worker<D> {
         };
         let chain = std::mem::replace(&mut connection.chain, SubId::NONE);
         self.local.unsubscribe(chain);
-        let presences = connection
-            .socket
-            .as_mut()
-            .map_or_else(Vec::new, Socket::take_presences);
+        let presences = connection.socket.as_mut().map_or_else(Vec::new, |socket| {
+            socket.end_resume();
+            socket.take_presences()
+        });
         for presence in presences {
             self.leave(presence);
-        }
-    }
-
-    /// What a socket that joins gets first: what it missed, and its position where it can be seen.
-    fn write_past(&mut self, join: &Join<'_>, out: &mut Vec<u8>) {
-        let up_to = self.reader.read_up_to();
-        let is_json = join.format == Format::Json;
-        match join.since.map(|since| self.ring.parse_id(since)) {
-            None => {}
-            Some(IdRef::Foreign | IdRef::Invalid) => {
-                self.counts.add(Counter::GapsUnknown, 1);
-                if is_json {
-                    encode::socket_gap(Some(join.channel), "unknown id", out);
-                }
-            }
-            Some(IdRef::Seq(after)) => {
-                let range = ReplayRange {
-                    after,
-                    up_to,
-                    count_max: self.settings.history_count_max,
-                    bytes_max: self.settings.queue_bytes_max,
-                    unix_ms: self.driver.unix_ms(),
-                };
-                let start = out.len();
-                let mut replayed = 0;
-                let encoder = &mut self.encoder;
-                let replay = self.ring.replay(&[join.channel], &range, &mut |record| {
-                    replayed += 1;
-                    encoder.socket_frame(is_json, record, out);
-                });
-                self.counts.add(Counter::Replayed, replayed);
-                if replay == Replay::Gap {
-                    self.counts.add(Counter::GapsExpired, 1);
-                    if is_json {
-                        let events = out.split_off(start);
-                        encode::socket_gap(Some(join.channel), "expired", out);
-                        out.extend_from_slice(&events);
-                    }
-                }
-            }
-        }
-        if is_json {
-            self.encoder.socket_position(join.channel, up_to, out);
         }
     }
 

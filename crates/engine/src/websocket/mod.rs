@@ -2,7 +2,7 @@
 //!
 //! `upgrade` answers handshakes, `input` makes messages of bytes, `output` queues frames, `close` ends
 //! sockets in order and by time-out, `events` hands the program what concerns it, `channels` connects
-//! sockets with the hub. The rules of the protocol are in `fermata_proto::ws`.
+//! sockets with the hub, `resume` brings them what they missed. The rules of the protocol are in `fermata_proto::ws`.
 //!
 //! A message that lies whole in the worker's input buffer is lent to the program from there, and frames
 //! are written straight into the connection's output, which leaves in one write at the end of the turn.
@@ -13,6 +13,7 @@ mod close;
 mod events;
 mod input;
 mod output;
+mod resume;
 mod route;
 mod upgrade;
 
@@ -107,6 +108,8 @@ struct Busy {
     context: Option<Box<Context>>,
     /// Its users in the presence of its channels: one channel each.
     presences: Vec<Presence>,
+    /// Channels of which it has still to be sent what it missed.
+    resume: Option<Box<resume::Resume>>,
     /// A subprotocol that the route does not list: the program has chosen it.
     protocol: Option<Box<[u8]>>,
 }
@@ -121,6 +124,7 @@ impl Default for Busy {
             unsent_frame: 0,
             context: None,
             presences: Vec::new(),
+            resume: None,
             protocol: None,
         }
     }
@@ -196,6 +200,7 @@ impl Socket {
                 && busy.unsent_frame == 0
                 && busy.context.is_none()
                 && busy.presences.is_empty()
+                && busy.resume.is_none()
                 && busy.protocol.is_none()
         });
     }

@@ -121,20 +121,31 @@ impl<D: Driver> Worker<D> {
             connection.out = self.pool.take();
         }
         for slice in slices {
-            let mut at = 0;
-            while at < slice.len() {
-                let (_, len) = frame_at(slice, at);
-                let frame = &slice[at..at + len];
-                let payload = &frame[payload_start(frame)..];
-                // What channels bring is text.
-                socket.write_compressed(served, Kind::Text, payload, &mut connection.out);
-                at += len;
-            }
+            socket.write_frames_compressed(served, slice, &mut connection.out);
         }
         self.local
             .advance(chain, false, gathered.bytes, &mut self.rest);
         // Comes back for what is left when it is taken.
         self.write_all(index).then_some(gathered.bytes)
+    }
+
+    /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
+    pub(super) fn append_frames(&mut self, index: u32, frames: &[u8]) {
+        let Some((connection, route)) = open_socket(self.connections.at_mut(index)) else {
+            return;
+        };
+        if frames.is_empty() {
+            return;
+        }
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        match (connection.socket.as_mut(), self.served.get_mut(route)) {
+            (Some(socket), Some(served)) if socket.refers_back() => {
+                socket.write_frames_compressed(served, frames, &mut connection.out);
+            }
+            _ => connection.out.extend_from_slice(frames),
+        }
     }
 
     /// Whether `data` is the text message that the program is handling.
@@ -230,6 +241,17 @@ impl Socket {
                 let bits = self.compresses.window_bits();
                 served.compressor.write_shared(bits, kind, message, out);
             }
+        }
+    }
+
+    /// The same for the messages in plain frames of ours; what channels bring is text.
+    fn write_frames_compressed(&mut self, served: &mut Served, frames: &[u8], out: &mut Vec<u8>) {
+        let mut at = 0;
+        while at < frames.len() {
+            let (_, len) = frame_at(frames, at);
+            let frame = &frames[at..at + len];
+            self.write_compressed(served, Kind::Text, &frame[payload_start(frame)..], out);
+            at += len;
         }
     }
 

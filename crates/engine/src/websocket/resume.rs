@@ -1,0 +1,235 @@
+//! Sockets that come back to a channel: what they missed, piece by piece as they take it, then live
+//! messages.
+//!
+//! As with held clients (`crate::resume`), what was missed stays in the ring until there is room for it,
+//! and the subscription begins when a piece has come to where this worker reads. Unlike there, the
+//! socket is in use meanwhile: the program and its other channels go on sending between two pieces.
+//! Channels are caught up with one after the other, so only one of them remembers positions.
+
+use std::collections::VecDeque;
+
+use fermata_config::LogLevel;
+use fermata_hub::{Backlog, Encode, Missed, Seq};
+use fermata_io::Driver;
+use fermata_proto::ws::close::CloseCode;
+
+use super::output::open_socket;
+use super::{QueuePolicy, Socket};
+use crate::encode;
+use crate::resume::PIECE_BYTES;
+use crate::stats::Counter;
+use crate::worker::Worker;
+
+/// Channels that a socket has joined and is not live in yet; not empty.
+pub(super) struct Resume {
+    waiting: VecDeque<Missing>,
+    /// Listed in `Worker::resuming`.
+    is_queued: bool,
+}
+
+/// What a socket has missed of one channel.
+struct Missing {
+    channel: Box<[u8]>,
+    backlog: Backlog,
+    /// How its messages are encoded.
+    format: u8,
+    /// A piece was sent: what is lost from here on, the client has lost by reading too slowly.
+    has_begun: bool,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Begins to bring a socket what was published to a channel after `after`.
+    pub(super) fn begin_resume(&mut self, index: u32, channel: &[u8], after: Seq, format: u8) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let has_room = connection.unsent() < PIECE_BYTES;
+        let Some(socket) = connection.socket.as_mut() else {
+            return;
+        };
+        let resume = socket.busy().resume.get_or_insert_with(|| {
+            Box::new(Resume {
+                waiting: VecDeque::new(),
+                is_queued: false,
+            })
+        });
+        resume.waiting.push_back(Missing {
+            channel: channel.into(),
+            backlog: Backlog::new(&[channel], after),
+            format,
+            has_begun: false,
+        });
+        // Mostly the first piece is all, and the client is live at once.
+        if has_room && resume.waiting.len() == 1 {
+            self.append_missed(index);
+        }
+    }
+
+    /// Sends a socket that has taken everything the next piece of what it has missed.
+    pub(crate) fn send_missed(&mut self, index: u32) {
+        self.append_missed(index);
+        // At once, so that thousands share one buffer; `send_held` lists it again.
+        self.flush(index);
+    }
+
+    fn append_missed(&mut self, index: u32) {
+        let own = self.connections.key(index);
+        let own = own.and_then(|key| self.excepted(key.to_u64()));
+        let Some((connection, route)) = open_socket(self.connections.at_mut(index)) else {
+            return;
+        };
+        let Some(mut missing) = connection.socket.as_mut().and_then(Socket::next_missing) else {
+            return;
+        };
+        let Some(served) = self.served.get(route) else {
+            return;
+        };
+        // The other half of the queue is for what the program has to say.
+        let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
+        let is_slow = std::mem::replace(&mut missing.has_begun, true);
+        let stops = is_slow && served.queue_policy == QueuePolicy::Close;
+        let mut piece = std::mem::take(&mut self.scratch);
+        piece.clear();
+        let (up_to, unix_ms) = (self.reader.read_up_to(), self.driver.unix_ms());
+        let encoder = &mut self.encoder;
+        let is_json = encoder.is_json(missing.format);
+        let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
+        self.ring
+            .next_missed(&mut missing.backlog, up_to, unix_ms, &mut |missed| {
+                match missed {
+                    Missed::Record(record) => {
+                        plain_bytes += record.data().len();
+                        // What it has published itself since it joined is left out, as in live ones.
+                        if own.is_none() || record.subscriber() != own {
+                            records += 1;
+                            encoder.encode(missing.format, record, &mut piece);
+                        }
+                    }
+                    Missed::Gap => {
+                        gaps += 1;
+                        if stops {
+                            return false;
+                        }
+                        if is_json {
+                            let reason = if is_slow { "too slow" } else { "expired" };
+                            encode::socket_gap(Some(&missing.channel), reason, &mut piece);
+                        }
+                    }
+                }
+                plain_bytes.max(piece.len()) < bytes_max
+            });
+        self.counts.add(Counter::Replayed, records);
+        if gaps > 0 && stops {
+            self.scratch = piece;
+            self.stop_resume(index);
+            return;
+        }
+        let counter = if is_slow {
+            Counter::GapsSlow
+        } else {
+            Counter::GapsExpired
+        };
+        self.counts.add(counter, gaps);
+        let is_live = missing.backlog.is_at(up_to);
+        if is_live && is_json {
+            self.encoder
+                .socket_position(&missing.channel, up_to, &mut piece);
+        }
+        self.append_frames(index, &piece);
+        self.scratch = piece;
+        if is_live {
+            self.go_live_socket(index, &missing.channel, missing.format);
+        }
+        let connection = self.connections.at_mut(index);
+        if let Some(socket) = connection.and_then(|connection| connection.socket.as_mut()) {
+            socket.put_back((!is_live).then_some(missing));
+        }
+    }
+
+    /// Subscribes a socket: it is live in this channel from here on.
+    pub(super) fn go_live_socket(&mut self, index: u32, channel: &[u8], format: u8) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.chain = self
+                .local
+                .subscribe(index, connection.chain, channel, format);
+        }
+    }
+
+    /// The ring has lost something before the client was ready to take it, and its route says close.
+    #[cold]
+    fn stop_resume(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let line = format!(
+            "{}: WebSocket closed: the client has caught up too slowly, history is gone",
+            connection.peer
+        );
+        self.log_for_client(LogLevel::Info, &line);
+        self.counts.add(Counter::DroppedSlow, 1);
+        let reason = "messages were missed; read faster";
+        self.start_close(index, CloseCode::TryAgainLater as u16, reason);
+    }
+}
+
+impl Socket {
+    /// Whether it is not live yet in some channel.
+    #[inline]
+    pub fn is_resuming(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.resume.is_some())
+    }
+
+    /// Its mark of being listed in `Worker::resuming`, while it is resuming.
+    pub fn resume_queued(&mut self) -> Option<&mut bool> {
+        let busy = self.busy.as_mut()?;
+        busy.resume.as_mut().map(|resume| &mut resume.is_queued)
+    }
+
+    /// The channels in which it is not live yet.
+    pub fn missing_channels(&self) -> impl Iterator<Item = &[u8]> {
+        let resume = self.busy.as_ref().and_then(|busy| busy.resume.as_ref());
+        let waiting = resume.into_iter().flat_map(|resume| &resume.waiting);
+        waiting.map(|missing| &*missing.channel)
+    }
+
+    /// Forgets what it has missed of a channel. Whether there was something.
+    pub(super) fn forget_missing(&mut self, channel: &[u8]) -> bool {
+        let Some(busy) = &mut self.busy else {
+            return false;
+        };
+        let Some(resume) = &mut busy.resume else {
+            return false;
+        };
+        let before = resume.waiting.len();
+        resume
+            .waiting
+            .retain(|missing| *missing.channel != *channel);
+        let is_found = resume.waiting.len() < before;
+        busy.resume.take_if(|resume| resume.waiting.is_empty());
+        is_found
+    }
+
+    /// Forgets all of that.
+    pub(super) fn end_resume(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.resume = None;
+        }
+    }
+
+    fn next_missing(&mut self) -> Option<Missing> {
+        let busy = self.busy.as_mut()?;
+        busy.resume.as_mut()?.waiting.pop_front()
+    }
+
+    /// What is left after a piece.
+    fn put_back(&mut self, missing: Option<Missing>) {
+        if let Some(busy) = &mut self.busy
+            && let Some(resume) = &mut busy.resume
+        {
+            if let Some(missing) = missing {
+                resume.waiting.push_front(missing);
+            }
+            busy.resume.take_if(|resume| resume.waiting.is_empty());
+        }
+    }
+}
