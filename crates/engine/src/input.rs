@@ -130,7 +130,7 @@ impl<D: Driver> Worker<D> {
                 self.flush(current.index);
                 return None;
             }
-            if current.requests == steps_max {
+            if current.requests >= steps_max {
                 connection.has_unread = true;
                 self.stash();
                 return None;

@@ -203,6 +203,25 @@ fn a_client_far_behind_does_not_keep_others_waiting() {
 }
 
 #[test]
+fn little_that_becomes_much_is_read_over_several_turns() {
+    let mut rig = Rig::new(7);
+    let mut party = Party::open(&mut rig, "/small", OFFER, false);
+    let texts = vec!["0".repeat(600_000); 20];
+    for text in &texts {
+        party.send(text);
+    }
+    let (mut told, mut most) = (rig.told.len(), 0);
+    while rig.told.len() < 1 + texts.len() {
+        rig.turn();
+        most = most.max(rig.told.len() - told);
+        told = rig.told.len();
+    }
+    assert!(most <= 2, "{most} messages in one turn");
+    rig.run();
+    assert_eq!(party.texts(), texts);
+}
+
+#[test]
 fn a_bomb_ends_its_socket() {
     let mut rig = Rig::new(4);
     let mut party = Party::open(&mut rig, "/small", OFFER, false);

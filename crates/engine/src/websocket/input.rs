@@ -19,6 +19,10 @@ use crate::worker::{Current, Event, Worker};
 /// turn: a whole read of small ones.
 pub(crate) const FRAMES_MAX: u32 = 1024;
 
+/// Decompressed bytes that take as long as a frame, so that a read of little that becomes much does not
+/// keep others waiting either.
+const INFLATED_BYTES_PER_FRAME: usize = 1024;
+
 /// What sockets agree on that remember nothing.
 const NO_TAKEOVER: Agreed = Agreed {
     server_no_context_takeover: true,
@@ -115,6 +119,11 @@ impl<D: Driver> Worker<D> {
                 if let Err(violation) = read {
                     self.on_violation(index, violation);
                     return Step::Again;
+                }
+                if let Some(current) = &mut self.current {
+                    let frames = message.len() / INFLATED_BYTES_PER_FRAME;
+                    let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+                    current.requests = current.requests.saturating_add(frames);
                 }
                 self.counts.add(Counter::WebSocketReceived, 1);
                 self.counts
