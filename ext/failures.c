@@ -7,7 +7,6 @@
 #define LOG_LINE_BYTES_MAX 4096 /* a longer message of a WebSocket handler is cut */
 #define CLOSE_REASON_BYTES_MAX 123
 #define CLOSE_INVALID_PAYLOAD 1007
-#define CLOSE_INTERNAL_ERROR 1011
 
 /* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
 ZEND_COLD void fermata_log_exception(uint32_t level)
@@ -27,15 +26,13 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 static void fail_socket(FmStr message, FmStr file, uint32_t line)
 {
 	char text[LOG_LINE_BYTES_MAX], place[32];
-	FmError error;
 	size_t len = fermata_copy(text, sizeof(text), "WebSocket handler: ", message);
 	if (file.len) {
 		len += fermata_copy(text + len, sizeof(text) - len, " in ", file);
 		snprintf(place, sizeof(place), ":%u", line);
 		len += fermata_copy(text + len, sizeof(text) - len, place, FERMATA_LITERAL(""));
 	}
-	fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, len});
-	fm_ws_disconnect(fermata_run.worker, fermata_run.socket, CLOSE_INTERNAL_ERROR, FERMATA_LITERAL(""), &error);
+	fm_ws_fail(fermata_run.worker, fermata_run.socket, (FmStr){text, len});
 }
 
 static void fail(FmStr message, FmStr file, uint32_t line)

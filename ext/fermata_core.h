@@ -979,6 +979,15 @@ uint32_t fm_ws_disconnect(struct FmWorker *worker,
                           struct FmError *error);
 
 /**
+ * Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
+ * as a failure of a handler.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid.
+ */
+void fm_ws_fail(struct FmWorker *worker, uint64_t socket, struct FmStr message);
+
+/**
  * Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
  *
  * # Safety
@@ -1122,6 +1131,7 @@ uint32_t fm_message_check(const struct FmMessage *message, struct FmError *error
 
 /**
  * How many users are present in a channel: the length that `fm_members` would give without a bound.
+ * FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
  *
  * # Safety
  * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
@@ -1133,7 +1143,7 @@ uint32_t fm_member_count(struct FmWorker *worker,
 
 /**
  * Who is present in a channel, at most `count_max` users, the last to come first. The array stays
- * valid until the next call of this function.
+ * valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
  *
  * # Safety
  * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.

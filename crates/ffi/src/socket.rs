@@ -286,6 +286,22 @@ pub unsafe extern "C" fn fm_ws_disconnect(
     }
 }
 
+/// Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
+/// as a failure of a handler.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_ws_fail(worker: *mut FmWorker, socket: u64, message: FmStr) {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.fail_socket(socket, &message.text());
+            Ok(())
+        });
+    }
+}
+
 /// Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
 ///
 /// # Safety

@@ -35,6 +35,11 @@ impl Counts {
         self.0[counter as usize] += by;
     }
 
+    #[cfg(test)]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
     /// Sets what somebody else counts.
     pub fn set(&mut self, counter: Counter, value: u64) {
         self.0[counter as usize] = value;

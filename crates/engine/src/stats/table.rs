@@ -119,7 +119,7 @@ figures! {
         RefusedOther("status" "other"),
     }
     "handler_failures" "handler_failures_total" Plain Sum
-    "Handlers that threw, exited or returned nonsense; their clients got an error response." { HandlerFailures }
+    "Handlers that threw, exited or returned nonsense; their clients got an error response, or close code 1011 on a WebSocket." { HandlerFailures }
     "bytes_received" "received_bytes_total" Plain Sum
     "Bytes read from public connections." { BytesReceived }
     "bytes_sent" "sent_bytes_total" Plain Sum

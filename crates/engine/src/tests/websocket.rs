@@ -6,6 +6,20 @@ use proptest::prelude::*;
 
 use super::sockets::{Client, Told, close, handshake, masked, text};
 use super::*;
+use crate::stats::Counter;
+
+#[test]
+fn a_handler_that_fails_ends_its_socket_and_is_counted() {
+    let mut rig = Rig::new(40);
+    let mut client = rig.socket("/ws");
+    let socket = rig.open[0];
+    for _ in 0..2 {
+        rig.worker.fail_socket(socket, "");
+        rig.run();
+    }
+    assert_eq!(client.closed(), (1011, String::new()));
+    assert_eq!(rig.worker.counts.get(Counter::HandlerFailures), 2);
+}
 
 #[test]
 fn a_handshake_is_answered_and_messages_come_back() {

@@ -39,6 +39,14 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
+    /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
+    pub fn fail_socket(&mut self, socket: u64, log_message: &str) {
+        self.counts.add(Counter::HandlerFailures, 1);
+        self.log(LogLevel::Error, log_message);
+        // A socket that has ended meanwhile needs no end.
+        let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
+    }
+
     /// Queues our close frame, unless there is one. Nothing is sent after it.
     pub(crate) fn start_close(&mut self, index: u32, code: u16, reason: &str) {
         let payload = self
