@@ -639,11 +639,16 @@ namespace Fermata {
          *
          * @param int|null $limit at most so many, the last to come first; null = all
          * @return list<Member>
+         * @throws Exception\BackpressureException when another process keeps the table of who is present
          * @throws Exception\MisuseError when the limit is not positive
          */
         public function members(?int $limit = null): array {}
 
-        /** How many users are present: as many as members() would list, without listing them. */
+        /**
+         * How many users are present: as many as members() would list, without listing them.
+         *
+         * @throws Exception\BackpressureException when another process keeps the table of who is present
+         */
         public function memberCount(): int {}
 
         /**

@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 
 use fermata_config::LogLevel;
-use fermata_hub::{Backlog, IdRef, PresenceError, Seq, SubId};
+use fermata_hub::{Backlog, IdRef, LockError, PresenceError, Seq, SubId};
 use fermata_io::Driver;
 use fermata_proto::response::Framing;
 use fermata_proto::{chunk, sse};
@@ -71,6 +71,17 @@ pub enum HoldError {
     /// The presence table is full or not to be had.
     #[error("{0}")]
     Backpressure(String),
+}
+
+/// Why nothing is known of who is present.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MembersError {
+    /// The channel's name is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The presence table was not to be had in time.
+    #[error("presence: {0}")]
+    Backpressure(#[from] LockError),
 }
 
 impl<D: Driver> Worker<D> {
@@ -332,30 +343,31 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How many users are present in a channel.
-    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, String> {
-        check_channel(channel)?;
-        let count = self.ring.member_count(&self.owner, channel);
-        count.map_err(|error| error.to_string())
+    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
+        Ok(self.ring.member_count(&self.owner, channel)?)
     }
 
     /// Who is present in a channel, at most `count_max` of them, the last to come first.
-    pub fn members(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Member>, String> {
-        check_channel(channel)?;
+    pub fn members(
+        &mut self,
+        channel: &[u8],
+        count_max: usize,
+    ) -> Result<Vec<Member>, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
         let mut members = Vec::new();
-        self.ring
-            .members(
-                &self.owner,
-                channel,
-                count_max,
-                &mut |user, info, connections| {
-                    members.push(Member {
-                        user: user.to_vec(),
-                        info: info.to_vec(),
-                        connections,
-                    });
-                },
-            )
-            .map_err(|error| error.to_string())?;
+        self.ring.members(
+            &self.owner,
+            channel,
+            count_max,
+            &mut |user, info, connections| {
+                members.push(Member {
+                    user: user.to_vec(),
+                    info: info.to_vec(),
+                    connections,
+                });
+            },
+        )?;
         Ok(members)
     }
 

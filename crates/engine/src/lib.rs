@@ -36,7 +36,7 @@ mod worker;
 
 pub use answer::Gone;
 pub use fermata_io::probe::features;
-pub use hold::{Hold, HoldError};
+pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
 };

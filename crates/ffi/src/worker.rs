@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Event, Hold, HoldError, Member, Message, Past, PublishFailure, RequestView, Worker,
+    Event, Hold, HoldError, Member, MembersError, Message, Past, PublishFailure, RequestView,
+    Worker,
 };
 use fermata_io::sys::epoll::Epoll;
 use fermata_tls::{ClientCertificate, Tls};
@@ -435,7 +436,16 @@ pub unsafe extern "C" fn fm_message_check(message: *const FmMessage, error: *mut
     }
 }
 
+fn members_failure(error: MembersError) -> (u32, String) {
+    let code = match error {
+        MembersError::Misuse(_) => FM_MISUSE,
+        MembersError::Backpressure(_) => FM_BACKPRESSURE,
+    };
+    (code, error.to_string())
+}
+
 /// How many users are present in a channel: the length that `fm_members` would give without a bound.
+/// FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
 ///
 /// # Safety
 /// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
@@ -451,14 +461,14 @@ pub unsafe extern "C" fn fm_member_count(
         guard(error, || {
             let worker = &mut *worker;
             let found = worker.worker.member_count(channel.bytes());
-            put(count, found.map_err(|cause| (FM_MISUSE, cause))?);
+            put(count, found.map_err(members_failure)?);
             Ok(())
         })
     }
 }
 
 /// Who is present in a channel, at most `count_max` users, the last to come first. The array stays
-/// valid until the next call of this function.
+/// valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
 ///
 /// # Safety
 /// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
@@ -478,7 +488,7 @@ pub unsafe extern "C" fn fm_members(
             worker.members = worker
                 .worker
                 .members(channel.bytes(), count_max)
-                .map_err(|cause| (FM_MISUSE, cause))?;
+                .map_err(members_failure)?;
             worker.members_out.clear();
             worker
                 .members_out

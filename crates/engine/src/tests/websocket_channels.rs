@@ -4,6 +4,7 @@ use fermata_proto::ws::frame::Opcode;
 
 use super::sockets::{Told, close, masked, text};
 use super::*;
+use crate::hold::MembersError;
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
@@ -250,6 +251,35 @@ fn who_falls_behind_a_channel_meets_the_policy_of_its_route() {
             assert_eq!(last["data"], format!("{:0100}", 99));
         }
     }
+}
+
+#[test]
+fn who_is_present_is_not_to_be_had_while_another_worker_keeps_the_table() {
+    let [mut here, mut elsewhere] = Rig::pair(10, &settings());
+    let ann = here.socket("/ws");
+    ann.peer.write(&text("/as room ann"));
+    here.run();
+    let worker = &mut here.worker;
+    let mut outcomes = None;
+    worker
+        .ring
+        .members(&worker.owner, b"room", 1, &mut |_, _, _| {
+            let other = &mut elsewhere.worker;
+            outcomes = Some((other.member_count(b"room"), other.members(b"room", 1)));
+        })
+        .expect("the lock is free");
+    let (count, members) = outcomes.expect("ann is present");
+    assert!(
+        matches!(count, Err(MembersError::Backpressure(_))),
+        "{count:?}"
+    );
+    assert!(
+        matches!(members, Err(MembersError::Backpressure(_))),
+        "{members:?}"
+    );
+    let misuse = elsewhere.worker.member_count(b"");
+    assert!(matches!(misuse, Err(MembersError::Misuse(_))), "{misuse:?}");
+    assert_eq!(elsewhere.worker.member_count(b"room"), Ok(1));
 }
 
 #[test]
