@@ -39,7 +39,7 @@ const TAIL_AND_END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 /// Streams in one message: a block may say that it is the last, and another stream then follows (RFC 7692, 7.2.3.4).
 ///
 /// One is usual and two happen. Each costs a window to copy, so without a bound a small message could cost seconds.
-const STREAMS_MAX: usize = 16;
+const STREAMS_MAX: usize = 4;
 
 /// By how much a small message may grow so that the next ones can refer to it: alone they would never shrink.
 const INVESTED_BYTES_MAX: usize = 4;
