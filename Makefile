@@ -102,6 +102,7 @@ test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check
 	scripts/arginfo.sh --check
 	python3 bench/readme.py --check
+	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) -p fermata-config -p fermata-engine reference
 
 test-leak: all ## The extension's tests under valgrind

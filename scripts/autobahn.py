@@ -99,7 +99,9 @@ def check():
     for name in SIDES:
         side = kept["sides"].get(name)
         if side is None:
-            problems.append(f"{name} was never run")
+            # The client's side is Fermata's own for tests and scripts; the server must have been judged.
+            if name == "server":
+                problems.append(f"{name} was never run")
             continue
         problems += [f"{name}: case {case} is {result}" for case, result in failures(side).items()]
         counts = {group: sum(found.values()) for group, found in side["groups"].items()}
