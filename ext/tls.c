@@ -45,6 +45,10 @@ ZEND_METHOD(Fermata_Tls, __construct)
 	if ((certificates && !fermata_strings_check(certificates, 1)) || (keys && !fermata_strings_check(keys, 2))) {
 		RETURN_THROWS();
 	}
+	if (!client_required_null && client_required && !client_ca) {
+		fermata_misuse("clientRequired needs clientCa: a PEM file with the authorities whose certificates are accepted");
+		RETURN_THROWS();
+	}
 	if (!Z_ISUNDEF_P(OBJ_PROP_NUM(object, CERTIFICATE)) && !fermata_constructed_twice()) {
 		RETURN_THROWS();
 	}

@@ -287,6 +287,10 @@ ZEND_METHOD(Fermata_WebSocket, join)
 		fermata_misuse("a present user needs a name; pass null to join without being counted");
 		RETURN_THROWS();
 	}
+	if (info && !user) {
+		fermata_misuse("info describes who is present; give user: as well, or leave info out");
+		RETURN_THROWS();
+	}
 	if (info && !(encoded = fermata_json_encode(info))) {
 		RETURN_THROWS();
 	}

@@ -13,6 +13,7 @@ var_dump(Tls::development()->development, Tls::development()->certificate);
 foreach ([
     fn () => new Tls([], 'a.key'),
     fn () => new Tls('a.pem', ['a.key', 7]),
+    fn () => new Tls('a.pem', 'a.key', clientRequired: true),
     fn () => new Server(listen: []),
     fn () => new Server(listen: ['http://127.0.0.1:0', 'nonsense']),
     fn () => $tls->certificate = 'other',
@@ -39,6 +40,7 @@ bool(true)
 NULL
 TypeError: Fermata\Tls::__construct(): Argument #1 ($certificate) must be a string or a list of at least one string
 TypeError: Fermata\Tls::__construct(): Argument #2 ($key) must be a string or a list of at least one string
+Fermata\Exception\MisuseError: clientRequired needs clientCa: a PEM file with the authorities whose certificates are accepted
 TypeError: Fermata\Server::__construct(): Argument #1 ($listen) must be a string or a list of at least one string
 Fermata\Exception\ConfigurationException: %slisten%snonsense%s
 Error: Cannot modify readonly property Fermata\Tls::$certificate
