@@ -30,6 +30,11 @@ pub(crate) const PUMP_SLICE: usize = 1024;
 /// How often the ring is read in one turn while nobody here wants what is read.
 pub(crate) const PUMPS_MAX: usize = 8;
 
+/// How long subscribers are served in a row before other clients get their turn, by a clock of whole
+/// milliseconds: one to two of them. It is looked at after every so many sends.
+const FANOUT_MS_MAX: u64 = 2;
+const FANOUT_CLOCK_EVERY: usize = 64;
+
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;
 
@@ -371,19 +376,31 @@ impl<D: Driver> Worker<D> {
         Ok(members)
     }
 
-    /// Brings new records to subscribers, at most `subscribers_max` of them. True when there is more
-    /// to do.
+    /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
+    /// `FANOUT_MS_MAX`. True when there is more to do.
+    ///
+    /// A send costs a microsecond or ten: among very many clients each one's memory has left the
+    /// caches since its last message, so a count alone does not bound the time that others wait.
     ///
     /// The ring is read on only when everybody has been offered what was read before: a client that
     /// keeps up is then never overtaken by its channel's log.
     pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
         let mut served = 0;
+        let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
             while let Some(index) = self.local.next_ready() {
                 self.send_held(index);
                 served += 1;
                 if served == subscribers_max {
                     return true;
+                }
+                if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
+                    let now_ms = self.driver.refresh_now();
+                    if served == FANOUT_CLOCK_EVERY {
+                        until_ms = now_ms + FANOUT_MS_MAX;
+                    } else if now_ms >= until_ms {
+                        return true;
+                    }
                 }
             }
             if served > 0 || !self.reader.has_more() {

@@ -91,6 +91,29 @@ fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
 }
 
 #[test]
+fn a_slice_of_slow_sends_is_shorter() {
+    let mut settings = super::settings();
+    settings.connections_max = 20_000;
+    let mut rig = Rig::with(1, settings);
+    let peers = subscribers(&mut rig, 10_000);
+    rig.fake.set_sends_per_ms(50);
+    rig.publish("all", "slow");
+    let reached = |rig: &Rig| rig.fake.calls().sends;
+    let start = reached(&rig);
+    while reached(&rig) - start < 10_000 {
+        let before = reached(&rig);
+        rig.turn();
+        let sent = reached(&rig) - before;
+        // 64 until the first look at the clock, 100 in two milliseconds, 64 until the next look.
+        assert!(sent <= 64 + 100 + 64, "{sent} sends in one turn");
+    }
+    rig.run();
+    for peer in &peers {
+        assert!(peer.read().ends_with(b"data: slow\n\n\r\n"));
+    }
+}
+
+#[test]
 fn thousands_of_records_that_nobody_here_wants_do_not_hold_up_a_turn() {
     let [mut here, mut elsewhere] = Rig::pair(1, &super::settings());
     let visitor = here.peer(b"");

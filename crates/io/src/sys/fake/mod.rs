@@ -183,6 +183,11 @@ impl Fake {
         self.network.borrow_mut().auto_advance = auto_advance;
     }
 
+    /// How many sends take a millisecond of the virtual clock. 0 at first: they take no time.
+    pub fn set_sends_per_ms(&self, sends: u64) {
+        self.network.borrow_mut().sends_per_ms = sends;
+    }
+
     /// `accept` fails with `EMFILE` while this many streams are open.
     pub fn set_streams_max(&self, streams_max: usize) {
         self.network.borrow_mut().streams_max = streams_max;

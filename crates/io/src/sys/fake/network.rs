@@ -28,6 +28,8 @@ struct Listener {
 pub(super) struct Network {
     pub(super) faults: Faults,
     pub(super) auto_advance: bool,
+    /// Sends that take a millisecond; 0 = they take no time.
+    pub(super) sends_per_ms: u64,
     pub(super) streams_max: usize,
     pub(super) calls: Calls,
     /// The virtual clock.
@@ -51,6 +53,7 @@ impl Network {
         Self {
             faults: Faults::NONE,
             auto_advance: false,
+            sends_per_ms: 0,
             streams_max: usize::MAX,
             calls: Calls::default(),
             clock_ms: MONOTONIC_START_MS,
@@ -254,6 +257,9 @@ impl Network {
 
     pub(super) fn send(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         self.calls.sends += 1;
+        if self.sends_per_ms > 0 && self.calls.sends.is_multiple_of(self.sends_per_ms) {
+            self.clock_ms += 1;
+        }
         let faults = self.faults;
         let would_block = self.random.chance(faults.would_block);
         let reset = self.random.chance(faults.reset);
