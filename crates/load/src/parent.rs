@@ -215,6 +215,10 @@ impl Parent<'_> {
         loop {
             let now_us = self.clock.now_us();
             self.step(now_us)?;
+            // Who ends at once may do so before its signal can be caught, so its pipe counts, too.
+            if self.children.iter().all(|child| !child.connected) {
+                self.reap();
+            }
             let over = self.children.iter().all(|child| child.exit.is_some())
                 && self.children.iter().all(|child| !child.connected);
             if over || now_us >= tick_us {
@@ -265,9 +269,7 @@ impl Parent<'_> {
     fn handle_signals(&mut self) -> Result<(), Error> {
         while let Some(number) = self.signals.read() {
             if number == SIGCHLD {
-                while let Some((pid, exit)) = process::reap() {
-                    self.handle_exit(pid, exit);
-                }
+                self.reap();
             } else if matches!(self.phase, Phase::Ending(_)) {
                 self.kill_all();
             } else {
@@ -276,6 +278,13 @@ impl Parent<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes note of the children that have ended.
+    fn reap(&mut self) {
+        while let Some((pid, exit)) = process::reap() {
+            self.handle_exit(pid, exit);
+        }
     }
 
     fn handle_exit(&mut self, pid: Pid, exit: Exit) {
