@@ -1004,7 +1004,7 @@ namespace Fermata\WebSocket {
      */
     final class Compression
     {
-        /** Whether what was sent helps to compress what follows: smaller messages for some 100 KB of memory per connection. */
+        /** Whether what was sent helps to compress what follows: smaller messages for at most 8 KiB of memory per connection. */
         public readonly bool $serverContextTakeover;
 
         /** Whether the client may do so; its memory is the server's too. */
