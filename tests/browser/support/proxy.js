@@ -3,6 +3,10 @@
 
 import { connect, createServer } from "node:net";
 
+/** A side that has ended still hears the other one, as over a direct line. Without this, whoever ends first cuts off what
+ *  is still being sent to it, and the sender sees a reset instead of the answer. */
+const HALF_OPEN = { allowHalfOpen: true };
+
 export class Proxy {
   #server;
   #pairs = new Set();
@@ -11,7 +15,7 @@ export class Proxy {
 
   /** @param {() => number} target the server's present port */
   constructor(target) {
-    this.#server = createServer((client) => this.#relay(client, target()));
+    this.#server = createServer(HALF_OPEN, (client) => this.#relay(client, target()));
   }
 
   get url() {
@@ -57,7 +61,7 @@ export class Proxy {
       client.destroy();
       return;
     }
-    const server = connect(port, "127.0.0.1");
+    const server = connect({ port, host: "127.0.0.1", ...HALF_OPEN });
     const pair = [client, server];
     this.#pairs.add(pair);
     for (const [from, to] of [[client, server], [server, client]]) {
@@ -70,9 +74,13 @@ export class Proxy {
       });
       from.on("end", () => to.end());
       from.on("error", () => to.destroy());
-      from.on("close", () => {
-        to.destroy();
-        this.#pairs.delete(pair);
+      from.on("close", (hasFailed) => {
+        if (hasFailed || !from.readableEnded) {
+          to.destroy();
+        }
+        if (pair.every((socket) => socket.destroyed)) {
+          this.#pairs.delete(pair);
+        }
       });
     }
     if (this.#isStalled) {
