@@ -16,7 +16,7 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Scheme, SettingError, Settings};
 use fermata_hub::{Owner, Ring};
 use fermata_io::process::{self, Exit, Fork};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, Fd, net};
@@ -418,7 +418,8 @@ impl Master {
         let io = |what| move |source| StartError::Io { what, source };
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
-        for signal in [SIGINT, SIGHUP] {
+        // And sendfile() to a client that has left raises SIGPIPE, whatever PHP has set up.
+        for signal in [SIGINT, SIGHUP, SIGPIPE] {
             signal::ignore(signal).map_err(io("signal handlers"))?;
         }
         signal::restore_default(SIGCHLD).map_err(io("signal handlers"))?;

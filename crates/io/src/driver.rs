@@ -12,6 +12,7 @@
 //!   keeps the kernel object alive), so tokens carry a generation.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -167,6 +168,28 @@ pub trait Driver {
     /// # Errors
     /// As for [`send`](Self::send).
     fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>>;
+
+    /// Whether [`send_file`](Self::send_file) works on this connection. Where it does not (encryption,
+    /// the fake network), the caller reads the file and sends what it has read.
+    fn can_send_file(&self, _fd: Fd) -> bool {
+        false
+    }
+
+    /// Sends up to `len` bytes of `file` from `offset` on without copying them through our memory.
+    /// Returns how many went; `Some(0)` is the end of the file.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); `Unsupported` where `can_send_file` says so, or from the kernel
+    /// about the file.
+    fn send_file(
+        &mut self,
+        _fd: Fd,
+        _file: &File,
+        _offset: u64,
+        _len: usize,
+    ) -> io::Result<Option<usize>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Ends our sending side after what was sent; the peer reads an end of stream.
     fn shutdown_write(&mut self, fd: Fd);

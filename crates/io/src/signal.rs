@@ -3,7 +3,8 @@
 //! A handler may do next to nothing, so it writes the signal's number into a pipe that the loop
 //! watches. Handlers are installed with `sigaction` and are reset by `exec`, so programs that a PHP
 //! script starts behave as usual; nothing is ever set to `SIG_IGN`, which `exec` would pass on.
-//! Writing to a closed connection raises no SIGPIPE, because the driver sends with `MSG_NOSIGNAL`.
+//! Writing to a closed connection raises no SIGPIPE, because the driver sends with `MSG_NOSIGNAL`; `sendfile`
+//! knows no such flag, so who uses it ignores the signal.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

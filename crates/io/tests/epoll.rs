@@ -238,3 +238,22 @@ fn unix_peers_have_no_address() {
     epoll.close(accepted.fd);
     std::fs::remove_dir_all(&folder).expect("clean up");
 }
+
+#[test]
+fn a_file_is_sent_from_an_offset_to_its_end() {
+    let mut server = Server::new("127.0.0.1:0");
+    let (mut client, fd) = server.connect();
+    let path = std::env::temp_dir().join(format!("fermata-send-file-{}", std::process::id()));
+    std::fs::write(&path, "0123456789").expect("can write");
+    let file = std::fs::File::open(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("it is there");
+    assert!(server.epoll.can_send_file(fd));
+    for (offset, len, sent) in [(2, 3, 3), (8, 100, 2), (10, 5, 0)] {
+        let outcome = server.epoll.send_file(fd, &file, offset, len);
+        assert_eq!(outcome.expect("connected"), Some(sent));
+    }
+    server.epoll.close(fd);
+    let mut got = String::new();
+    client.read_to_string(&mut got).expect("text");
+    assert_eq!(got, "23489");
+}

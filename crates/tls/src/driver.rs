@@ -1,5 +1,6 @@
 //! The wrapper: which descriptors have a session, and which events the kernel cannot know of.
 
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -396,6 +397,24 @@ impl<D: Driver> Driver for Tls<D> {
             return self.inner.send_one(fd, buf);
         }
         self.send_session(fd, buf)
+    }
+
+    fn can_send_file(&self, fd: Fd) -> bool {
+        !self.sessions.contains_key(&fd) && self.inner.can_send_file(fd)
+    }
+
+    fn send_file(
+        &mut self,
+        fd: Fd,
+        file: &File,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        if self.sessions.contains_key(&fd) {
+            // Never in the clear what was promised to be encrypted.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.inner.send_file(fd, file, offset, len)
     }
 
     fn shutdown_write(&mut self, fd: Fd) {

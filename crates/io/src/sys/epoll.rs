@@ -4,6 +4,7 @@
 //! Streams are added edge triggered for everything and never modified, so the only `epoll_ctl` in
 //! a connection's life is the one that adds it.
 
+use std::fs::File;
 use std::io;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -150,6 +151,24 @@ impl Driver for Epoll {
     #[inline]
     fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
         would_block(|| rustix::net::send(borrow(fd), buf, SendFlags::NOSIGNAL))
+    }
+
+    fn can_send_file(&self, _fd: Fd) -> bool {
+        true
+    }
+
+    fn send_file(
+        &mut self,
+        fd: Fd,
+        file: &File,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        // There is no MSG_NOSIGNAL here; workers ignore SIGPIPE for it.
+        would_block(|| {
+            let mut offset = offset;
+            rustix::fs::sendfile(borrow(fd), file, Some(&mut offset), len)
+        })
     }
 
     fn shutdown_write(&mut self, fd: Fd) {
