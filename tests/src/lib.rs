@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use fermata_testkit::{Builder, Php, Response, Server, workspace_root};
+use fermata_testkit::{Builder, Php, Response, Server, command_path, workspace_root};
 use serde_json::Value;
 
 /// A server that runs `tests/fixtures/NAME.php`.
@@ -58,6 +59,21 @@ pub fn publish(server: &Server, channel: &str, data: &str) -> String {
     let response = server.connect().post(&format!("/publish/{channel}"), data);
     assert_eq!(response.status(), 200, "{}", response.text());
     response.text().to_string()
+}
+
+/// The figures of a server that was started with a control socket, as `fermata stats --json` prints them.
+///
+/// # Panics
+/// Panics when there are none.
+#[track_caller]
+pub fn stats(server: &Server) -> Value {
+    let output = Command::new(command_path())
+        .args(["stats", "--json"])
+        .env("FERMATA_CONTROL", server.control())
+        .output()
+        .expect("build/fermata can be started; `make` builds it");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("--json prints JSON")
 }
 
 /// The position of an event inside its channel's log: the part of an id after the last dash, base 36.

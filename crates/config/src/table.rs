@@ -163,6 +163,9 @@ settings! {
         Some("Server workers"),
         "Worker processes.\n\
          0 starts one per usable core.";
+    balance: String = "on", Kind::Choice(&["on", "off"]), None,
+        "Whether a connection that stays open after its first answer moves to the worker that has the fewest.\n\
+         Without it the kernel spreads connections by a hash, which is uneven while there are few.";
     control: Option<String> = "", Kind::Control, Some("Server control"),
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\

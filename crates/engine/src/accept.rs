@@ -73,8 +73,14 @@ impl<D: Driver> Worker<D> {
             Origin::Public => self.counts.add(Counter::Accepted, 1),
             Origin::Control => self.reporter.control += 1,
         }
-        let mut connection = Connection::new(fd, peer, origin);
-        connection.deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        self.insert(Connection::new(fd, peer, origin), deadline_ms);
+    }
+
+    /// Takes a connection among ours, and looks in this turn for what it has sent.
+    pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) {
+        let peer = connection.peer;
+        connection.deadline_ms = deadline_ms;
         let key = self.connections.insert(connection);
         if self.settings.connections_per_address_max > 0
             && let Some(address) = peer.ip()

@@ -76,6 +76,8 @@ pub(crate) struct Connection {
     pub has_begun: bool,
     /// The driver reports its events; set at the end of its first turn.
     pub is_watched: bool,
+    /// It has proved to stay, and is counted as such: see `balance`.
+    pub is_settled: bool,
     /// Listed in `Worker::dirty`.
     pub is_dirty: bool,
     /// Listed in `Worker::again`.
@@ -161,6 +163,7 @@ impl Connection {
             is_fresh: true,
             has_begun: false,
             is_watched: false,
+            is_settled: false,
             is_dirty: false,
             is_again: false,
             is_blocked: false,

@@ -61,6 +61,8 @@ impl<D: Driver> Worker<D> {
             Running::Draining { until_ms }
         };
         if is_first {
+            self.reporter.shared.set_takes(self.slot, false);
+            self.take_over();
             if let Some(link) = &mut self.link {
                 link.tell_retiring();
             }

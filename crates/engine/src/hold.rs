@@ -149,6 +149,7 @@ impl<D: Driver> Worker<D> {
             }
             None => self.go_live(index, hold.channels.iter().copied()),
         }
+        self.mark_settled(index);
         self.mark_dirty(index);
         if has_unread {
             self.go_on(index);

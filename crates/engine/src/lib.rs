@@ -7,6 +7,7 @@
 
 mod accept;
 mod answer;
+mod balance;
 mod connection;
 mod control;
 mod drain;

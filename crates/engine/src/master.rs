@@ -3,6 +3,7 @@
 //! It holds every listener, so the connections that wait in a dead worker's queue are served by its
 //! replacement. It serves nothing itself and runs no PHP after the fork.
 
+mod inherit;
 mod stall;
 
 use std::io::{Read, Write};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use fermata_config::{LogLevel, Scheme, SettingError, Settings};
 use fermata_hub::{Owner, Ring};
+use fermata_io::handover::Inbox;
 use fermata_io::process::{self, Exit, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM};
 use fermata_io::sys::epoll::Epoll;
@@ -182,6 +184,7 @@ pub(crate) struct Master {
     children: Vec<Child>,
     control: Option<(OwnedFd, PathBuf)>,
     wakers: Arc<Vec<Waker>>,
+    inboxes: Arc<Vec<Inbox>>,
     /// `Some` in the master; a worker takes it with it.
     ring: Option<Ring>,
     stats: stats::Shared,
@@ -219,6 +222,16 @@ impl Master {
                 what: "eventfd",
                 source,
             })?;
+        // One worker has nobody to share with.
+        let inboxes = if workers > 1 && settings.balance == "on" {
+            wakers.iter().map(|_| Inbox::new()).collect()
+        } else {
+            Ok(Vec::new())
+        };
+        let inboxes = inboxes.map_err(|source| StartError::Io {
+            what: "socket pairs between workers",
+            source,
+        })?;
         let control = match settings.control.as_deref().map(control_path) {
             None => None,
             Some(path) => {
@@ -260,6 +273,7 @@ impl Master {
             seats,
             children: Vec::new(),
             control,
+            inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
             stats,
@@ -455,6 +469,7 @@ impl Master {
                 .take()
                 .map(|(listener, _)| listener.into_raw_fd()),
             wakers: Arc::clone(&self.wakers),
+            inboxes: Arc::clone(&self.inboxes),
             link: Some(Link { stream, signals }),
             ring,
             stats: self.stats,
@@ -588,6 +603,7 @@ impl Master {
         let index = child.index;
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
         self.stats.worker_ended(child.slot, index, !is_expected);
+        self.pass_on(child.slot);
         let level = if is_expected {
             LogLevel::Info
         } else {

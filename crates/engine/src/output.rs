@@ -161,6 +161,12 @@ impl<D: Driver> Worker<D> {
             _ => false,
         };
         let was_paused = std::mem::take(&mut connection.is_paused);
+        if !connection.is_settled && self.settle(index) {
+            return;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
         if was_blocked || connection.deadline_ms == u64::MAX {
             self.restart_deadline(index);
         }
@@ -241,6 +247,9 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.reporter.closed(&mut connection);
+        if connection.is_settled {
+            self.reporter.shared.remove_settled(self.slot);
+        }
         if !self.upgrades.is_empty() {
             self.upgrades.remove(&index);
         }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use fermata_config::{LISTENERS_MAX, LogLevel, Settings};
 use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
 use fermata_io::buffer::Pool;
+use fermata_io::handover::Inbox;
 use fermata_io::wake::Waker;
 use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event as IoEvent, Fd};
@@ -58,6 +59,7 @@ pub(crate) const TOKEN_CONTROL: u64 = u64::MAX - 1;
 const TOKEN_WAKE: u64 = u64::MAX - 2;
 const TOKEN_LINK: u64 = u64::MAX - 3;
 const TOKEN_SIGNAL: u64 = u64::MAX - 4;
+const TOKEN_INBOX: u64 = u64::MAX - 5;
 
 /// What `next_event` hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct Parts {
     pub control: Option<Fd>,
     /// Wakers of all slots, by slot.
     pub wakers: Arc<Vec<Waker>>,
+    /// Where connections are handed over, by slot; empty when each worker keeps what it accepts.
+    pub inboxes: Arc<Vec<Inbox>>,
     /// The connection to the master.
     pub link: Option<Link>,
     /// The ring of records, shared by all workers.
@@ -135,6 +139,7 @@ pub struct Worker<D: Driver> {
     pub(crate) tls: Option<ServerTls>,
     pub(crate) control: Option<Fd>,
     pub(crate) wakers: Arc<Vec<Waker>>,
+    pub(crate) inboxes: Arc<Vec<Inbox>>,
     pub(crate) link: Option<Link>,
 
     pub(crate) connections: Slab<Connection>,
@@ -149,6 +154,8 @@ pub struct Worker<D: Driver> {
     pub(crate) turn_ms: u64,
     /// The same by the wall clock, or when output was last sent within the turn.
     flushed_unix_ms: u64,
+    /// When the program last asked for an event, by the wall clock.
+    polled_unix_ms: u64,
     /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
     pub(crate) accept_ms: u64,
     /// Connections accepted in this turn.
@@ -211,6 +218,7 @@ impl<D: Driver> Worker<D> {
             listeners,
             control,
             wakers,
+            inboxes,
             link,
             mut ring,
             stats,
@@ -229,6 +237,9 @@ impl<D: Driver> Worker<D> {
         if let Some(waker) = wakers.get(usize::from(slot)) {
             driver.add_wake(waker.fd(), TOKEN_WAKE)?;
         }
+        if let Some(inbox) = inboxes.get(usize::from(slot)) {
+            driver.add_wake(inbox.fd(), TOKEN_INBOX)?;
+        }
         if let Some(link) = &link {
             driver.add_wake(link.fd(), TOKEN_LINK)?;
             driver.add_wake(link.signals_fd(), TOKEN_SIGNAL)?;
@@ -239,6 +250,7 @@ impl<D: Driver> Worker<D> {
             .worker_started(&owner, driver.unix_ms())
             .map_err(std::io::Error::other)?;
         stats.worker_started(slot, index, owner.pid, driver.unix_ms());
+        stats.set_takes(slot, true);
         let (ids, hasher) = (ring.ids(), ring.hasher());
         let input_bytes = settings.header_bytes_max + READ_BYTES;
         let mut local = Local::new(LocalConfig {
@@ -264,6 +276,7 @@ impl<D: Driver> Worker<D> {
             tls,
             control,
             wakers,
+            inboxes,
             link,
             connections: Slab::new(),
             addresses: HashMap::new(),
@@ -274,6 +287,7 @@ impl<D: Driver> Worker<D> {
             events_at: 0,
             turn_ms: now_ms,
             flushed_unix_ms: driver.unix_ms(),
+            polled_unix_ms: driver.unix_ms(),
             accept_ms: u64::MAX,
             fresh: Vec::new(),
             dirty: Vec::new(),
@@ -334,7 +348,10 @@ impl<D: Driver> Worker<D> {
                     Event::Request | Event::Upgrade => self.request().handler(),
                     _ => self.socket_event().handler,
                 };
-                self.reporter.shared.set_handler(self.slot, Some(handler));
+                let unix_ms = self.polled_unix_ms;
+                self.reporter
+                    .shared
+                    .begin_handler(self.slot, handler, unix_ms);
                 return Some(event);
             }
             if self.next_input() {
@@ -422,6 +439,7 @@ impl<D: Driver> Worker<D> {
         }
         // The coarse clock costs a few nanoseconds.
         let unix_ms = self.driver.unix_ms();
+        self.polled_unix_ms = unix_ms;
         if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
             self.flushed_unix_ms = unix_ms;
             self.driver.refresh_now();
@@ -458,6 +476,7 @@ impl<D: Driver> Worker<D> {
                         self.sweep_ms = self.sweep_ms.min(due_ms);
                     }
                 }
+                TOKEN_INBOX => self.take_over(),
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
                 token => {
@@ -489,7 +508,7 @@ impl<D: Driver> Worker<D> {
         // Handlers may have taken long.
         self.driver.refresh_now();
         self.reporter.shared.beat(self.slot);
-        self.reporter.shared.set_handler(self.slot, None);
+        self.reporter.shared.end_handler(self.slot);
         self.flush_dirty();
         let has_fanout = self.fan_out(FANOUT_SLICE) | self.resume_held();
         if has_fanout {

@@ -137,6 +137,15 @@ pub trait Driver {
     /// `NotFound` when it is not being watched.
     fn remove(&mut self, fd: Fd) -> io::Result<()>;
 
+    /// Lets go of a stream between two requests, so that another process can go on with it: its
+    /// events are not reported any more, and every byte that `recv` has not returned is still in the
+    /// kernel. False when that cannot be; nothing has changed then. The caller still closes `fd`,
+    /// which ends this process's copy alone.
+    fn release(&mut self, fd: Fd) -> bool {
+        let _ = fd;
+        false
+    }
+
     /// Waits until something is ready or `timeout_ms` passed (`None`: for ever), appends at most
     /// [`EVENTS_MAX`] events and refreshes the clock. May return early without events.
     ///

@@ -6,8 +6,8 @@
 //!
 //! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`] and, in tests, by
 //!   [`sys::fake`].
-//! - [`wheel`], [`alarm`], [`buffer`], [`wake`]: timers, one of them finer than a millisecond,
-//!   reusable buffers, waking another process.
+//! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
+//!   millisecond, reusable buffers, waking another process, handing it a connection.
 //! - [`net`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
@@ -15,6 +15,7 @@ pub mod alarm;
 pub mod buffer;
 pub mod clock;
 pub mod driver;
+pub mod handover;
 pub mod net;
 pub mod probe;
 pub mod process;

@@ -286,20 +286,24 @@ impl Server {
         Connection::open(self.address)
     }
 
-    /// Opens connections until one is with worker process `pid`, by asking `GET /pid`.
+    /// Opens connections until one is with worker process `pid`, by asking `GET /pid` twice: after its
+    /// first answer a connection may move to a worker with fewer, and then it stays. The others are
+    /// kept until then, or that worker would for ever be the one with more.
     ///
     /// # Panics
     /// Panics when the kernel never hands one to that worker.
     #[track_caller]
     pub fn connect_to(&self, pid: u32) -> Connection {
         let wanted = pid.to_string();
+        let mut strays = Vec::new();
         for _ in 0..WORKER_TRIES_MAX {
             let mut connection = self.connect();
             // Another worker may be in the middle of being replaced.
-            let answer = connection.try_request("GET", "/pid", &[], b"");
-            if answer.is_ok_and(|response| response.text() == wanted) {
+            let mut ask = || connection.try_request("GET", "/pid", &[], b"");
+            if ask().is_ok() && ask().is_ok_and(|response| response.text() == wanted) {
                 return connection;
             }
+            strays.push(connection);
         }
         panic!("worker {pid} took none of {WORKER_TRIES_MAX} connections");
     }

@@ -312,6 +312,11 @@ impl<D: Driver> Driver for Tls<D> {
         self.inner.remove(fd)
     }
 
+    /// Keys cannot move to another process.
+    fn release(&mut self, fd: Fd) -> bool {
+        !self.sessions.contains_key(&fd) && self.inner.release(fd)
+    }
+
     /// As the wrapped driver; sessions with news of their own are appended on top of its bound.
     #[inline]
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {

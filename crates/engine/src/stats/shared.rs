@@ -48,7 +48,13 @@ const SINCE_UNIX_MS: usize = 2;
 const BEAT: usize = 3;
 /// Number of the handler that runs plus one; 0 = none since the turn began.
 const HANDLER: usize = 4;
-const COUNTERS: usize = 5;
+/// Connections that have proved to stay. Written by whoever hands one over, too.
+const SETTLED: usize = 5;
+/// Whether connections may be handed to the worker: 1 or 0.
+const TAKES: usize = 6;
+/// When the handler in `HANDLER` began.
+const SINCE_EVENT_UNIX_MS: usize = 7;
+const COUNTERS: usize = 8;
 const GAUGES: usize = COUNTERS + Counter::LEN;
 const LISTS: usize = GAUGES + Gauge::WRITTEN;
 const CHANNELS: usize = LISTS + 1;
@@ -158,7 +164,46 @@ impl Shared {
         self.store(at + SINCE_UNIX_MS, unix_ms);
         self.store(at + BEAT, 0);
         self.store(at + HANDLER, 0);
+        self.store(at + SETTLED, 0);
         self.words[at + PID].store(u64::from(pid), Ordering::Release);
+    }
+
+    /// Whether connections may be handed to the worker. Called in it.
+    pub(crate) fn set_takes(&self, slot: u16, takes: bool) {
+        self.words[slot_at(slot) + TAKES].store(u64::from(takes), Ordering::Release);
+    }
+
+    /// A connection of the worker, or one that is being handed to it, is there to stay.
+    pub(crate) fn add_settled(&self, slot: u16) {
+        self.words[slot_at(slot) + SETTLED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such a connection has ended.
+    pub(crate) fn remove_settled(&self, slot: u16) {
+        let word = &self.words[slot_at(slot) + SETTLED];
+        // One handed over in the very moment in which the worker began was counted for the one before.
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            count.checked_sub(1)
+        });
+    }
+
+    /// Connections of the worker that are there to stay.
+    pub(crate) fn settled(&self, slot: u16) -> u64 {
+        self.load(slot_at(slot) + SETTLED)
+    }
+
+    /// Of the first `slots`, the worker with the fewest connections that stay, among those that take
+    /// some and are not in the middle of a handler that began before `busy_before_unix_ms`.
+    pub(crate) fn least_settled(&self, slots: u16, busy_before_unix_ms: u64) -> Option<(u16, u64)> {
+        (0..slots)
+            .filter(|slot| {
+                let at = slot_at(*slot);
+                self.words[at + TAKES].load(Ordering::Acquire) == 1
+                    && (self.load(at + HANDLER) == 0
+                        || self.load(at + SINCE_EVENT_UNIX_MS) >= busy_before_unix_ms)
+            })
+            .map(|slot| (slot, self.settled(slot)))
+            .min_by_key(|(_, settled)| *settled)
     }
 
     /// The worker's loop goes round; called at least once per turn.
@@ -171,11 +216,18 @@ impl Shared {
         self.load(slot_at(slot) + BEAT)
     }
 
-    /// The worker hands a request to this handler, or (`None`) begins a turn.
+    /// The worker hands an event to this handler.
     #[inline]
-    pub(crate) fn set_handler(&self, slot: u16, handler: Option<u32>) {
-        let number = handler.map_or(0, |handler| u64::from(handler) + 1);
-        self.store(slot_at(slot) + HANDLER, number);
+    pub(crate) fn begin_handler(&self, slot: u16, handler: u32, unix_ms: u64) {
+        let at = slot_at(slot);
+        self.store(at + SINCE_EVENT_UNIX_MS, unix_ms);
+        self.store(at + HANDLER, u64::from(handler) + 1);
+    }
+
+    /// The worker does something else than running a handler.
+    #[inline]
+    pub(crate) fn end_handler(&self, slot: u16) {
+        self.store(slot_at(slot) + HANDLER, 0);
     }
 
     /// The handler that the worker runs, if it has reached one in its turn.
@@ -198,6 +250,9 @@ impl Shared {
         fence(Ordering::Release);
         let at = slot_at(slot);
         self.store(at + PID, 0);
+        for word in [HANDLER, SETTLED, TAKES] {
+            self.store(at + word, 0);
+        }
         for counter in 0..Counter::LEN {
             let word = at + COUNTERS + counter;
             self.add(totals_at(index) + counter, self.load(word));

@@ -81,6 +81,8 @@ figures! {
     Counter;
     "accepted" "connections_accepted_total" Plain Sum
     "Connections accepted on the public listener." { Accepted }
+    "connections_moved" "connections_moved_total" Plain Sum
+    "Idle connections handed to a worker that had fewer; counted where they come from." { Moved }
     "connections_refused" "connections_refused_total" Plain Sum
     "Connections not taken: at which limit, or because the kernel had no descriptor or memory left." {
         RefusedConnections("reason" "connections_max"),

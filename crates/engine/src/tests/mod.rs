@@ -123,6 +123,7 @@ impl Rig {
             listeners: vec![listener],
             control: None,
             wakers: Arc::new(Vec::new()),
+            inboxes: Arc::new(Vec::new()),
             link: None,
             ring,
             stats: crate::stats::Shared::private(),

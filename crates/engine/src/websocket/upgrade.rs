@@ -185,6 +185,7 @@ impl<D: Driver> Worker<D> {
             self.socket_events.open(key.to_u64(), served.handler);
         }
         self.restart_deadline(index);
+        self.mark_settled(index);
         self.mark_dirty(index);
         if goes_on {
             // What has arrived meanwhile is waiting.

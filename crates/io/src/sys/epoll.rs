@@ -93,6 +93,15 @@ impl Driver for Epoll {
         Ok(())
     }
 
+    fn release(&mut self, fd: Fd) -> bool {
+        // Not yet watched is as good. `close` alone would not do: the watch belongs to the open file,
+        // which lives on in the other process.
+        matches!(
+            epoll::delete(&self.epoll, borrow(fd)),
+            Ok(()) | Err(Errno::NOENT)
+        )
+    }
+
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
         // Whoever shares our core gets a chance to ask for more before we sleep. Asleep, we would be
         // woken by its first byte, interrupt it, and do the same for the next one: two switches per
