@@ -24,7 +24,7 @@ from typing import Any
 from crowd import kernel
 from crowd.clients import Clients, Event, LoadFailed
 from crowd.network import network
-from crowd.parts import CONNECTIONS_MAX, Part, faults, note, progress
+from crowd.parts import COALESCE, CONNECTIONS_MAX, Part, faults, note, progress
 from crowd.plot import plot
 from crowd.report import folder
 from crowd.server import Server
@@ -101,7 +101,7 @@ class Soak:
             f"--step=soak={size.duration_s}s,groups={size.publish_rate},all={size.all_rate}",
             "--churn", str(size.churn), "--settle", f"{size.settle_s}s", "--attempts-max", "100",
             "--publish", server.url("/groups/{n}/messages"), "--publish-all", server.url("/all"),
-            "--publish-queue-max", "1000000",
+            "--publish-queue-max", "1000000", "--coalesce", COALESCE,
         ]
 
     def _on_event(self, event: Event) -> None:

@@ -33,6 +33,8 @@ def settings() -> dict[str, str]:
     return {
         # Small messages to mostly idle clients: nothing is gained by pacing, which arms a timer per send.
         "net/ipv4/tcp_congestion_control": "reno",
+        # Every stream is idle between two messages.
+        "net/ipv4/tcp_slow_start_after_idle": "0",
         # A full backlog makes the client's kernel wait a second before it tries again.
         "net/core/somaxconn": "4096",
         "net/ipv4/tcp_max_syn_backlog": "8192",

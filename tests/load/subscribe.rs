@@ -179,6 +179,36 @@ fn clients_that_leave_and_come_back_miss_nothing() {
     assert!(result.count("churned") > 50, "{}", result.all());
 }
 
+/// Messages pile up while the clients do not look: what one look finds must be complete.
+#[test]
+fn clients_that_look_only_now_and_then_miss_nothing() {
+    let server = fixture("hub").start();
+    let [url, publish, publish_all] = urls(&server);
+    let result = load(&[
+        "hold",
+        &url,
+        "-c",
+        "200",
+        "-g",
+        "2",
+        "-t",
+        "1s",
+        "--coalesce",
+        "30ms",
+        "--publish",
+        &publish,
+        "--publish-rate",
+        "200",
+        "--publish-all",
+        &publish_all,
+        "--publish-all-rate",
+        "50",
+    ]);
+    result.assert_passed();
+    assert_eq!(result.json["open_max"], 200);
+    assert_eq!(result.json["incomplete_publishes"], 0);
+}
+
 #[test]
 fn holding_takes_several_processes_and_source_addresses() {
     let server = fixture("hub").start();

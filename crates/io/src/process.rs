@@ -146,6 +146,15 @@ pub fn raise_descriptor_limit() -> u64 {
     descriptor_limit()
 }
 
+/// Has the scheduler treat this process as one that works through batches (`SCHED_BATCH`): when it wakes up, it does not
+/// interrupt who runs. Its share of the processor stays the same.
+pub fn give_way() {
+    // SAFETY: all fields are integers, for which zero is a value; the policy's only valid priority is zero.
+    let parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
+    // SAFETY: the call reads the structure given, which outlives it. A refusal changes nothing, and nothing depends on it.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
+}
+
 /// Ends the process at once: no destructors, no exit handlers, no flushing of inherited buffers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: ends the process; nothing can observe what it skips.

@@ -82,6 +82,12 @@ pub(crate) struct SubscribeArguments {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     settle: Duration,
 
+    /// After something has come, look again only so much later, and leave the processors to others
+    /// meanwhile: among very many clients of a server on the same machine this saves a wake-up for
+    /// each message. Latencies grow by up to this
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::duration)]
+    coalesce: Duration,
+
     #[command(flatten)]
     publish: PublishArguments,
 
@@ -355,6 +361,7 @@ impl SubscribeArguments {
                 resume: !connect.no_resume && !websocket,
                 churn_rate: connect.churn.unwrap_or(0.0) / share,
                 interval_us: micros(self.common.interval),
+                coalesce: self.coalesce,
             };
             first = end;
             jobs.push(Job {

@@ -1,10 +1,11 @@
 //! One process's held clients: connect, receive, verify, come back.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wheel::{Fired, Wheel};
-use fermata_io::{Driver, Event, Fd, net};
+use fermata_io::{Driver, EVENTS_MAX, Event, Fd, net, process};
 use hdrhistogram::Histogram;
 
 use super::client::{Client, NONE, Shared, State};
@@ -57,6 +58,8 @@ pub(crate) struct Plan {
     /// Clients per second of this process that leave and come back at once; zero for none.
     pub churn_rate: f64,
     pub interval_us: u64,
+    /// Pause after something has come, zero for none.
+    pub coalesce: Duration,
 }
 
 /// The publish that deliveries belong to at the moment.
@@ -144,6 +147,10 @@ impl Receiver {
         let mut stage = Stage::Working;
         let mut report_us = self.clock.now_us() + self.plan.interval_us;
         let mut settle_us = 0;
+        let mut is_coalescing = false;
+        if !self.plan.coalesce.is_zero() {
+            process::give_way();
+        }
         loop {
             let now_us = self.clock.now_us();
             self.start_clients(now_us);
@@ -186,10 +193,17 @@ impl Receiver {
             if let Some(next_ms) = self.wheel.next_due_ms() {
                 timeout_ms = timeout_ms.min(next_ms.saturating_sub(self.epoll.now_ms()));
             }
+            // Nobody waits for the sockets meanwhile, so whatever comes wakes nobody.
+            if is_coalescing {
+                std::thread::sleep(self.plan.coalesce);
+                timeout_ms = 0;
+            }
             events.clear();
             self.epoll
                 .wait(&mut events, Some(timeout_ms))
                 .map_err(Error::system("waiting for events"))?;
+            let is_full = events.len() == EVENTS_MAX;
+            is_coalescing = !self.plan.coalesce.is_zero() && !events.is_empty() && !is_full;
             for event in &events {
                 if event.token != LINK {
                     self.handle_event(event, &mut input);
