@@ -11,4 +11,5 @@ mod methods;
 mod pipelining;
 mod refusals;
 mod routes;
+mod smuggling;
 mod time_outs;
