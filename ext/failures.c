@@ -93,11 +93,10 @@ static bool has_left(const zend_object *exception)
 		&& !(fm_ws_info(fermata_run.worker, fermata_run.socket, &info) && info.open);
 }
 
-/* Answers the client of an exception, and clears it. */
-ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
+/* True when the handler has called exit(), for which its client is answered here. */
+static bool fail_with_exit(const fermata_handler *handler)
 {
-	zend_object *exception = EG(exception);
-	if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+	if (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception))) {
 		/* PHP builds that report an exhausted memory limit late leave by an exit where others jump. */
 		if (fermata_run.fatal_seen) {
 			zend_clear_exception();
@@ -108,8 +107,25 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 		fermata_fail_at_handler(handler, fermata_run.socket
 			? FERMATA_LITERAL("exit() called in handler; call close() to end a connection")
 			: FERMATA_LITERAL("exit() called in handler; return a Response to end a request"));
+		return true;
+	}
+	return false;
+}
+
+/* Answers the client of an exception, and clears it. */
+ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
+{
+	if (fail_with_exit(handler)) {
 		return;
 	}
+	if (!fermata_run.socket && fermata_error_handled()) {
+		return;
+	}
+	/* The error handler may have left another way than the handler did. */
+	if (fail_with_exit(handler)) {
+		return;
+	}
+	zend_object *exception = EG(exception);
 	if (exception->ce == fermata_ce_bad_request) {
 		fail_with_bad_request(exception);
 		return;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include "php_ini.h"
 #include "ext/standard/info.h"
+#include "ext/json/php_json.h"
 #include "ext/spl/spl_exceptions.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
@@ -22,6 +23,7 @@ fermata_strings fermata_known;
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
 zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_ce_upgrade, *fermata_ce_message;
@@ -53,7 +55,7 @@ static void register_websocket_classes(void)
 	fermata_websocket_init();
 	fermata_ce_upgrade = register_class_Fermata_WebSocket_Upgrade();
 	fermata_upgrade_init();
-	fermata_ce_message = register_class_Fermata_WebSocket_Message(zend_ce_stringable);
+	fermata_ce_message = register_class_Fermata_WebSocket_Message(zend_ce_stringable, php_json_serializable_ce);
 	fermata_message_init();
 	fermata_ce_queue_policy = register_class_Fermata_WebSocket_QueuePolicy();
 	fermata_ce_format = register_class_Fermata_WebSocket_Format();
@@ -66,6 +68,10 @@ static void register_classes(void)
 	register_exceptions();
 	fermata_ce_server = register_class_Fermata_Server();
 	fermata_server_init();
+	fermata_ce_routes = register_class_Fermata_Routes();
+	fermata_routes_init();
+	fermata_ce_next = register_class_Fermata_Next();
+	fermata_middleware_init();
 	fermata_ce_limits = register_class_Fermata_Limits();
 	fermata_ce_history = register_class_Fermata_History();
 	fermata_ce_log = register_class_Fermata_Log();

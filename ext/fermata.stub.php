@@ -46,27 +46,70 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param callable $handler function (Request $request): Response|Hold
+         * @param array $middleware list<callable> around this handler alone, the first outermost; see use()
+         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
+         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
          * @throws Exception\MisuseError when the pattern is malformed, already taken for this method, or run() was called
          */
-        public function get(string $path, callable $handler): static {}
+        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers POST; see get() for the pattern and the handler. */
-        public function post(string $path, callable $handler): static {}
+        /** Answers POST; see get() for the arguments. */
+        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers PUT; see get() for the pattern and the handler. */
-        public function put(string $path, callable $handler): static {}
+        /** Answers PUT; see get() for the arguments. */
+        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers PATCH; see get() for the pattern and the handler. */
-        public function patch(string $path, callable $handler): static {}
+        /** Answers PATCH; see get() for the arguments. */
+        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers DELETE; see get() for the pattern and the handler. */
-        public function delete(string $path, callable $handler): static {}
+        /** Answers DELETE; see get() for the arguments. */
+        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers OPTIONS in place of the built-in answer with `Allow`; see get() for the pattern and the handler. */
-        public function options(string $path, callable $handler): static {}
+        /** Answers OPTIONS in place of the built-in answer with `Allow`; see get() for the arguments. */
+        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
 
-        /** Answers every method that has no handler of its own for this path; see get() for the pattern and the handler. */
-        public function any(string $path, callable $handler): static {}
+        /** Answers every method that has no handler of its own for this path; see get() for the arguments. */
+        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /**
+         * Routes with a common prefix and common middleware.
+         *
+         * @param string $prefix such as "/api"; may have parameters
+         * @param callable $routes function (Routes $routes): mixed, called at once to add them
+         * @param array $middleware list<callable> around the group's handlers, the first outermost; see use()
+         * @throws Exception\MisuseError when the prefix is malformed or run() was called
+         */
+        public function group(string $prefix, callable $routes, array $middleware = []): static {}
+
+        /**
+         * Puts middleware around every handler, in whatever order they are added; the first given is outermost.
+         *
+         * A middleware is a function (Request $request, callable $next): Response|Hold. It answers by itself or returns what
+         * $next($request) returns, changed or not. Paths that nothing knows, wrong methods and OPTIONS pass through it as well;
+         * static files and WebSocket connections do not.
+         *
+         * @throws Exception\MisuseError when run() was called
+         */
+        public function use(callable ...$middleware): static {}
+
+        /**
+         * Answers paths that nothing knows, in place of the built-in 404. Middleware given to use() is around it.
+         *
+         * @param callable $handler function (Request $request): Response|Hold
+         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         */
+        public function notFound(callable $handler): static {}
+
+        /**
+         * Answers for a handler or middleware that has thrown, in place of the built-in 500 (400 for BadRequestException).
+         *
+         * The log has the exception already. When the error handler throws in turn, the client gets the built-in answer.
+         * There is nothing to catch after a fatal error or exit(): these are answered 500.
+         *
+         * @param callable $handler function (Throwable $error, Request $request): Response|Hold
+         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         */
+        public function error(callable $handler): static {}
 
         /**
          * Serves the files below a directory without running PHP.
@@ -117,6 +160,62 @@ namespace Fermata {
          * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
          */
         public function run(): void {}
+    }
+
+    /**
+     * A group of routes: what Server::group() hands to its callable. Paths are those behind the group's prefix; an empty one
+     * is the prefix itself.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Routes
+    {
+        private function __construct() {}
+
+        /** See Server::get(). */
+        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::post(). */
+        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::put(). */
+        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::patch(). */
+        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::delete(). */
+        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::options(). */
+        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** See Server::any(). */
+        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+
+        /** A group inside this one: its prefix and middleware come after those of this one. See Server::group(). */
+        public function group(string $prefix, callable $routes, array $middleware = []): static {}
+
+        /** Puts middleware around every handler of this group and of the groups inside it. See Server::use(). */
+        public function use(callable ...$middleware): static {}
+
+        /** See Server::static(). */
+        public function static(string $prefix, string $directory): static {}
+    }
+
+    /**
+     * What comes after a middleware: the next one or the handler. Middleware gets it as a closure, named $next by custom.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Next
+    {
+        private function __construct() {}
+
+        /** @throws \TypeError when what comes next returns neither a Response nor a Hold */
+        public function __invoke(Request $request): Response|Hold {}
     }
 
     /**
@@ -410,6 +509,23 @@ namespace Fermata {
          * @return array<string, string>
          */
         public function cookies(): array {}
+
+        /**
+         * Notes something for the middleware and handler that come after: who the user is, when the request came.
+         *
+         * Changes this request and returns it, so `$next($request->withAttribute('user', $user))` works as in PSR-15.
+         */
+        public function withAttribute(string $name, mixed $value): static {}
+
+        /** What withAttribute() has noted under this name. */
+        public function attribute(string $name, mixed $default = null): mixed {}
+
+        /**
+         * All that withAttribute() has noted.
+         *
+         * @return array<string, mixed>
+         */
+        public function attributes(): array {}
 
         /** The Last-Event-ID header, for Hold::since(); null when it is absent or empty. */
         public function lastEventId(): ?string {}
@@ -897,7 +1013,7 @@ namespace Fermata\WebSocket {
      * @strict-properties
      * @not-serializable
      */
-    final class Message implements \Stringable
+    final class Message implements \Stringable, \JsonSerializable
     {
         private function __construct() {}
 
@@ -915,6 +1031,9 @@ namespace Fermata\WebSocket {
 
         /** Same as data(). */
         public function __toString(): string {}
+
+        /** Same as data(): json_encode() makes a JSON string of a text, and refuses binary bytes that are no UTF-8. */
+        public function jsonSerialize(): string {}
     }
 
     /** What happens when a client reads slower than it is sent to, and its queue is full. */

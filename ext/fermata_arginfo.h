@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: a3e34472613450844cff17c7d4a19e1eba5c10b7 */
+ * Stub hash: ee733cd5c354eff0fa2a5d7a0f07d744678e7267 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
@@ -14,6 +14,8 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bodyBytes, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Server_post arginfo_class_Fermata_Server_get
@@ -27,6 +29,22 @@ ZEND_END_ARG_INFO()
 #define arginfo_class_Fermata_Server_options arginfo_class_Fermata_Server_get
 
 #define arginfo_class_Fermata_Server_any arginfo_class_Fermata_Server_get
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_group, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, prefix, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, routes, IS_CALLABLE, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_use, 0, 0, IS_STATIC, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, middleware, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_notFound, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Server_error arginfo_class_Fermata_Server_notFound
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_static, 0, 2, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, prefix, IS_STRING, 0)
@@ -44,6 +62,35 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Routes___construct, 0, 0, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Routes_get arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_post arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_put arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_patch arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_delete arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_options arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_any arginfo_class_Fermata_Server_get
+
+#define arginfo_class_Fermata_Routes_group arginfo_class_Fermata_Server_group
+
+#define arginfo_class_Fermata_Routes_use arginfo_class_Fermata_Server_use
+
+#define arginfo_class_Fermata_Routes_static arginfo_class_Fermata_Server_static
+
+#define arginfo_class_Fermata_Next___construct arginfo_class_Fermata_Routes___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_TYPE_MASK_EX(arginfo_class_Fermata_Next___invoke, 0, 1, Fermata\\Response|Fermata\\Hold, 0)
+	ZEND_ARG_OBJ_INFO(0, request, Fermata\\Request, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Limits___construct, 0, 0, 0)
@@ -83,10 +130,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Tls_development, 0, 0, Fermata\\Tls, 0)
 ZEND_END_ARG_INFO()
 
-ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_ClientCertificate___construct, 0, 0, 0)
-ZEND_END_ARG_INFO()
+#define arginfo_class_Fermata_ClientCertificate___construct arginfo_class_Fermata_Routes___construct
 
-#define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_method, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -125,6 +171,18 @@ ZEND_END_ARG_INFO()
 #define arginfo_class_Fermata_Request_cookie arginfo_class_Fermata_Request_query
 
 #define arginfo_class_Fermata_Request_cookies arginfo_class_Fermata_Request_queries
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_withAttribute, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, value, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_attribute, 0, 1, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, default, IS_MIXED, 0, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_attributes arginfo_class_Fermata_Request_queries
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_lastEventId, 0, 0, IS_STRING, 1)
 ZEND_END_ARG_INFO()
@@ -202,7 +260,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
 
-#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Hold_sse, 0, 1, Fermata\\Hold, 0)
 	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
@@ -243,7 +301,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Event_json, 0, 1, F
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, name, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_get, 0, 1, Fermata\\Channel, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
@@ -265,7 +323,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Publisher___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
@@ -296,7 +354,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_c
 	ZEND_ARG_TYPE_INFO(0, reason, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket___construct arginfo_class_Fermata_Routes___construct
 
 #define arginfo_class_Fermata_WebSocket_id arginfo_class_Fermata_Request_method
 
@@ -354,7 +412,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_remotePort arginfo_class_Fermata_Request_remotePort
 
-#define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
 ZEND_END_ARG_INFO()
@@ -374,7 +432,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Upgrade_setData arginfo_class_Fermata_WebSocket_setData
 
-#define arginfo_class_Fermata_WebSocket_Message___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket_Message___construct arginfo_class_Fermata_Routes___construct
 
 #define arginfo_class_Fermata_WebSocket_Message_data arginfo_class_Fermata_Request_method
 
@@ -383,6 +441,8 @@ ZEND_END_ARG_INFO()
 #define arginfo_class_Fermata_WebSocket_Message_json arginfo_class_Fermata_Request_json
 
 #define arginfo_class_Fermata_WebSocket_Message___toString arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_WebSocket_Message_jsonSerialize arginfo_class_Fermata_Request_method
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_WebSocket_Options___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, origins, IS_ARRAY, 1, "null")
@@ -405,7 +465,7 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_WebSocket_Compression___construct, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, minBytes, IS_LONG, 0, "64")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_acceptKey, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
@@ -437,7 +497,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_dec
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payloadBytesMax, IS_LONG, 0, "16777216")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Client___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket_Client___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Client_connect, 0, 1, Fermata\\WebSocket\\Client, 0)
 	ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)
@@ -480,7 +540,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Client_closeReason arginfo_class_Fermata_Request_lastEventId
 
-#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_ClientCertificate___construct
+#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
 ZEND_END_ARG_INFO()
@@ -494,9 +554,26 @@ ZEND_METHOD(Fermata_Server, patch);
 ZEND_METHOD(Fermata_Server, delete);
 ZEND_METHOD(Fermata_Server, options);
 ZEND_METHOD(Fermata_Server, any);
+ZEND_METHOD(Fermata_Server, group);
+ZEND_METHOD(Fermata_Server, use);
+ZEND_METHOD(Fermata_Server, notFound);
+ZEND_METHOD(Fermata_Server, error);
 ZEND_METHOD(Fermata_Server, static);
 ZEND_METHOD(Fermata_Server, websocket);
 ZEND_METHOD(Fermata_Server, run);
+ZEND_METHOD(Fermata_Routes, __construct);
+ZEND_METHOD(Fermata_Routes, get);
+ZEND_METHOD(Fermata_Routes, post);
+ZEND_METHOD(Fermata_Routes, put);
+ZEND_METHOD(Fermata_Routes, patch);
+ZEND_METHOD(Fermata_Routes, delete);
+ZEND_METHOD(Fermata_Routes, options);
+ZEND_METHOD(Fermata_Routes, any);
+ZEND_METHOD(Fermata_Routes, group);
+ZEND_METHOD(Fermata_Routes, use);
+ZEND_METHOD(Fermata_Routes, static);
+ZEND_METHOD(Fermata_Next, __construct);
+ZEND_METHOD(Fermata_Next, __invoke);
 ZEND_METHOD(Fermata_Limits, __construct);
 ZEND_METHOD(Fermata_History, __construct);
 ZEND_METHOD(Fermata_Log, __construct);
@@ -519,6 +596,9 @@ ZEND_METHOD(Fermata_Request, form);
 ZEND_METHOD(Fermata_Request, forms);
 ZEND_METHOD(Fermata_Request, cookie);
 ZEND_METHOD(Fermata_Request, cookies);
+ZEND_METHOD(Fermata_Request, withAttribute);
+ZEND_METHOD(Fermata_Request, attribute);
+ZEND_METHOD(Fermata_Request, attributes);
 ZEND_METHOD(Fermata_Request, lastEventId);
 ZEND_METHOD(Fermata_Request, remoteAddress);
 ZEND_METHOD(Fermata_Request, remotePort);
@@ -590,6 +670,7 @@ ZEND_METHOD(Fermata_WebSocket_Message, data);
 ZEND_METHOD(Fermata_WebSocket_Message, isBinary);
 ZEND_METHOD(Fermata_WebSocket_Message, json);
 ZEND_METHOD(Fermata_WebSocket_Message, __toString);
+ZEND_METHOD(Fermata_WebSocket_Message, jsonSerialize);
 ZEND_METHOD(Fermata_WebSocket_Options, __construct);
 ZEND_METHOD(Fermata_WebSocket_Compression, __construct);
 ZEND_METHOD(Fermata_WebSocket_Codec, __construct);
@@ -622,9 +703,36 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, delete, arginfo_class_Fermata_Server_delete, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, options, arginfo_class_Fermata_Server_options, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, any, arginfo_class_Fermata_Server_any, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, group, arginfo_class_Fermata_Server_group, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, use, arginfo_class_Fermata_Server_use, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, notFound, arginfo_class_Fermata_Server_notFound, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, error, arginfo_class_Fermata_Server_error, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Routes_methods[] = {
+	ZEND_ME(Fermata_Routes, __construct, arginfo_class_Fermata_Routes___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Routes, get, arginfo_class_Fermata_Routes_get, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, post, arginfo_class_Fermata_Routes_post, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, put, arginfo_class_Fermata_Routes_put, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, patch, arginfo_class_Fermata_Routes_patch, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, delete, arginfo_class_Fermata_Routes_delete, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, options, arginfo_class_Fermata_Routes_options, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, any, arginfo_class_Fermata_Routes_any, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, group, arginfo_class_Fermata_Routes_group, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, use, arginfo_class_Fermata_Routes_use, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, static, arginfo_class_Fermata_Routes_static, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Next_methods[] = {
+	ZEND_ME(Fermata_Next, __construct, arginfo_class_Fermata_Next___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Next, __invoke, arginfo_class_Fermata_Next___invoke, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -702,6 +810,9 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, forms, arginfo_class_Fermata_Request_forms, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, cookie, arginfo_class_Fermata_Request_cookie, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, cookies, arginfo_class_Fermata_Request_cookies, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, withAttribute, arginfo_class_Fermata_Request_withAttribute, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, attribute, arginfo_class_Fermata_Request_attribute, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, attributes, arginfo_class_Fermata_Request_attributes, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, lastEventId, arginfo_class_Fermata_Request_lastEventId, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remoteAddress, arginfo_class_Fermata_Request_remoteAddress, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
@@ -823,6 +934,7 @@ static const zend_function_entry class_Fermata_WebSocket_Message_methods[] = {
 	ZEND_ME(Fermata_WebSocket_Message, isBinary, arginfo_class_Fermata_WebSocket_Message_isBinary, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_WebSocket_Message, json, arginfo_class_Fermata_WebSocket_Message_json, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_WebSocket_Message, __toString, arginfo_class_Fermata_WebSocket_Message___toString, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_WebSocket_Message, jsonSerialize, arginfo_class_Fermata_WebSocket_Message_jsonSerialize, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -942,6 +1054,28 @@ static zend_class_entry *register_class_Fermata_Server(void)
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Server", class_Fermata_Server_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Routes(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Routes", class_Fermata_Routes_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Next(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Next", class_Fermata_Next_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 
@@ -1414,14 +1548,14 @@ static zend_class_entry *register_class_Fermata_WebSocket_Upgrade(void)
 	return class_entry;
 }
 
-static zend_class_entry *register_class_Fermata_WebSocket_Message(zend_class_entry *class_entry_Stringable)
+static zend_class_entry *register_class_Fermata_WebSocket_Message(zend_class_entry *class_entry_Stringable, zend_class_entry *class_entry_JsonSerializable)
 {
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\WebSocket", "Message", class_Fermata_WebSocket_Message_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
-	zend_class_implements(class_entry, 1, class_entry_Stringable);
+	zend_class_implements(class_entry, 2, class_entry_Stringable, class_entry_JsonSerializable);
 
 	return class_entry;
 }

@@ -486,6 +486,10 @@ typedef struct FmEvent {
    */
   bool binary;
   /**
+   * The status that the core would have answered with, for the handler of `fm_server_fallback`; else 0.
+   */
+  uint16_t unrouted;
+  /**
    * Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
    */
   struct FmStr body;
@@ -505,6 +509,10 @@ typedef struct FmEvent {
    * What follows the first `?`, as sent; `ptr` NULL without a `?`.
    */
   struct FmStr query;
+  /**
+   * The Allow header that belongs to `unrouted`; `ptr` NULL for none.
+   */
+  struct FmStr allow;
   /**
    * Number of header field lines.
    */
@@ -889,6 +897,29 @@ uint32_t fm_server_route(struct FmServer *server,
                          struct FmError *error);
 
 /**
+ * Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+uint32_t fm_server_route_body(struct FmServer *server,
+                              uint32_t handler,
+                              uint64_t bytes_max,
+                              struct FmError *error);
+
+/**
+ * Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
+ * The event's `unrouted` and `allow` tell what the core would have answered.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+uint32_t fm_server_fallback(struct FmServer *server,
+                            uint32_t handler,
+                            bool takes_methods,
+                            struct FmError *error);
+
+/**
  * Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
  *
  * # Safety
@@ -1068,6 +1099,14 @@ uint32_t fm_fail(struct FmWorker *worker,
                  struct FmStr message,
                  struct FmStr file,
                  uint32_t line);
+
+/**
+ * Counts a handler that has failed, whose client the program itself answers.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_note_failure(struct FmWorker *worker);
 
 /**
  * After a fatal error: the worker takes no more requests, has a replacement started, finishes its

@@ -105,6 +105,12 @@ ZEND_METHOD(Fermata_WebSocket_Message, __toString)
 	RETURN_STR_COPY(string_of(THIS_MESSAGE()));
 }
 
+ZEND_METHOD(Fermata_WebSocket_Message, jsonSerialize)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_STR_COPY(string_of(THIS_MESSAGE()));
+}
+
 ZEND_METHOD(Fermata_WebSocket_Message, isBinary)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

@@ -30,6 +30,7 @@ extern fermata_state fermata;
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+extern zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
 extern zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_ce_upgrade, *fermata_ce_message;
@@ -134,9 +135,18 @@ typedef struct fermata_handler {
 typedef struct fermata_socket_route {
 	fermata_handler upgrade, open, message, close;
 } fermata_socket_route;
+/* What is known of a handler besides; only used until the server runs. */
+typedef struct fermata_route {
+	zend_object *group;     /* the Routes it was added to; NULL = the server itself */
+	zend_array *middleware; /* closures of its own; NULL = none */
+	bool is_fallback;
+} fermata_route;
 typedef struct fermata_server {
 	FmServer *core; /* NULL before the constructor and from run() on */
 	fermata_handler *handlers;
+	fermata_route *routes; /* of the handlers */
+	zend_array *middleware; /* closures around all of them; NULL = none */
+	fermata_handler not_found, error; /* undefined closures = none */
 	uint32_t handlers_len, handlers_capacity;
 	fermata_socket_route *socket_routes;
 	uint32_t socket_routes_len;
@@ -146,6 +156,18 @@ typedef struct fermata_server {
 void fermata_server_init(void);
 bool fermata_server_check_open(const fermata_server *server);
 bool fermata_handler_init(fermata_handler *handler, zval *callable);
+
+/* routes.c */
+void fermata_routes_init(void);
+void fermata_route_free(fermata_route *route);
+uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
+zend_object *fermata_routes_parent(const zend_object *group);
+zend_array *fermata_routes_middleware(const zend_object *group);
+void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
+
+/* middleware.c */
+void fermata_middleware_init(void);
+bool fermata_middleware_compose(fermata_server *server);
 
 /* socket_route.c */
 void fermata_socket_route_free(fermata_socket_route *route);
@@ -162,6 +184,7 @@ typedef struct fermata_request {
 	FmEvent event;
 	zend_string *body; /* from here on: built when asked for */
 	zend_array *queries, *forms, *cookies;
+	zval attributes; /* an array, or undefined */
 	zend_object std;
 } fermata_request;
 void fermata_request_init(void);
@@ -184,6 +207,13 @@ typedef struct fermata_response {
 	zend_object std;
 } fermata_response;
 void fermata_response_init(void);
+fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
+
+/* What a handler may return. */
+static zend_always_inline bool fermata_is_answer(const zval *value)
+{
+	return Z_TYPE_P(value) == IS_OBJECT && (Z_OBJCE_P(value) == fermata_ce_response || Z_OBJCE_P(value) == fermata_ce_hold);
+}
 
 /* hold.c */
 typedef struct fermata_hold {

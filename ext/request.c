@@ -55,6 +55,12 @@ void fermata_request_forget(fermata_request *request)
 	free_array(&request->queries);
 	free_array(&request->forms);
 	free_array(&request->cookies);
+	if (UNEXPECTED(!Z_ISUNDEF(request->attributes))) {
+		zval attributes;
+		ZVAL_COPY_VALUE(&attributes, &request->attributes);
+		ZVAL_UNDEF(&request->attributes);
+		zval_ptr_dtor(&attributes);
+	}
 }
 
 static void request_free(zend_object *object)
@@ -67,12 +73,21 @@ static void request_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
+/* Attributes may hold the request itself. */
+static HashTable *request_get_gc(zend_object *object, zval **table, int *len)
+{
+	*table = &FERMATA_FROM(fermata_request, object)->attributes;
+	*len = 1;
+	return NULL;
+}
+
 void fermata_request_init(void)
 {
 	fermata_ce_request->create_object = request_create;
 	memcpy(&request_handlers, zend_get_std_object_handlers(), sizeof(request_handlers));
 	request_handlers.offset = XtOffsetOf(fermata_request, std);
 	request_handlers.free_obj = request_free;
+	request_handlers.get_gc = request_get_gc;
 	request_handlers.clone_obj = NULL;
 	request_handlers.compare = zend_objects_not_comparable;
 }
@@ -164,7 +179,7 @@ static FmStr copy_bytes(char **free_bytes, FmStr from)
 void fermata_request_keep(fermata_request *request)
 {
 	FmEvent *event = &request->event;
-	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body};
+	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body, &event->allow};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;
 	uint16_t port;
 	FmStr name, value, address = fermata_request_remote(request, &port), subject, pem;

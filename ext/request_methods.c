@@ -302,6 +302,51 @@ ZEND_METHOD(Fermata_Request, cookies)
 	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, cookies);
 }
 
+ZEND_METHOD(Fermata_Request, withAttribute)
+{
+	zend_string *name;
+	zval *value;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(name)
+		Z_PARAM_ZVAL(value)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_request *request = THIS_REQUEST();
+	if (Z_ISUNDEF(request->attributes)) {
+		array_init(&request->attributes);
+	}
+	SEPARATE_ARRAY(&request->attributes);
+	Z_TRY_ADDREF_P(value);
+	zend_symtable_update(Z_ARRVAL(request->attributes), name, value);
+	RETURN_OBJ_COPY(&request->std);
+}
+
+ZEND_METHOD(Fermata_Request, attribute)
+{
+	zend_string *name;
+	zval *fallback = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(name)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ZVAL(fallback)
+	ZEND_PARSE_PARAMETERS_END();
+	const fermata_request *request = THIS_REQUEST();
+	zval *found = Z_ISUNDEF(request->attributes) ? NULL : zend_symtable_find(Z_ARRVAL(request->attributes), name);
+	if (found || fallback) {
+		RETURN_COPY_DEREF(found ? found : fallback);
+	}
+	RETURN_NULL();
+}
+
+ZEND_METHOD(Fermata_Request, attributes)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	const fermata_request *request = THIS_REQUEST();
+	if (Z_ISUNDEF(request->attributes)) {
+		RETURN_EMPTY_ARRAY();
+	}
+	RETURN_COPY(&request->attributes);
+}
+
 ZEND_METHOD(Fermata_Request, lastEventId)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

@@ -69,6 +69,16 @@ static bool status_check(zend_long status)
 	return true;
 }
 
+/* A text that the server says by itself, which is taken over; NULL for none. */
+fermata_response *fermata_response_plain(uint32_t status, zend_string *text)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
+	response->status = status;
+	response->body = text ? text : ZSTR_EMPTY_ALLOC();
+	response->content_type = text ? fermata_known.type_text : NULL;
+	return response;
+}
+
 /* Takes over the references to body and content_type. */
 static void return_response(zval *return_value, zend_long status, zend_string *body, zend_string *content_type)
 {

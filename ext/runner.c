@@ -98,7 +98,8 @@ static ZEND_COLD void fail_with_type(const fermata_handler *handler, const zval 
 	fermata_fail_at_handler(handler, (FmStr){message, MIN((size_t)len, sizeof(message) - 1)});
 }
 
-static void answer(const fermata_handler *handler, zval *result)
+/* Sends what a handler has returned. */
+void fermata_answer(const fermata_handler *handler, zval *result)
 {
 	if (EXPECTED(Z_TYPE_P(result) == IS_OBJECT)) {
 		zend_object *object = Z_OBJ_P(result);
@@ -242,8 +243,11 @@ static void handle(const fermata_handler *handler)
 	}
 	if (UNEXPECTED(EG(exception))) {
 		fermata_fail_with_exception(handler);
+		if (UNEXPECTED(fermata_run.leaves)) {
+			return;
+		}
 	} else {
-		answer(handler, &result);
+		fermata_answer(handler, &result);
 	}
 	zval_ptr_dtor(&result);
 	fermata_request_done();

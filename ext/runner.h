@@ -48,6 +48,7 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 void fermata_clean_up(void);
 void fermata_request_done(void);
 void fermata_respond(const fermata_response *response);
+void fermata_answer(const fermata_handler *handler, zval *result);
 void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
 
 /* runner_sockets.c */
@@ -55,6 +56,9 @@ void fermata_socket_upgrade(const FmEvent *event);
 void fermata_socket_open(const FmEvent *event);
 void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);
+
+/* middleware.c */
+ZEND_COLD bool fermata_error_handled(void);
 
 /* failures.c */
 ZEND_COLD void fermata_log_exception(uint32_t level);

@@ -1,4 +1,4 @@
-/* Fermata\Server: settings, routes, run(). */
+/* Fermata\Server: settings, run(). Its routes are in routes.c and socket_route.c. */
 #include "php_fermata.h"
 #include "SAPI.h"
 #include "main/php_output.h"
@@ -8,13 +8,11 @@
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
 
-#define HANDLERS_CAPACITY_MIN 16
 #define INI_NAME_BYTES_MAX 128
 
 static zend_object_handlers server_handlers;
 
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
-#define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
 
 /* Life of the server object */
 
@@ -32,10 +30,17 @@ static void server_free(zend_object *object)
 	fermata_server *server = FERMATA_FROM(fermata_server, object);
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		zval_ptr_dtor(&server->handlers[i].closure);
+		fermata_route_free(&server->routes[i]);
 	}
 	if (server->handlers) {
 		efree(server->handlers);
+		efree(server->routes);
 	}
+	if (server->middleware) {
+		zend_array_release(server->middleware);
+	}
+	zval_ptr_dtor(&server->not_found.closure);
+	zval_ptr_dtor(&server->error.closure);
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_free(&server->socket_routes[i]);
 	}
@@ -55,7 +60,14 @@ static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
 	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		zend_get_gc_buffer_add_zval(buffer, &server->handlers[i].closure);
+		if (server->routes[i].group) {
+			zend_get_gc_buffer_add_obj(buffer, server->routes[i].group);
+		}
+		fermata_gc_add_array(buffer, server->routes[i].middleware);
 	}
+	fermata_gc_add_array(buffer, server->middleware);
+	zend_get_gc_buffer_add_zval(buffer, &server->not_found.closure);
+	zend_get_gc_buffer_add_zval(buffer, &server->error.closure);
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_gc(&server->socket_routes[i], buffer);
 	}
@@ -233,78 +245,6 @@ bool fermata_handler_init(fermata_handler *handler, zval *callable)
 	return true;
 }
 
-static void add_route(INTERNAL_FUNCTION_PARAMETERS, FmStr method)
-{
-	zend_string *path;
-	zend_fcall_info info;
-	zend_fcall_info_cache call;
-	FmError error;
-	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 2)
-		Z_PARAM_STR(path)
-		Z_PARAM_FUNC(info, call)
-	ZEND_PARSE_PARAMETERS_END();
-
-	fermata_server *server = THIS_SERVER();
-	if (!fermata_server_check_open(server)) {
-		RETURN_THROWS();
-	}
-	fermata_handler handler;
-	if (!fermata_handler_init(&handler, &info.function_name)) {
-		if (!EG(exception)) {
-			fermata_misuse("the handler of %s cannot be called", ZSTR_VAL(path));
-		}
-		RETURN_THROWS();
-	}
-	uint32_t code = fm_server_route(server->core, method, fermata_str(path), server->handlers_len, &error);
-	if (code != FM_OK) {
-		zval_ptr_dtor(&handler.closure);
-		fermata_throw(code, &error);
-		RETURN_THROWS();
-	}
-	if (server->handlers_len == server->handlers_capacity) {
-		server->handlers_capacity = server->handlers_capacity ? server->handlers_capacity * 2 : HANDLERS_CAPACITY_MIN;
-		server->handlers = safe_erealloc(server->handlers, server->handlers_capacity, sizeof(fermata_handler), 0);
-	}
-	server->handlers[server->handlers_len++] = handler;
-	RETURN_THIS();
-}
-
-#define ROUTE_METHOD(name, method) \
-	ZEND_METHOD(Fermata_Server, name) \
-	{ \
-		add_route(INTERNAL_FUNCTION_PARAM_PASSTHRU, FERMATA_LITERAL(method)); \
-	}
-
-ROUTE_METHOD(get, "GET")
-ROUTE_METHOD(post, "POST")
-ROUTE_METHOD(put, "PUT")
-ROUTE_METHOD(patch, "PATCH")
-ROUTE_METHOD(delete, "DELETE")
-ROUTE_METHOD(options, "OPTIONS")
-ROUTE_METHOD(any, "")
-
-ZEND_METHOD(Fermata_Server, static)
-{
-	zend_string *prefix, *directory;
-	FmError error;
-	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 2)
-		Z_PARAM_STR(prefix)
-		Z_PARAM_PATH_STR(directory)
-	ZEND_PARSE_PARAMETERS_END();
-	fermata_server *server = THIS_SERVER();
-	if (!fermata_server_check_open(server)) {
-		RETURN_THROWS();
-	}
-	uint32_t code = fm_server_static(server->core, fermata_str(prefix), fermata_str(directory), &error);
-	if (code != FM_OK) {
-		fermata_throw(code, &error);
-		RETURN_THROWS();
-	}
-	RETURN_THIS();
-}
-
 /* Running */
 
 /* False after a MisuseError. */
@@ -335,7 +275,7 @@ ZEND_METHOD(Fermata_Server, run)
 	error.len = 0;
 	ZEND_PARSE_PARAMETERS_NONE();
 	fermata_server *server = THIS_SERVER();
-	if (!run_check(server)) {
+	if (!run_check(server) || !fermata_middleware_compose(server)) {
 		RETURN_THROWS();
 	}
 	/* What is still buffered would be written once more by every worker. */

@@ -18,7 +18,7 @@ $server->websocket('/', message: function (WebSocket $socket, Message $message) 
         case 'weak': $weak = WeakReference::create($message); $socket->send('weak'); return;
         case 'weak?': $socket->send(json_encode($weak->get() === null)); return;
         case 'clone': $socket->send((clone $message)->data()); return;
-        case '{"a":[1,true]}': $socket->send(json_encode([$message->json(), (string) $message, $message->json() === $message->json()])); return;
+        case '{"a":[1,true]}': $socket->send(json_encode([$message->json(), (string) $message, $message, $message->json() === $message->json()])); return;
     }
     $kept[] = $message;
 });
@@ -48,6 +48,6 @@ echo $client->ask('first'), ', ', $client->ask('second'), ', ', $client->ask('th
 "text: long long long long long "
 "text: 6c6f6e67206c6f6e67206c6f6e67206c6f6e67206c6f6e6720 false"
 text: weak text: true
-text: [{"a":[1,true]},"{\"a\":[1,true]}",true]
+text: [{"a":[1,true]},"{\"a\":[1,true]}","{\"a\":[1,true]}",true]
 close: 1011
 text: before: none, text: before: first, text: before: second, text: before: third

@@ -58,6 +58,11 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
+    /// Counts a handler that has failed, whose client the program itself answers.
+    pub fn note_failure(&mut self) {
+        self.counts.add(Counter::HandlerFailures, 1);
+    }
+
     /// The connection of a request that is waiting for its answer.
     pub(crate) fn open_request(&self, handle: u64) -> Result<u32, Gone> {
         let Key {

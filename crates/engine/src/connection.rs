@@ -129,6 +129,8 @@ pub(crate) struct Partial {
     pub head: http1::Head,
     pub body: Vec<u8>,
     pub rest: BodyRest,
+    /// What it may have: the route's limit or the setting.
+    pub bytes_max: u64,
 }
 
 /// What is missing of a body.

@@ -12,7 +12,7 @@ use fermata_proto::{chunked, percent, response};
 
 use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing};
 use crate::request::Place;
-use crate::router::Found;
+use crate::router::{Found, Params};
 use crate::stats::Counter;
 use crate::websocket::{FRAMES_MAX, Socket};
 use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
@@ -222,9 +222,13 @@ impl<D: Driver> Worker<D> {
         let Current {
             index, at, filled, ..
         } = current;
+        let body_start = at + head_bytes;
+        let body_bytes_max = match self.request.head.body {
+            Body::None => 0,
+            _ => self.body_bytes_max(&(at..body_start)),
+        };
         let head = &self.request.head;
         let is_draining = self.running != Running::Serving;
-        let body_bytes_max = self.settings.body_bytes_max as u64;
         let Some(connection) = self.connections.at_mut(index) else {
             return Step::Starved;
         };
@@ -234,7 +238,6 @@ impl<D: Driver> Worker<D> {
         connection.is_http10 = head.minor_version == 0;
         connection.keeps_alive = head.keep_alive && !is_draining;
 
-        let body_start = at + head_bytes;
         let here = filled - body_start;
         match head.body {
             Body::None => {
@@ -250,7 +253,7 @@ impl<D: Driver> Worker<D> {
                 Step::Request
             }
             Body::Length(length) if length > body_bytes_max => {
-                self.refuse_body(index);
+                self.refuse_body(index, body_bytes_max);
                 Step::Again
             }
             Body::Length(length) if length <= here as u64 => {
@@ -269,19 +272,48 @@ impl<D: Driver> Worker<D> {
             Body::Length(length) => {
                 let reserve = length.min(BODY_RESERVE_BYTES_MAX) as usize;
                 let rest = BodyRest::Length(length);
-                self.begin_body(current, body_start, Vec::with_capacity(reserve), rest);
+                let body = Vec::with_capacity(reserve);
+                self.begin_body(current, body_start, body, rest, body_bytes_max);
                 Step::Again
             }
             Body::Chunked => {
                 let rest = BodyRest::Chunked(chunked::Decoder::new());
-                self.begin_body(current, body_start, Vec::new(), rest);
+                self.begin_body(current, body_start, Vec::new(), rest, body_bytes_max);
                 Step::Again
             }
         }
     }
 
+    /// Bytes that the body may have whose head has just been parsed: the route's limit, else the setting.
+    fn body_bytes_max(&mut self, head: &std::ops::Range<usize>) -> u64 {
+        let default = self.settings.body_bytes_max as u64;
+        if !self.router.limits_bodies() {
+            return default;
+        }
+        let head_bytes = &self.input[head.clone()];
+        let method = self.request.head.method_span.of(head_bytes);
+        let raw_path = self.request.head.path.of(head_bytes);
+        self.scratch.clear();
+        let path = match percent::decode_path(raw_path, &mut self.scratch) {
+            Ok(true) => &self.scratch[..],
+            Ok(false) => raw_path,
+            // Refused when it is dispatched.
+            Err(_) => return default,
+        };
+        let router = &self.router;
+        let own = router.body_bytes_max(method, path, &mut self.request.params);
+        own.unwrap_or(default)
+    }
+
     /// Moves a head whose body comes in pieces out of the input buffer.
-    fn begin_body(&mut self, current: Current, body_start: usize, body: Vec<u8>, rest: BodyRest) {
+    fn begin_body(
+        &mut self,
+        current: Current,
+        body_start: usize,
+        body: Vec<u8>,
+        rest: BodyRest,
+        bytes_max: u64,
+    ) {
         let Current {
             index, at, filled, ..
         } = current;
@@ -297,6 +329,7 @@ impl<D: Driver> Worker<D> {
             head,
             body,
             rest,
+            bytes_max,
         }));
         connection.reading = Reading::Body;
         self.reporter.begin_active(connection);
@@ -313,7 +346,6 @@ impl<D: Driver> Worker<D> {
         let Current {
             index, at, filled, ..
         } = current;
-        let body_bytes_max = self.settings.body_bytes_max as u64;
         let Some(partial) = self
             .connections
             .at_mut(index)
@@ -330,10 +362,11 @@ impl<D: Driver> Worker<D> {
                 (taken, partial.body.len() as u64 == *missing)
             }
             BodyRest::Chunked(decoder) => {
-                match decoder.decode(input, &mut partial.body, body_bytes_max) {
+                match decoder.decode(input, &mut partial.body, partial.bytes_max) {
                     Ok(decoded) => (decoded.consumed, decoded.done),
                     Err(refusal) if refusal.status() == 413 => {
-                        self.refuse_body(index);
+                        let bytes_max = partial.bytes_max;
+                        self.refuse_body(index, bytes_max);
                         return Step::Again;
                     }
                     Err(refusal) => {
@@ -409,6 +442,10 @@ impl<D: Driver> Worker<D> {
             self.refuse(index, refusal.status(), &message);
             return None;
         }
+        if self.request.unrouted != 0 {
+            self.request.unrouted = 0;
+            self.request.allow.clear();
+        }
         let mut params = std::mem::take(&mut self.request.params);
         let view = self.request.view(&self.input);
         let method = self.request.head.method;
@@ -431,6 +468,9 @@ impl<D: Driver> Worker<D> {
             Found::NotFound => Outcome::NotFound,
         };
         self.request.params = params;
+        if let Some(event) = self.fall_back(&outcome) {
+            return Some(event);
+        }
         match outcome {
             Outcome::File(root, rest) => self.answer_file(index, &root, rest),
             Outcome::NotImplemented => {
@@ -444,6 +484,24 @@ impl<D: Driver> Worker<D> {
             Outcome::NotFound => self.answer_plain(index, 404, None, b"Nothing is here.\n"),
         }
         None
+    }
+
+    /// Hands a request that no route serves to the program, if that wants it.
+    fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
+        let fallback = self.router.fallback()?;
+        let (status, allow) = match outcome {
+            Outcome::NotFound => (404, ""),
+            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
+            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
+            _ => return None,
+        };
+        let request = &mut self.request;
+        request.unrouted = status;
+        request.allow.clear();
+        request.allow.push_str(allow);
+        request.handler = fallback.handler;
+        request.params = Params::default();
+        Some(Event::Request)
     }
 
     /// Decodes the path of the current request, unless there is nothing to decode.
@@ -571,11 +629,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn refuse_body(&mut self, index: u32) {
-        let message = format!(
-            "The body is larger than {} bytes.\n",
-            self.settings.body_bytes_max
-        );
+    fn refuse_body(&mut self, index: u32, bytes_max: u64) {
+        let message = format!("The body is larger than {bytes_max} bytes.\n");
         self.refuse(index, 413, &message);
     }
 

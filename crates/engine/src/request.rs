@@ -33,6 +33,10 @@ pub struct Request {
     pub(crate) path: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
+    /// The status without a fallback handler; 0 when a route was found.
+    pub(crate) unrouted: u16,
+    /// The `Allow` header of that answer.
+    pub(crate) allow: String,
 }
 
 /// A view of the current request together with the buffer it lies in.
@@ -56,6 +60,8 @@ impl Request {
             path: Vec::new(),
             path_is_plain: true,
             params: Params::default(),
+            unrouted: 0,
+            allow: String::new(),
         }
     }
 
@@ -154,6 +160,14 @@ impl<'a> RequestView<'a> {
     pub fn route_at(&self, index: usize) -> Option<(&'a str, &'a [u8])> {
         let (name, span) = self.request.params.at(index)?;
         Some((name, span.of(self.path())))
+    }
+
+    /// For a fallback handler: the status that the server would answer with, and its `Allow` header. 0 when a route
+    /// was found.
+    pub fn unrouted(&self) -> (u16, Option<&'a [u8]>) {
+        let request = self.request;
+        let allow = (!request.allow.is_empty()).then_some(request.allow.as_bytes());
+        (request.unrouted, allow)
     }
 
     /// The other end of the connection.

@@ -16,6 +16,9 @@ use fermata_proto::response::valid_name;
 /// Most segments of a pattern; bounds the depth of a search.
 pub const SEGMENTS_MAX: usize = 64;
 
+/// Most bytes that a route may let bodies have: a terabyte.
+pub const BODY_BYTES_MAX: u64 = 1 << 40;
+
 /// A route that cannot be added: a mistake in the program.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
@@ -51,6 +54,9 @@ pub enum RouteError {
     /// Not a token (RFC 9110, 9.1).
     #[error("the method {0:?} is malformed; methods are words such as GET")]
     Method(String),
+    /// More than [`BODY_BYTES_MAX`].
+    #[error("a body of {0} bytes is over {BODY_BYTES_MAX}; give a smaller limit")]
+    BodyBytes(u64),
     /// There is such a route already; parameter names make no difference.
     #[error("there already is a handler for {method} {pattern}; remove one of the two")]
     Duplicate {
@@ -174,6 +180,17 @@ pub struct Router {
     methods: Vec<Box<str>>,
     /// Number, method and pattern of every handler, for log lines.
     labels: Vec<(u32, Box<str>)>,
+    /// Bytes that bodies for a handler may have, where that is not the setting. Sorted by handler.
+    body_bytes: Vec<(u32, u64)>,
+    fallback: Option<Fallback>,
+}
+
+/// The handler of requests that no route serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fallback {
+    pub handler: u32,
+    /// Whether it also answers `OPTIONS` and wrong methods.
+    pub takes_methods: bool,
 }
 
 /// What is known about a path up to some segment.
@@ -320,6 +337,55 @@ impl Router {
             self.methods.push(method.into());
         }
         Ok(())
+    }
+
+    /// Lets bodies for `handler` have so many bytes, whatever the settings say.
+    ///
+    /// # Errors
+    /// [`RouteError::BodyBytes`] over [`BODY_BYTES_MAX`].
+    pub fn limit_body(&mut self, handler: u32, bytes_max: u64) -> Result<(), RouteError> {
+        if bytes_max > BODY_BYTES_MAX {
+            return Err(RouteError::BodyBytes(bytes_max));
+        }
+        let at = self.body_bytes.partition_point(|(of, _)| *of < handler);
+        self.body_bytes.insert(at, (handler, bytes_max));
+        Ok(())
+    }
+
+    /// Whether any route has a limit of its own.
+    pub(crate) fn limits_bodies(&self) -> bool {
+        !self.body_bytes.is_empty()
+    }
+
+    /// Bytes that a body for `method` on `path` may have, where that is not the setting.
+    pub(crate) fn body_bytes_max(
+        &self,
+        method: &[u8],
+        path: &[u8],
+        params: &mut Params,
+    ) -> Option<u64> {
+        let Found::Handler(handler) = self.find(method, path, params) else {
+            return None;
+        };
+        let at = self
+            .body_bytes
+            .binary_search_by_key(&handler, |(of, _)| *of);
+        Some(self.body_bytes[at.ok()?].1)
+    }
+
+    /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
+    /// `OPTIONS`.
+    pub fn set_fallback(&mut self, handler: u32, takes_methods: bool) {
+        self.fallback = Some(Fallback {
+            handler,
+            takes_methods,
+        });
+        self.labels.push((handler, "no route".into()));
+    }
+
+    #[inline]
+    pub(crate) fn fallback(&self) -> Option<Fallback> {
+        self.fallback
     }
 
     /// Method and pattern that a handler was first added for, as people write them.

@@ -41,6 +41,17 @@ impl Server {
         self.router.add(method, pattern, handler)
     }
 
+    /// Lets the bodies of requests for `handler` have so many bytes, whatever the settings say.
+    pub fn limit_body(&mut self, handler: u32, bytes_max: u64) -> Result<(), RouteError> {
+        self.router.limit_body(handler, bytes_max)
+    }
+
+    /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
+    /// `OPTIONS`. `RequestView::unrouted` tells what the server would have answered.
+    pub fn fallback(&mut self, handler: u32, takes_methods: bool) {
+        self.router.set_fallback(handler, takes_methods);
+    }
+
     /// Opens WebSockets at paths that match `pattern`.
     pub fn websocket(&mut self, pattern: &str, route: Route) -> Result<(), RouteError> {
         let route = route.check(pattern)?;

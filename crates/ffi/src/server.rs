@@ -175,6 +175,49 @@ pub unsafe extern "C" fn fm_server_route(
     }
 }
 
+/// Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_route_body(
+    server: *mut FmServer,
+    handler: u32,
+    bytes_max: u64,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let server = &mut (*server).server;
+            server
+                .limit_body(handler, bytes_max)
+                .map_err(|error| (FM_MISUSE, error.to_string()))
+        })
+    }
+}
+
+/// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
+/// The event's `unrouted` and `allow` tell what the core would have answered.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_fallback(
+    server: *mut FmServer,
+    handler: u32,
+    takes_methods: bool,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            (*server).server.fallback(handler, takes_methods);
+            Ok(())
+        })
+    }
+}
+
 /// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
 ///
 /// # Safety

@@ -94,6 +94,8 @@ pub struct FmEvent {
     pub code: u16,
     /// Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
     pub binary: bool,
+    /// The status that the core would have answered with, for the handler of `fm_server_fallback`; else 0.
+    pub unrouted: u16,
     /// Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
     pub body: FmStr,
     /// Method as sent.
@@ -104,6 +106,8 @@ pub struct FmEvent {
     pub target: FmStr,
     /// What follows the first `?`, as sent; `ptr` NULL without a `?`.
     pub query: FmStr,
+    /// The Allow header that belongs to `unrouted`; `ptr` NULL for none.
+    pub allow: FmStr,
     /// Number of header field lines.
     pub headers_len: u32,
 }
@@ -201,6 +205,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Request | Event::Upgrade => {
                     let view = worker.worker.request();
                     let handle = view.handle();
+                    let (unrouted, allow) = view.unrouted();
                     put(
                         event,
                         FmEvent {
@@ -210,6 +215,8 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                             socket: 0,
                             code: 0,
                             binary: false,
+                            unrouted,
+                            allow: FmStr::lend_option(allow),
                             method: FmStr::lend(view.method()),
                             path: FmStr::lend(view.path()),
                             target: FmStr::lend(view.target()),
@@ -296,6 +303,21 @@ pub unsafe extern "C" fn fm_fail(
                 .fail(request, status, &log_message)
                 .map_err(|gone| (FM_GONE, gone.to_string()))
         })
+    }
+}
+
+/// Counts a handler that has failed, whose client the program itself answers.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_note_failure(worker: *mut FmWorker) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.note_failure();
+            Ok(())
+        });
     }
 }
 

@@ -1,0 +1,443 @@
+/* Fermata\Routes: a group of routes with a prefix and middleware of its own; and what Server and groups share. */
+#include "php_fermata.h"
+#include "zend_closures.h"
+
+#define HANDLERS_CAPACITY_MIN 16
+
+typedef struct routes {
+	fermata_server *server; /* a reference */
+	zend_object *parent;    /* a reference to the group around this one; NULL in the server itself */
+	zend_string *prefix;    /* of this group and those around it */
+	zend_array *middleware; /* NULL = none */
+	zend_object std;
+} routes;
+
+static zend_object_handlers routes_handlers;
+
+#define THIS_ROUTES() FERMATA_FROM(routes, Z_OBJ_P(ZEND_THIS))
+#define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *routes_create(zend_class_entry *ce)
+{
+	routes *created = zend_object_alloc(sizeof(routes), ce);
+	memset(created, 0, XtOffsetOf(routes, std));
+	zend_object_std_init(&created->std, ce);
+	created->std.handlers = &routes_handlers;
+	return &created->std;
+}
+
+static void routes_free(zend_object *object)
+{
+	routes *freed = FERMATA_FROM(routes, object);
+	if (freed->server) {
+		OBJ_RELEASE(&freed->server->std);
+	}
+	if (freed->parent) {
+		OBJ_RELEASE(freed->parent);
+	}
+	if (freed->prefix) {
+		zend_string_release(freed->prefix);
+	}
+	if (freed->middleware) {
+		zend_array_release(freed->middleware);
+	}
+	zend_object_std_dtor(object);
+}
+
+static HashTable *routes_get_gc(zend_object *object, zval **table, int *len)
+{
+	routes *looked_at = FERMATA_FROM(routes, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	if (looked_at->server) {
+		zend_get_gc_buffer_add_obj(buffer, &looked_at->server->std);
+	}
+	if (looked_at->parent) {
+		zend_get_gc_buffer_add_obj(buffer, looked_at->parent);
+	}
+	fermata_gc_add_array(buffer, looked_at->middleware);
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_routes_init(void)
+{
+	fermata_ce_routes->create_object = routes_create;
+	memcpy(&routes_handlers, zend_get_std_object_handlers(), sizeof(routes_handlers));
+	routes_handlers.offset = XtOffsetOf(routes, std);
+	routes_handlers.free_obj = routes_free;
+	routes_handlers.get_gc = routes_get_gc;
+	routes_handlers.clone_obj = NULL;
+	routes_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Reading */
+
+zend_object *fermata_routes_parent(const zend_object *group)
+{
+	return FERMATA_FROM(routes, group)->parent;
+}
+
+zend_array *fermata_routes_middleware(const zend_object *group)
+{
+	return FERMATA_FROM(routes, group)->middleware;
+}
+
+void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array)
+{
+	if (array) {
+		zval value;
+		ZVAL_ARR(&value, array);
+		zend_get_gc_buffer_add_zval(buffer, &value);
+	}
+}
+
+/* Routes */
+
+void fermata_route_free(fermata_route *route)
+{
+	if (route->group) {
+		OBJ_RELEASE(route->group);
+	}
+	if (route->middleware) {
+		zend_array_release(route->middleware);
+	}
+}
+
+/* Keeps a handler under the next number, and takes it and the route over. */
+uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route)
+{
+	if (server->handlers_len == server->handlers_capacity) {
+		server->handlers_capacity = server->handlers_capacity ? server->handlers_capacity * 2 : HANDLERS_CAPACITY_MIN;
+		server->handlers = safe_erealloc(server->handlers, server->handlers_capacity, sizeof(fermata_handler), 0);
+		server->routes = safe_erealloc(server->routes, server->handlers_capacity, sizeof(fermata_route), 0);
+	}
+	server->handlers[server->handlers_len] = *handler;
+	server->routes[server->handlers_len] = *route;
+	return server->handlers_len++;
+}
+
+/* The callables as closures; NULL for none. *failed is set after an exception. They are a list in one argument, or each is
+ * an argument of its own. */
+static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool is_list, bool *failed)
+{
+	if (!len) {
+		return NULL;
+	}
+	zend_array *list = zend_new_array(len);
+	for (uint32_t i = 0; i < len; i++) {
+		fermata_handler handler;
+		if (!zend_is_callable(&given[i], 0, NULL) || !fermata_handler_init(&handler, &given[i])) {
+			if (!EG(exception) && is_list) {
+				zend_argument_type_error(argument, "must be a list of callables; the one at position %u is %s",
+					i, fermata_type_name(&given[i]));
+			} else if (!EG(exception)) {
+				zend_argument_type_error(argument + i, "must be a valid callback, %s given", fermata_type_name(&given[i]));
+			}
+			zend_array_release(list);
+			*failed = true;
+			return NULL;
+		}
+		zend_hash_next_index_insert_new(list, &handler.closure);
+	}
+	return list;
+}
+
+/* The same of a PHP array. */
+static zend_array *closures_of(HashTable *given, uint32_t argument, bool *failed)
+{
+	if (!given || !zend_hash_num_elements(given)) {
+		return NULL;
+	}
+	zval *list = safe_emalloc(zend_hash_num_elements(given), sizeof(zval), 0), *value;
+	uint32_t len = 0;
+	ZEND_HASH_FOREACH_VAL(given, value) {
+		ZVAL_DEREF(value);
+		ZVAL_COPY_VALUE(&list[len++], value);
+	} ZEND_HASH_FOREACH_END();
+	zend_array *made = closures(list, len, argument, true, failed);
+	efree(list);
+	return made;
+}
+
+static void append(zend_array **to, zend_array *list)
+{
+	zval *value;
+	if (!*to) {
+		*to = list;
+		return;
+	}
+	ZEND_HASH_FOREACH_VAL(list, value) {
+		Z_ADDREF_P(value);
+		zend_hash_next_index_insert_new(*to, value);
+	} ZEND_HASH_FOREACH_END();
+	zend_array_release(list);
+}
+
+static void use(INTERNAL_FUNCTION_PARAMETERS, const fermata_server *server, zend_array **to)
+{
+	zval *given;
+	uint32_t len;
+	bool failed = false;
+	ZEND_PARSE_PARAMETERS_START(1, -1)
+		Z_PARAM_VARIADIC('+', given, len)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!fermata_server_check_open(server)) {
+		RETURN_THROWS();
+	}
+	zend_array *list = closures(given, len, 1, false, &failed);
+	if (failed) {
+		RETURN_THROWS();
+	}
+	append(to, list);
+	RETURN_THIS();
+}
+
+/* The pattern inside a group; NULL after a MisuseError. */
+static zend_string *path_in(const routes *group, zend_string *path)
+{
+	if (group && ZSTR_LEN(path) && ZSTR_VAL(path)[0] != '/') {
+		fermata_misuse("the path \"%s\" in the group %s does not start with /; give /%s, or nothing for the group's prefix itself",
+			ZSTR_VAL(path), ZSTR_VAL(group->prefix), ZSTR_VAL(path));
+		return NULL;
+	}
+	return group ? zend_string_concat2(ZSTR_VAL(group->prefix), ZSTR_LEN(group->prefix), ZSTR_VAL(path), ZSTR_LEN(path))
+		: zend_string_copy(path);
+}
+
+static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group, FmStr method)
+{
+	zend_string *path;
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	HashTable *middleware = NULL;
+	zend_long body_bytes = 0;
+	bool body_bytes_null = true, failed = false;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(2, 4)
+		Z_PARAM_STR(path)
+		Z_PARAM_FUNC(info, call)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT(middleware)
+		Z_PARAM_LONG_OR_NULL(body_bytes, body_bytes_null)
+	ZEND_PARSE_PARAMETERS_END();
+
+	if (!fermata_server_check_open(server)) {
+		RETURN_THROWS();
+	}
+	if (!body_bytes_null && body_bytes < 0) {
+		fermata_misuse("bodyBytes of %s is negative; give the bytes that a body may have", ZSTR_VAL(path));
+		RETURN_THROWS();
+	}
+	fermata_handler handler;
+	fermata_route route = {0};
+	zend_string *pattern = path_in(group, path);
+	if (!pattern) {
+		RETURN_THROWS();
+	}
+	if (!fermata_handler_init(&handler, &info.function_name)) {
+		zend_string_release(pattern);
+		if (!EG(exception)) {
+			fermata_misuse("the handler of %s cannot be called", ZSTR_VAL(path));
+		}
+		RETURN_THROWS();
+	}
+	route.middleware = closures_of(middleware, 3, &failed);
+	if (failed) {
+		zend_string_release(pattern);
+		zval_ptr_dtor(&handler.closure);
+		RETURN_THROWS();
+	}
+	if (group) {
+		route.group = &group->std;
+		GC_ADDREF(route.group);
+	}
+	uint32_t number = server->handlers_len;
+	uint32_t code = fm_server_route(server->core, method, fermata_str(pattern), number, &error);
+	if (code == FM_OK && !body_bytes_null) {
+		code = fm_server_route_body(server->core, number, (uint64_t)body_bytes, &error);
+	}
+	zend_string_release(pattern);
+	if (code != FM_OK) {
+		zval_ptr_dtor(&handler.closure);
+		fermata_route_free(&route);
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	fermata_server_add(server, &handler, &route);
+	RETURN_THIS();
+}
+
+static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group)
+{
+	zend_string *prefix, *directory;
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(prefix)
+		Z_PARAM_PATH_STR(directory)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!fermata_server_check_open(server)) {
+		RETURN_THROWS();
+	}
+	zend_string *whole = path_in(group, prefix);
+	if (!whole) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_server_static(server->core, fermata_str(whole), fermata_str(directory), &error);
+	zend_string_release(whole);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	RETURN_THIS();
+}
+
+/* False after a MisuseError. */
+static bool prefix_check(const zend_string *prefix)
+{
+	size_t len = ZSTR_LEN(prefix);
+	if (len > 1 && ZSTR_VAL(prefix)[0] == '/' && ZSTR_VAL(prefix)[len - 1] != '/') {
+		return true;
+	}
+	fermata_misuse("the prefix \"%s\" of a group must start with / and not end with it, as in /api", ZSTR_VAL(prefix));
+	return false;
+}
+
+static void add_group(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *parent)
+{
+	zend_string *prefix;
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	HashTable *middleware = NULL;
+	bool failed = false;
+	ZEND_PARSE_PARAMETERS_START(2, 3)
+		Z_PARAM_STR(prefix)
+		Z_PARAM_FUNC(info, call)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT(middleware)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!fermata_server_check_open(server) || !prefix_check(prefix)) {
+		RETURN_THROWS();
+	}
+	zend_array *list = closures_of(middleware, 3, &failed);
+	if (failed) {
+		RETURN_THROWS();
+	}
+	routes *group = FERMATA_FROM(routes, routes_create(fermata_ce_routes));
+	group->server = server;
+	GC_ADDREF(&server->std);
+	if (parent) {
+		group->parent = &parent->std;
+		GC_ADDREF(group->parent);
+	}
+	group->prefix = path_in(parent, prefix);
+	group->middleware = list;
+	zval argument, result;
+	ZVAL_OBJ(&argument, &group->std);
+	ZVAL_UNDEF(&result);
+	info.retval = &result;
+	info.params = &argument;
+	info.param_count = 1;
+	zend_call_function(&info, &call);
+	zval_ptr_dtor(&result);
+	OBJ_RELEASE(&group->std);
+	if (EG(exception)) {
+		RETURN_THROWS();
+	}
+	RETURN_THIS();
+}
+
+/* Methods */
+
+ZEND_METHOD(Fermata_Routes, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+#define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
+
+#define ROUTE_METHOD(name, method) \
+	ZEND_METHOD(Fermata_Server, name) \
+	{ \
+		add_route(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_SERVER(), NULL, FERMATA_LITERAL(method)); \
+	} \
+	ZEND_METHOD(Fermata_Routes, name) \
+	{ \
+		add_route(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, THIS_ROUTES(), FERMATA_LITERAL(method)); \
+	}
+
+ROUTE_METHOD(get, "GET")
+ROUTE_METHOD(post, "POST")
+ROUTE_METHOD(put, "PUT")
+ROUTE_METHOD(patch, "PATCH")
+ROUTE_METHOD(delete, "DELETE")
+ROUTE_METHOD(options, "OPTIONS")
+ROUTE_METHOD(any, "")
+
+ZEND_METHOD(Fermata_Server, static)
+{
+	add_static(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_SERVER(), NULL);
+}
+
+ZEND_METHOD(Fermata_Routes, static)
+{
+	add_static(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, THIS_ROUTES());
+}
+
+ZEND_METHOD(Fermata_Server, group)
+{
+	add_group(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_SERVER(), NULL);
+}
+
+ZEND_METHOD(Fermata_Routes, group)
+{
+	add_group(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, THIS_ROUTES());
+}
+
+ZEND_METHOD(Fermata_Server, use)
+{
+	use(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_SERVER(), &THIS_SERVER()->middleware);
+}
+
+ZEND_METHOD(Fermata_Routes, use)
+{
+	use(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, &THIS_ROUTES()->middleware);
+}
+
+/* One handler for all requests of a kind; a second call is a mistake. */
+static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const char *what)
+{
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_FUNC(info, call)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!fermata_server_check_open(THIS_SERVER())) {
+		RETURN_THROWS();
+	}
+	if (!Z_ISUNDEF(to->closure)) {
+		fermata_misuse("there already is a handler for %s; remove one of the two", what);
+		RETURN_THROWS();
+	}
+	if (!fermata_handler_init(to, &info.function_name)) {
+		ZVAL_UNDEF(&to->closure);
+		if (!EG(exception)) {
+			fermata_misuse("the handler for %s cannot be called", what);
+		}
+		RETURN_THROWS();
+	}
+	RETURN_THIS();
+}
+
+ZEND_METHOD(Fermata_Server, notFound)
+{
+	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->not_found, "paths that nothing knows");
+}
+
+ZEND_METHOD(Fermata_Server, error)
+{
+	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->error, "errors");
+}
