@@ -20,12 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from held.load import PROGRAM
 from held.report import Run, load_goals, markdown, write
 from held.rows import FULL, MESSAGE_BYTES, QUICK, Amounts, climb, spread
 from suite import machine
 from suite.load import LoadError
-from suite.peers import BENCH, BUILD, SUBJECT, CannotRun, Running, load_all
+from suite.peers import BENCH, BUILD, FERMATA, SUBJECT, CannotRun, Running, load_all
 
 ROUNDS = 3
 ROWS = ("stream", "alive", "slow", "burst")
@@ -36,8 +35,8 @@ def main() -> int:
     options = parse_options()
     # So that servers and clients end with us however we end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if not PROGRAM.exists():
-        print(f"bench: {PROGRAM} does not exist; run `make`", file=sys.stderr)
+    if not FERMATA.exists():
+        print(f"bench: {FERMATA} does not exist; run `make`", file=sys.stderr)
         return 2
     peers = {id: peer for id, peer in load_all(("held",)).items() if id == SUBJECT or id in options.peers}
     amounts = QUICK if options.quick else FULL

@@ -8,7 +8,6 @@ not there is reported as not run. README.md says what the figures mean.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import signal
@@ -19,11 +18,10 @@ from pathlib import Path
 
 from suite import machine
 from suite.load import LoadError
-from suite.peers import BENCH, BUILD, EXTENSION, SUBJECT, CannotRun, Running
+from suite.peers import BENCH, BUILD, ELSEWHERE, EXTENSION, FERMATA, SUBJECT, CannotRun, Running
 from suite.rows import pinned
 from suite.summary import CONTROL
 from websocket_suite import clients, idle, peers, protocol, rows
-from websocket_suite.load import FERMATA
 from websocket_suite.report import BEHIND, IDLE, Run, load_goals, markdown, write
 from websocket_suite.rows import ROWS, Entry, Row
 
@@ -111,13 +109,12 @@ def parse_options() -> argparse.Namespace:
             raise argparse.ArgumentTypeError("must be at least 1")
         return number
 
-    elsewhere = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
     parser.add_argument("--rows", nargs="+", choices=all_rows(), help="default: all")
-    parser.add_argument("--peers", nargs="+", choices=list(peers.load_all(elsewhere)), help="default: all")
+    parser.add_argument("--peers", nargs="+", choices=list(peers.load_all(ELSEWHERE)), help="default: all")
     parser.add_argument(
-        "--peers-in", type=Path, default=elsewhere, help=f"folder of peers built elsewhere, default {elsewhere}"
+        "--peers-in", type=Path, default=ELSEWHERE, help=f"folder of peers built elsewhere, default {ELSEWHERE}"
     )
     parser.add_argument("--rounds", type=positive, help=f"default {ROUNDS}")
     parser.add_argument("--seconds", type=float, help=f"of one measurement, default {SECONDS}")

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from suite import process
-from suite.peers import ROOT
+from suite.peers import FERMATA
 
-BINARY = Path(os.environ.get("FERMATA_BINARY", ROOT / "build" / "fermata"))
 END_SECONDS_MAX = 180.0
 
 Event = dict[str, Any]
@@ -32,7 +31,7 @@ class Clients:
         self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
         self._json = Path(self._folder.name, "result.json")
         reading, writing = os.pipe()
-        self.command = [str(BINARY), "load", *arguments]
+        self.command = [str(FERMATA), "load", *arguments]
         own = ["--json", str(self._json), "--events", f"/dev/fd/{writing}", "--quiet"]
         self._stderr = Path(self._folder.name, "stderr")
         with self._stderr.open("wb") as stderr:
@@ -86,7 +85,7 @@ class Clients:
 def requests(url: str, rate: int, seconds: float) -> subprocess.Popen[bytes]:
     """`GET url` at a rate, a connection per request, in the background; its JSON goes to standard output."""
     command = [
-        *(str(BINARY), "load", "http", url, "--no-keep-alive", "--connections", "16", "--quiet"),
+        *(str(FERMATA), "load", "http", url, "--no-keep-alive", "--connections", "16", "--quiet"),
         *("--rate", str(rate), "--duration", f"{seconds}s", "--json", "/dev/fd/1"),
     ]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

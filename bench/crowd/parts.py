@@ -15,7 +15,7 @@ from typing import Any
 from suite import process
 
 from . import kernel
-from .clients import BINARY, Clients, Event, requests, requests_result
+from .clients import FERMATA, Clients, Event, requests, requests_result
 from .server import Server
 from .watch import Costs, MemoryGuard, Watch
 
@@ -97,7 +97,7 @@ class Stage:
              "--publish-rate", "20", "--publish-connections", "64"],
             ["http", self.server.url("/"), "--no-keep-alive", "--requests", str(self.server.workers * 20)],
         ):
-            subprocess.run([str(BINARY), "load", *arguments, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([str(FERMATA), "load", *arguments, "--quiet"], check=True, stdout=subprocess.DEVNULL)
         self.pids = self.server.pids()
 
     def run(self, steps: list[str], gets: dict[str, float], on_step) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Stage:
 
     def stats(self) -> dict[str, Any]:
         """The server's own counters."""
-        command = [str(BINARY), "stats", "--json", "--control", self.server.control]
+        command = [str(FERMATA), "stats", "--json", "--control", self.server.control]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
     def close(self) -> None:

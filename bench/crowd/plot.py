@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from suite.svg import document, text
 
 from .parts import Part
 
@@ -34,8 +34,7 @@ def plot(parts: list[Part]) -> str:
                 out += panel(y, title, colour, [point["at_s"] for point in points], values, steps)
                 y += PANEL + GAP
         y += GAP // 2
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" font-family="sans-serif" font-size="12">'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *out, "</svg>", ""])
+    return document(WIDTH, y, out)
 
 
 def panel(top: float, title: str, colour: str, times: list[float], values: list[float], steps: list[dict]) -> list[str]:
@@ -71,7 +70,3 @@ def ceiling_of(highest: float) -> float:
     while power * 10 < highest:
         power *= 10
     return next((power * factor for factor in (1, 2, 5) if power * factor >= highest), power * 10)
-
-
-def text(x: float, y: float, content: str, attributes: str = "") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" {attributes}>{escape(content)}</text>'

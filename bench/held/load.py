@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.load import LoadError
-from suite.peers import ROOT
+from suite.peers import FERMATA
 
-PROGRAM = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
 CONNECT_SECONDS_MAX = 120.0
 END_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.1
@@ -49,7 +47,7 @@ class Holding:
         source = f"127.0.{1 + number // 60}.{1 + number % 60 * 4}"
         self.process = subprocess.Popen(
             [
-                str(PROGRAM),
+                str(FERMATA),
                 "load",
                 "hold",
                 url,
@@ -132,7 +130,7 @@ def broadcast(
     path = folder / "broadcast.json"
     path.unlink(missing_ok=True)
     command = [
-        str(PROGRAM),
+        str(FERMATA),
         "load",
         "sse",
         url,

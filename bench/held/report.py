@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from held.rows import Broadcast, Ladder
+from suite.markdown import QUICK, machine_line, peers_section, table
 from suite.peers import BENCH, SUBJECT, Peer
 
 GOALS = BENCH / "held" / "goals.toml"
+FERMATA_IS = "one worker, a closure per route"
 
 
 @dataclass
@@ -156,14 +158,13 @@ def markdown(run: Run, goals: list[Goal]) -> str:
     machine, options = run.machine, run.options
     parts = [
         f"# Held clients, {run.started:%Y-%m-%d %H:%M} UTC on {machine['host']}",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Linux {machine['kernel']}, commit {machine['commit']}, load average at the start {machine['load average']}. "
+        f"{machine_line(machine)}, load average at the start {machine['load average']}. "
         f"{options['rounds']} interleaved rounds; medians, and in brackets the smallest and the largest. Memory is "
         f"the slope of a least-squares line from {options['levels'][0]:,} to {options['levels'][-1]:,} clients; "
         f"messages have {options['message_bytes']} bytes and {options['subscribers']:,} subscribers.",
     ]
     if options["quick"]:
-        parts.append("**A quick run**: it shows that the suite works; its figures mean nothing.")
+        parts.append(QUICK)
     parts.append(_table(run))
     for key, errors in run.errors().items():
         parts.append(f"**{key} went wrong**: " + ", ".join(f"{count} {name}" for name, count in errors.items()))
@@ -177,18 +178,15 @@ def _table(run: Run) -> str:
     others = [id for id in run.peers if id != SUBJECT]
     names = [run.peers[SUBJECT].name, *(run.peers[id].name for id in others)]
     ratios = [f"Fermata ÷ {run.peers[id].name}" for id in others]
-    lines = [
-        "| | " + " | ".join([*names, *ratios]) + " |",
-        "|---|" + "---:|" * (len(names) + len(ratios)),
-    ]
+    rows = []
     for figure in FIGURES:
         cells = [_cell(figure, values(run, figure, id)) for id in [SUBJECT, *others]]
         for id in others:
             ours, theirs = values(run, figure, SUBJECT), values(run, figure, id)
             known = figure.compare and ours and theirs and median(theirs) > 0
             cells.append(f"{median(ours) / median(theirs):.2g}×" if known else "–")
-        lines.append(f"| {figure.title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([figure.title, *cells])
+    return table(["", *names, *ratios], rows)
 
 
 def _cell(figure: Figure, found: list[float]) -> str:
@@ -242,22 +240,18 @@ def _published() -> str:
 
 
 def _peers(run: Run) -> str:
-    lines = ["## Servers", ""]
-    for id, peer in run.peers.items():
-        version = run.versions.get(id) or "not run: " + run.not_run.get(id, "not asked for")
-        lines.append(f"- {peer.name}: {peer.about if id != SUBJECT else 'one worker, a closure per route'} ({version})")
-    for key, reason in run.not_run.items():
-        if key not in run.peers:
-            lines.append(f"- {key}: not run: {reason}")
+    shown = {id: replace(peer, about=FERMATA_IS) if id == SUBJECT else peer for id, peer in run.peers.items()}
+    lines = [peers_section("Servers", shown, run.versions, run.not_run)]
+    lines += [f"- {key}: not run: {reason}" for key, reason in run.not_run.items() if key not in run.peers]
     return "\n".join(lines)
 
 
 def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
     """Write the table and the raw data; the paths of both."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = folder / f"held-{run.started:%H%M%S}.md"
+    shown = folder / f"held-{run.started:%H%M%S}.md"
     raw = folder / f"held-{run.started:%H%M%S}.json"
-    table.write_text(markdown(run, goals))
+    shown.write_text(markdown(run, goals))
     document = {
         "started": run.started.isoformat(),
         "machine": run.machine,
@@ -284,4 +278,4 @@ def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
         "broadcasts": [asdict(broadcast) for broadcast in run.broadcasts],
     }
     raw.write_text(json.dumps(document, indent=1) + "\n")
-    return table, raw
+    return shown, raw

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 from dataclasses import dataclass
+from typing import IO, Any
 
 from .peers import PAGE, CannotRun, Running
 from .receiver import MESSAGE_PATH, Receiver
@@ -25,8 +26,8 @@ class Captured:
 def check(running: Running, service: str) -> dict[str, Captured]:
     """Verify every answer of the service; raises CannotRun with what is wrong."""
     try:
-        if service == "json":
-            return {"json": _check_json(running.port)}
+        if service in ("json", "cores"):
+            return {service: _check_json(running.port, running.service.keep_alive)}
         answers = {"page": _check_page(running.port)}
         if running.service.message:
             answers["message"] = _check_message(running)
@@ -35,7 +36,7 @@ def check(running: Running, service: str) -> dict[str, Captured]:
         raise CannotRun(f"wrong answer: {type(error).__name__}: {error}") from error
 
 
-def _check_json(port: int) -> Captured:
+def _check_json(port: int, keep_alive: bool) -> Captured:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     # Two requests on one connection: without keep-alive the row would measure something else.
     connection.request("GET", "/?n=1")
@@ -43,10 +44,43 @@ def _check_json(port: int) -> Captured:
     kept = connection.sock
     connection.request("GET", "/")
     answer = _expect(connection.getresponse(), 200, JSON_BODY, "application/json")
-    if connection.sock is None or connection.sock is not kept:
+    if keep_alive and (connection.sock is None or connection.sock is not kept):
         raise CannotRun("the connection is not kept alive")
     connection.close()
     return answer
+
+
+def check_pipelining(port: int, requests: int) -> None:
+    """Verify that so many requests in one write get as many right answers, in one connection. Raises CannotRun."""
+    request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as client:
+            client.sendall(request * requests)
+            stream = client.makefile("rb")
+            for number in range(requests):
+                response = http.client.HTTPResponse(_Unclosed(stream))  # type: ignore[arg-type]
+                response.begin()
+                _expect(response, 200, JSON_BODY, "application/json")
+                if response.will_close and number + 1 < requests:
+                    raise CannotRun("it closes the connection before all pipelined requests are answered")
+    except (OSError, http.client.HTTPException) as error:
+        raise CannotRun(f"not all of {requests} pipelined requests are answered: {type(error).__name__}") from error
+
+
+class _Unclosed:
+    """What HTTPResponse takes for a socket: one stream for answer after answer."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def makefile(self, _mode: str) -> _Unclosed:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def close(self) -> None:
+        """The next answer comes from the same stream."""
 
 
 def _check_page(port: int) -> Captured:

@@ -1,4 +1,4 @@
-"""The load generators: wrk for the closed loop, ab for the rows of seed 000."""
+"""The load generators: wrk for closed loops, ab for the rows of seed 000, `fermata load http` for the open loop."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import os
 import re
 import resource
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 
-from .peers import BENCH
+from .peers import BENCH, FERMATA
 
 CONNECTIONS = 100
 """Connections of the closed loop."""
 AB_CONCURRENCY = 10
 """As in seed 000."""
 GRACE_SECONDS = 30.0
+UNSENT_SHARE_MAX = 0.02
 
 
 class LoadError(Exception):
@@ -36,12 +38,12 @@ class Load:
     """Requests that reused a connection; only ab tells."""
 
 
-def wrk(prefix: list[str], port: int, seconds: int, script: str) -> Load:
-    """One thread and 100 connections for whole seconds, with a script of bench/load."""
+def wrk(prefix: list[str], port: int, seconds: int, script: str, threads: int = 1) -> Load:
+    """100 connections for whole seconds, with a script of bench/load."""
     command = [
         *prefix,
         "wrk",
-        "-t1",
+        f"-t{threads}",
         f"-c{CONNECTIONS}",
         f"-d{seconds}s",
         "--timeout",
@@ -56,6 +58,8 @@ def wrk(prefix: list[str], port: int, seconds: int, script: str) -> Load:
         raise LoadError(f"wrk printed no summary: {text.strip()[-200:]}")
     summary = json.loads(line)
     errors = {key: summary[key] for key in ("connect", "read", "write", "status", "timeout") if summary[key]}
+    if not summary["requests"]:
+        raise LoadError(f"no request was answered within {seconds} s {errors or ''}".rstrip())
     return Load(
         command=" ".join(command),
         requests=summary["requests"],
@@ -83,6 +87,30 @@ def ab(prefix: list[str], port: int, requests: int, path: str, keep_alive: bool)
     ]
     text, client_cpu_ns = _run(command, 60 + GRACE_SECONDS)
     return parse_ab(text, " ".join(command), client_cpu_ns)
+
+
+def open_loop(prefix: list[str], port: int, seconds: float, rate: int) -> Load:
+    """Requests on a schedule of so many per second, 0 for a closed loop; latency counts from when one was due."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [*prefix, str(FERMATA), "load", "http", f"http://127.0.0.1:{port}/", f"--connections={CONNECTIONS}"]
+        command += [f"--duration={seconds * 1000:.0f}ms", f"--warmup={seconds * 100:.0f}ms", "--quiet"]
+        command += [f"--rate={rate}"] if rate else []
+        _, client_cpu_ns = _run([*command, "--json", file.name], seconds + GRACE_SECONDS)
+        found = json.loads(file.read())
+    counters = found["counters"]
+    wrong = ("bad_responses", "connect_failures", "failures", "timeouts")
+    errors = {name: counters[name] for name in wrong if counters[name]}
+    # The last of a run may be due and not yet sent; more than a few mean that the rate was not reached.
+    if counters["unsent"] > UNSENT_SHARE_MAX * counters["responses"]:
+        errors["unsent"] = counters["unsent"]
+    return Load(
+        command=" ".join(command),
+        requests=counters["responses"],
+        seconds=found["measured_s"],
+        client_cpu_ns=client_cpu_ns,
+        errors=errors,
+        latency_us={name: round(found["latency_us"][name]) for name in ("p50", "p99", "p99.9")},
+    )
 
 
 def parse_ab(text: str, command: str, client_cpu_ns: int) -> Load:

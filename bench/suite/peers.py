@@ -1,16 +1,23 @@
-"""The servers that are compared: read from peers/*/peer.toml, built, started and stopped."""
+"""The servers that are compared: read from peers/*/peer.toml, built, started and stopped.
+
+Some peers cannot be had from a package registry; they are looked for in the folder that FERMATA_BENCH_PEERS or
+--peers-in names (`$peers` in a peer.toml) and reported as not run where it has none.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from string import Template
+from typing import Any, TypeVar
 
 from . import process
 
@@ -19,16 +26,20 @@ BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
 PAGE = BENCH / "page.html"
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
+FERMATA = Path(os.environ.get("FERMATA_BINARY", ROOT / "build" / "fermata"))
+"""The command, for `fermata load`."""
 PHP = os.environ.get("FERMATA_PHP", "php")
+ELSEWHERE = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
+"""Where peers are that this repository does not have, unless --peers-in says otherwise."""
 
 SUBJECT = "fermata"
 """The peer that all ratios are about."""
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
-SERVICES = ("json", "chat", "held")
-COMPARED = ("json", "chat")
-"""The services of `run.py` and `counts.py`; `held` belongs to `held.py`."""
+SERVICES = ("json", "cores", "chat", "static", "held", "echo")
+COMPARED = ("json", "cores", "chat")
+"""The services of the peers in `run.py` and `counts.py`; `held` belongs to `held.py`."""
 MESSAGES = ("", "answered", "closed")
 
 
@@ -38,8 +49,9 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Service:
-    """One program of a peer: `json` answers GET / with small JSON, `chat` is seed 000's server, `held` holds event
-    streams."""
+    """One program of a peer: `json` answers GET / with small JSON from one process or worker, `cores` does so with as
+    many as there are cores, `chat` is seed 000's server, `static` serves its page from a file, `held` holds event
+    streams, `echo` sends WebSocket messages back."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()
@@ -49,10 +61,16 @@ class Service:
     publish: str = ""
     """Where a held service takes messages: {n} is replaced by the number of the group."""
     publish_body: str = "{message}"
+    keep_alive: bool = True
+    """False when every connection is closed after one answer."""
+    spins: bool = False
+    """It uses the processor also while nothing comes, so it is stopped while others are measured."""
 
 
 @dataclass(frozen=True)
 class Peer:
+    """A server that is compared; its name is that of its folder."""
+
     id: str
     name: str
     about: str
@@ -63,6 +81,8 @@ class Peer:
     build: tuple[tuple[str, ...], ...]
     version: tuple[str, ...]
     services: dict[str, Service]
+    directory: Path = ELSEWHERE
+    """Where peers are that this repository does not have."""
 
     @property
     def here(self) -> Path:
@@ -72,19 +92,24 @@ class Peer:
     def out(self) -> Path:
         return BUILD / self.id
 
-    def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0)) -> str:
+    def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0), workers: int = 1) -> str:
         """Replace the names that README.md lists; any other $ stays as it is."""
-        return Template(text).safe_substitute(
-            root=ROOT,
-            here=self.here,
-            out=self.out,
-            page=PAGE,
-            port=ports[0],
-            port2=ports[1],
-            port3=ports[2],
-            php=PHP,
-            extension=EXTENSION,
-        )
+        names: dict[str, object] = {
+            "root": ROOT,
+            "here": self.here,
+            "out": self.out,
+            "peers": self.directory,
+            "page": PAGE,
+            "port": ports[0],
+            "port2": ports[1],
+            "port3": ports[2],
+            "workers": workers,
+            "php": PHP,
+            "extension": EXTENSION,
+        }
+        if "$phpversion" in text or "${phpversion}" in text:
+            names["phpversion"] = php_version()
+        return Template(text).safe_substitute(names)
 
     def prepare(self) -> str:
         """Check what it needs, build it, and return its version. Raises CannotRun."""
@@ -94,7 +119,9 @@ class Peer:
         for name in self.files:
             path = Path(self.fill(name))
             if not path.exists():
-                raise CannotRun(f"{path} does not exist; run `make`")
+                if path.is_relative_to(self.directory):
+                    raise CannotRun(f"{path} does not exist; FERMATA_BENCH_PEERS names a folder that has it")
+                raise CannotRun(f"{path} does not exist; run `make`" if path.is_relative_to(ROOT) else f"no {path}")
         self.out.mkdir(parents=True, exist_ok=True)
         for command in self.build:
             self._run(command)
@@ -122,8 +149,8 @@ class Peer:
 class Running:
     """A started service of a peer, pinned to a core. Use it as a context manager or call close()."""
 
-    def __init__(self, peer: Peer, service: str, prefix: list[str]) -> None:
-        """Start and wait until the port accepts. `prefix` wraps the command (taskset, valgrind, ...)."""
+    def __init__(self, peer: Peer, service: str, prefix: list[str], workers: int = 1, wait: bool = True) -> None:
+        """Start, and wait until the port accepts. `prefix` wraps the command (taskset, valgrind, ...)."""
         self.peer = peer
         self.service = peer.services[service]
         self.ports = _free_ports()
@@ -132,9 +159,10 @@ class Running:
         peer.out.mkdir(parents=True, exist_ok=True)
         for name in self.service.render:
             text = (peer.here / name).read_text()
-            (peer.out / name).write_text(peer.fill(text, self.ports))
-        self.command = prefix + [peer.fill(word, self.ports) for word in self.service.start]
+            (peer.out / name).write_text(peer.fill(text, self.ports, workers))
+        self.command = prefix + [peer.fill(word, self.ports, workers) for word in self.service.start]
         with self.log.open("wb") as log:
+            self.started = time.monotonic()
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -145,6 +173,8 @@ class Running:
                 # (sched_autogroup), and two commands of one shell, as the seeds ran them, are one.
                 process_group=0,
             )
+        if not wait:
+            return
         try:
             self._wait_for_port()
         except CannotRun:
@@ -166,6 +196,16 @@ class Running:
     def pids(self) -> list[int]:
         return process.tree(self.process.pid)
 
+    def pause(self) -> None:
+        """Stop a server that spins until resume()."""
+        if self.service.spins and self.alive():
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a server that pause() has stopped go on."""
+        if self.service.spins and self.alive():
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def _wait_for_port(self) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline:
@@ -180,46 +220,69 @@ class Running:
         raise CannotRun(f"did not listen within {START_SECONDS_MAX:.0f} s; see {self.log}")
 
 
-def load_all(services: tuple[str, ...] = COMPARED) -> dict[str, Peer]:
+P = TypeVar("P", bound=Peer)
+
+
+def load_all(services: tuple[str, ...] = COMPARED, directory: Path = ELSEWHERE) -> dict[str, Peer]:
     """Every peer that has one of the services, by its folder's name, the subject first."""
-    found = [_load(path) for path in sorted((BENCH / "peers").glob("*/peer.toml"))]
-    found = [peer for peer in found if not peer.services.keys().isdisjoint(services)]
-    found.sort(key=lambda peer: peer.id != SUBJECT)
-    return {peer.id: peer for peer in found}
+    found = [_load(path, directory) for path in sorted((BENCH / "peers").glob("*/peer.toml"))]
+    return by_id([peer for peer in found if not peer.services.keys().isdisjoint(services)])
 
 
-def _load(path: Path) -> Peer:
+def by_id(peers: list[P]) -> dict[str, P]:
+    """Peers by their name, the subject first."""
+    return {peer.id: peer for peer in sorted(peers, key=lambda peer: peer.id != SUBJECT)}
+
+
+def read_table(path: Path, extra: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A peer.toml, and what every kind of Peer takes from it. `extra` are the keys beside those; others are errors."""
     table = tomllib.loads(path.read_text())
-    known = {"name", "about", "needs", "files", "build", "version", *SERVICES}
+    known = {"name", "about", "needs", "files", "build", "version"} | extra
     if unknown := set(table) - known:
         raise ValueError(f"{path}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
-    services = {}
-    for id in SERVICES:
-        if id not in table:
-            continue
-        service = table[id]
-        if unknown := set(service) - {"start", "render", "message", "publish", "publish_body"}:
-            raise ValueError(f"{path}: unknown keys {sorted(unknown)} in [{id}]")
-        message = service.get("message", "")
-        if message not in MESSAGES:
-            raise ValueError(f"{path}: message is {message!r}, expected one of {MESSAGES}")
-        services[id] = Service(
-            tuple(service["start"]),
-            tuple(service.get("render", ())),
-            message,
-            service.get("publish", ""),
-            service.get("publish_body", "{message}"),
-        )
-    return Peer(
-        id=path.parent.name,
-        name=table["name"],
-        about=table["about"],
-        needs=tuple(table.get("needs", ())),
-        files=tuple(table.get("files", ())),
-        build=tuple(tuple(command) for command in table.get("build", ())),
-        version=tuple(table["version"]),
-        services=services,
-    )
+    common = {
+        "id": path.parent.name,
+        "name": table["name"],
+        "about": table["about"],
+        "needs": tuple(table.get("needs", ())),
+        "files": tuple(table.get("files", ())),
+        "build": tuple(tuple(command) for command in table.get("build", ())),
+        "version": tuple(table["version"]),
+    }
+    return table, common
+
+
+def environment(directory: Path) -> None:
+    """What the sources of peers look for: an autoloader and Node's packages outside the repository."""
+    os.environ["BENCH_AUTOLOAD"] = str(directory / "autoload.php")
+    os.environ["BENCH_NODE_MODULES"] = str(directory / "node_modules")
+    os.environ.setdefault("GOTOOLCHAIN", "local")
+
+
+@cache
+def php_version() -> str:
+    """`8.2` for 8.2.1, as Debian names PHP's other programs."""
+    command = [PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CannotRun(f"{PHP}: {error}") from error
+
+
+def _load(path: Path, directory: Path) -> Peer:
+    table, common = read_table(path, set(SERVICES))
+    services = {id: _service(path, id, table[id]) for id in SERVICES if id in table}
+    return Peer(**common, services=services, directory=directory)
+
+
+def _service(path: Path, id: str, table: dict[str, Any]) -> Service:
+    known = set(Service.__dataclass_fields__)
+    if unknown := set(table) - known:
+        raise ValueError(f"{path}: unknown keys {sorted(unknown)} in [{id}]; known are {sorted(known)}")
+    service = replace(Service(start=tuple(table["start"])), **table)
+    if service.message not in MESSAGES:
+        raise ValueError(f"{path}: message is {service.message!r}, expected one of {MESSAGES}")
+    return replace(service, start=tuple(service.start), render=tuple(service.render))
 
 
 def _free_ports() -> tuple[int, int, int]:

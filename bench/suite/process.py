@@ -100,17 +100,17 @@ def state(pid: int) -> str:
 
 @dataclass(frozen=True)
 class CoreTime:
-    """A reading of one core's line in /proc/stat, in seconds since boot."""
+    """A reading of one core's line in /proc/stat, or of that of all, in seconds since boot."""
 
     idle: float
     steal: float
 
     @staticmethod
-    def now(core: int) -> CoreTime:
+    def now(core: int | None) -> CoreTime:
         tick = os.sysconf("SC_CLK_TCK")
         for line in Path("/proc/stat").read_text().splitlines():
             name, *fields = line.split()
-            if name == f"cpu{core}":
+            if name == ("cpu" if core is None else f"cpu{core}"):
                 return CoreTime((int(fields[3]) + int(fields[4])) / tick, int(fields[7]) / tick)
         raise ValueError(f"this machine has no core {core}")
 

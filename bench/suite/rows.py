@@ -2,74 +2,148 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from dataclasses import dataclass, field
 
 from . import process
-from .load import Load, LoadError, ab, wrk
-from .peers import Peer, Running
+from .load import Load, LoadError, ab, open_loop, wrk
+from .peers import CannotRun, Peer, Running
 from .receiver import MESSAGE_PATH, Receiver
 
 ARRIVAL_SECONDS_MAX = 2.0
 """How long a message may be on its way after the last request has been answered."""
+FIRST_BYTE_SECONDS_MAX = 20.0
+FIRST_BYTE_POLL_SECONDS = 0.0002
+FIRST_BYTE_WORKERS = 2
+PIPELINE = 16
+"""Requests in one write; load/pipeline.lua has the same number."""
+
+TABLES = {
+    "chat": "Seed 000: a chat server in PHP, and what `ab -c 10` says of it",
+    "json": "Seed 004: small JSON by `wrk`",
+}
+
+RATE, LATENCY, START = "rate", "latency", "start"
+"""What a row is about: requests per second, the time to answer at a given rate, or the time to the first byte."""
 
 
 @dataclass(frozen=True)
 class Row:
     id: str
     title: str
-    service: str
+    table: str
+    services: tuple[str, ...]
+    """The peers' services that this row measures; the first that a peer has."""
+    kind: str = RATE
     script: str = ""
     """The wrk script of a closed-loop row; empty for a row of ab."""
     message: bool = False
     """Sends messages to one held receiver instead of fetching the page."""
     keep_alive: bool = False
+    peers: tuple[str, ...] = ()
+    """Those that are compared, where not all are."""
+    spread: bool = False
+    """Server and load have all cores instead of sharing one."""
+    threads: int = 1
+    pipelined: bool = False
     extra: bool = False
-    """Not one of issue 2's rows: measured only when named."""
+    """Measured only when named."""
+
+    def service(self, peer: Peer) -> str | None:
+        """The service of the peer that this row measures, if it has one."""
+        if self.peers and peer.id not in self.peers:
+            return None
+        id = next((id for id in self.services if id in peer.services), None)
+        if id is None or (self.message and peer.services[id].message == ""):
+            return None
+        # The load waits for pipelined answers, and for answers at a rate over the same connections.
+        return id if peer.services[id].keep_alive or not (self.pipelined or self.kind == LATENCY) else None
 
     def fits(self, peer: Peer) -> bool:
-        service = peer.services.get(self.service)
-        return service is not None and (not self.message or service.message != "")
+        return self.service(peer) is not None
+
+    def prefix(self, core: int) -> list[str]:
+        """What the server's command begins with."""
+        return [] if self.spread or self.kind == START else pinned(core)
 
 
 ROWS = [
+    Row("page", "Page, a connection per request (ab -c 10)", "chat", ("chat",)),
     Row(
-        "json",
-        "`GET /`, small JSON, one-core closed loop (wrk, 100 connections)",
-        "json",
-        "report.lua",
+        "static",
+        "The page from its file, a connection per request (ab -c 10)",
+        "chat",
+        ("static", "chat"),
+        peers=("fermata", "c", "nginx", "apache"),
     ),
-    Row(
-        "json-new-url",
-        "The same with a URL never seen before in every request",
-        "json",
-        "new_url.lua",
-    ),
-    Row(
-        "json-pipelined",
-        "The same with 16 requests in one write",
-        "json",
-        "pipeline.lua",
-        extra=True,
-    ),
-    Row("page", "Page, a connection per request (ab -c 10)", "chat"),
-    Row("page-keep-alive", "Page, keep-alive (ab -c 10 -k)", "chat", keep_alive=True, extra=True),
+    Row("page-keep-alive", "Page, keep-alive (ab -c 10 -k)", "chat", ("chat",), keep_alive=True, extra=True),
     Row(
         "message",
         "Message to one held receiver, a connection per request (ab -c 10)",
         "chat",
+        ("chat",),
         message=True,
     ),
     Row(
         "message-keep-alive",
         "Message to one held receiver, keep-alive (ab -c 10 -k)",
         "chat",
+        ("chat",),
         message=True,
         keep_alive=True,
+    ),
+    Row(
+        "json-seed",
+        "`GET /`, small JSON, as in the seed: all cores, as many workers (wrk -t3 -c100)",
+        "json",
+        ("cores", "json"),
+        script="report.lua",
+        spread=True,
+        threads=3,
+    ),
+    Row(
+        "json",
+        "`GET /`, small JSON, one-core closed loop (wrk, 100 connections)",
+        "json",
+        ("json",),
+        script="report.lua",
+    ),
+    Row(
+        "json-new-url",
+        "The same with a URL never seen before in every request",
+        "json",
+        ("json",),
+        script="new_url.lua",
+    ),
+    Row(
+        "json-pipelined",
+        f"The same with {PIPELINE} requests in one write",
+        "json",
+        ("json",),
+        script="pipeline.lua",
+        pipelined=True,
+    ),
+    Row(
+        "half-load",
+        "Half of what the slower of Fermata and nginx can, in an open loop, server and load on a core each",
+        "json",
+        ("json",),
+        kind=LATENCY,
+        peers=("fermata", "nginx", "c", "go", "swoole", "openswoole", "workerman"),
+    ),
+    Row(
+        "cold-start",
+        f"From the start of the program to the first byte of an answer, {FIRST_BYTE_WORKERS} workers",
+        "json",
+        ("cores", "json"),
+        kind=START,
     ),
 ]
 
 MEMORY = "memory"
-"""Not a rate: resident memory after the page row's load, each server alone."""
+"""Not a rate: resident memory after the page row's load, each server of the chat table alone."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +152,7 @@ class Amounts:
 
     wrk_seconds: int
     ab_requests: int
+    open_seconds: float
 
 
 @dataclass(frozen=True)
@@ -116,13 +191,57 @@ class Sample:
         return self.server_cpu_ns / self.requests
 
 
-def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int) -> Sample:
-    """Run the row's load once against a running server. Raises LoadError."""
+def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int, rate: int = 0) -> Sample:
+    """Run the row's load once against a running server; `rate` is that of a latency row. Raises LoadError."""
     pin = pinned(core)
-    if not row.message:
-        return _measure(row, running, round, amounts, core, pin, None)
-    with Receiver(running.port, pin) as receiver:
-        return _measure(row, running, round, amounts, core, pin, receiver)
+    if row.spread:
+        pin = []
+    elif row.kind == LATENCY:
+        pin = pinned(other(core))
+    running.resume()
+    try:
+        if not row.message:
+            return _measure(row, running, round, amounts, core, pin, None, rate)
+        with Receiver(running.port, pin) as receiver:
+            return _measure(row, running, round, amounts, core, pin, receiver, rate)
+    finally:
+        running.pause()
+
+
+def first_byte(row: Row, peer: Peer, round: int) -> Sample:
+    """Start the peer's server and measure until the first byte of its first answer. Raises CannotRun."""
+    service = row.service(peer)
+    assert service is not None, "only peers that fit are measured"
+    request = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with Running(peer, service, [], FIRST_BYTE_WORKERS, wait=False) as running:
+        while True:
+            if not running.alive() or time.monotonic() - running.started > FIRST_BYTE_SECONDS_MAX:
+                raise CannotRun(f"no answer within {FIRST_BYTE_SECONDS_MAX:.0f} s; see {running.log}")
+            try:
+                with socket.create_connection(("127.0.0.1", running.port), FIRST_BYTE_SECONDS_MAX) as client:
+                    client.sendall(request)
+                    if client.recv(1):
+                        break
+            except OSError:
+                time.sleep(FIRST_BYTE_POLL_SECONDS)
+        seconds = time.monotonic() - running.started
+        cpu = process.cpu_ns(running.pids())
+        command = " ".join(running.command)
+    return Sample(
+        row=row.id,
+        peer=peer.id,
+        round=round,
+        requests=1,
+        seconds=seconds,
+        server_cpu_ns=cpu,
+        client_cpu_ns=0,
+        receiver_cpu_ns=0,
+        idle=0.0,
+        steal=0.0,
+        foreign=0.0,
+        delivered=None,
+        command=command,
+    )
 
 
 def _measure(
@@ -133,18 +252,23 @@ def _measure(
     core: int,
     pin: list[str],
     receiver: Receiver | None,
+    rate: int,
 ) -> Sample:
     pids = running.pids()
+    watched = None if row.spread or row.kind == LATENCY else core
+    cores = (os.cpu_count() or 1) if watched is None else 1
     arrived_before = receiver.count() if receiver else 0
     receiver_before = receiver.cpu_ns() if receiver else 0
-    core_before, cpu_before = process.CoreTime.now(core), process.cpu_ns(pids)
+    core_before, cpu_before = process.CoreTime.now(watched), process.cpu_ns(pids)
 
-    load = _load(row, running.port, amounts, pin)
+    started = time.monotonic()
+    load = _load(row, running.port, amounts, pin, rate)
+    wall = time.monotonic() - started
     expected = load.requests
     arrived = receiver.wait_for(arrived_before + expected, ARRIVAL_SECONDS_MAX) if receiver else 0
 
     server = process.cpu_ns(pids) - cpu_before
-    core_after = process.CoreTime.now(core)
+    core_after = process.CoreTime.now(watched)
     receiver_cpu = receiver.cpu_ns() - receiver_before if receiver else 0
     delivered = arrived - arrived_before if receiver else None
     if not running.alive():
@@ -154,7 +278,9 @@ def _measure(
     if delivered is not None and delivered != expected:
         errors["not delivered"] = expected - delivered
     busy = (server + load.client_cpu_ns + receiver_cpu) / 1e9
-    idle = (core_after.idle - core_before.idle) / load.seconds
+    # An open loop also warms up; the others measure all the time that they run.
+    seconds = wall if row.kind == LATENCY else load.seconds
+    idle = (core_after.idle - core_before.idle) / seconds / cores
     return Sample(
         row=row.id,
         peer=running.peer.id,
@@ -165,8 +291,8 @@ def _measure(
         client_cpu_ns=load.client_cpu_ns,
         receiver_cpu_ns=receiver_cpu,
         idle=min(1.0, idle),
-        steal=(core_after.steal - core_before.steal) / load.seconds,
-        foreign=max(0.0, 1.0 - idle - busy / load.seconds),
+        steal=(core_after.steal - core_before.steal) / seconds / cores,
+        foreign=max(0.0, 1.0 - idle - busy / seconds / cores),
         delivered=delivered,
         command=load.command,
         errors=errors,
@@ -175,12 +301,21 @@ def _measure(
     )
 
 
-def _load(row: Row, port: int, amounts: Amounts, pin: list[str]) -> Load:
+def _load(row: Row, port: int, amounts: Amounts, pin: list[str], rate: int) -> Load:
+    if row.kind == LATENCY:
+        return open_loop(pin, port, amounts.open_seconds, rate)
     if row.script:
-        return wrk(pin, port, amounts.wrk_seconds, row.script)
+        return wrk(pin, port, amounts.wrk_seconds, row.script, row.threads)
     return ab(pin, port, amounts.ab_requests, MESSAGE_PATH if row.message else "/", row.keep_alive)
 
 
 def pinned(core: int) -> list[str]:
     """The command prefix that keeps a program on one core."""
     return ["taskset", "-c", str(core)]
+
+
+def other(core: int) -> int:
+    """A core beside this one. Raises LoadError on a machine with one."""
+    if (os.cpu_count() or 1) < 2:
+        raise LoadError("this row needs a second core")
+    return 1 if core == 0 else 0

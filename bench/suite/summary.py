@@ -8,16 +8,45 @@ from dataclasses import dataclass
 from statistics import median
 
 from .peers import BENCH, SUBJECT
-from .rows import Sample
+from .rows import LATENCY, RATE, START, Row, Sample
 from .stats import Interval, interval, ratios
 
 CONTROL = "control"
 """The subject measured a second time in every round; its ratio is the noise floor."""
 
-METRICS: dict[str, Callable[[Sample], float]] = {
-    "rate": lambda sample: sample.rate,
-    "cpu": lambda sample: sample.cpu_ns,
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a sample."""
+
+    of: Callable[[Sample], float]
+    show: Callable[[float], str]
+    less: bool = True
+    """Whether less is better."""
+
+
+METRICS = {
+    "rate": Metric(lambda sample: sample.rate, lambda value: f"{value:,.0f}", less=False),
+    "cpu": Metric(lambda sample: sample.cpu_ns, lambda value: f"{value / 1000:.2f} µs"),
+    "p50": Metric(lambda sample: sample.latency_us.get("p50", 0), lambda value: f"{value / 1000:.2f} ms"),
+    "p99": Metric(lambda sample: sample.latency_us.get("p99", 0), lambda value: f"{value / 1000:.2f} ms"),
+    "p99.9": Metric(lambda sample: sample.latency_us.get("p99.9", 0), lambda value: f"{value / 1000:.2f} ms"),
+    "first-byte": Metric(lambda sample: sample.seconds, lambda value: f"{value * 1000:.1f} ms"),
+    "start-cpu": Metric(lambda sample: sample.cpu_ns, lambda value: f"{value / 1e6:.1f} ms"),
 }
+MEMORY_METRIC = "worker"
+"""The private memory of one worker, for goals of the memory row."""
+
+SHOWN = {
+    RATE: ("rate", "cpu", "p99"),
+    LATENCY: ("p50", "p99", "p99.9"),
+    START: ("first-byte", "start-cpu"),
+}
+"""The metrics of a row, by its kind."""
+COMPARED = {RATE: ("rate", "cpu"), LATENCY: ("p50", "p99"), START: ("first-byte", "start-cpu")}
+"""Those of them whose ratio to the subject is taken."""
+MAIN = {RATE: "rate", LATENCY: "p99", START: "first-byte"}
+"""The metric that a row is sorted and drawn by."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +54,13 @@ class Line:
     """One peer's figures in one row."""
 
     peer: str
-    rate: float
-    cpu_ns: float
-    rate_ratio: Interval | None
-    """The subject's rate by this peer's."""
-    cpu_ratio: Interval | None
-    p99_us: int
+    values: dict[str, float]
+    """By metric: the median over the rounds."""
+    lowest: float
+    """Of the row's main metric, the smallest and the largest over the rounds."""
+    highest: float
+    ratios: dict[str, Interval]
+    """By metric: the subject's value by this peer's."""
     foreign: float
     """The worst round's share of the core that other programs took."""
     steal: float
@@ -40,29 +70,34 @@ class Line:
 @dataclass(frozen=True)
 class Goal:
     row: str
-    peer: str
     metric: str
     source: str
+    peer: str = ""
+    """The limit is of Fermata's value divided by this peer's; without one, of the value itself, in `unit`."""
+    unit: str = ""
     at_least: float | None = None
     at_most: float | None = None
 
-    def verdict(self, ratio: Interval | None) -> str:
+    def verdict(self, value: Interval | None) -> str:
         """`met`, `missed` or `not measured`; with a mark when the interval holds the limit."""
-        if ratio is None:
+        if value is None:
             return "not measured"
         if self.at_least is not None:
-            limit, met = self.at_least, ratio.median >= self.at_least
+            limit, met = self.at_least, value.median >= self.at_least
         elif self.at_most is not None:
-            limit, met = self.at_most, ratio.median <= self.at_most
+            limit, met = self.at_most, value.median <= self.at_most
         else:
             raise ValueError(f"goal {self} has no limit")
-        close = ratio.low < limit < ratio.high
+        close = value.low < limit < value.high
         return ("met" if met else "missed") + (", within the noise" if close else "")
 
-    def sentence(self) -> str:
-        what = "server CPU per request" if self.metric == "cpu" else "rate"
-        limit = f"≥ {self.at_least}×" if self.at_least is not None else f"≤ {self.at_most}×"
-        return f"{self.row}: {what} {limit} {self.peer} ({self.source})"
+    def limit(self) -> str:
+        unit = f" {self.unit}" if self.unit else f"× {self.peer}"
+        return f"≥ {self.at_least:g}{unit}" if self.at_least is not None else f"≤ {self.at_most:g}{unit}"
+
+
+UNITS = {"ms": 1e-3, "MB": 1e6}
+"""What one of a goal's unit is in those of its metric."""
 
 
 def load_goals() -> list[Goal]:
@@ -70,37 +105,44 @@ def load_goals() -> list[Goal]:
     return [Goal(**goal) for goal in table["goal"]]
 
 
-def summarise(samples: list[Sample], row: str, measured: list[str]) -> list[Line]:
-    """A line per peer (and control) that has samples of the row, the fastest first."""
+def rivals(goals: list[Goal], row: str) -> set[str]:
+    """The peers that a goal of the row names."""
+    return {goal.peer for goal in goals if goal.row == row and goal.peer}
+
+
+def summarise(samples: list[Sample], row: Row, measured: list[str]) -> list[Line]:
+    """A line per peer (and control) that has samples of the row, the best first."""
     by_peer: dict[str, dict[int, Sample]] = {}
     for sample in samples:
-        if sample.row == row:
+        if sample.row == row.id:
             by_peer.setdefault(sample.peer, {})[sample.round] = sample
-    lines = [_line(peer, by_peer[peer], by_peer.get(SUBJECT, {})) for peer in measured if peer in by_peer]
-    return sorted(lines, key=lambda line: -line.rate)
+    lines = [_line(row.kind, peer, by_peer[peer], by_peer.get(SUBJECT, {})) for peer in measured if peer in by_peer]
+    main = MAIN[row.kind]
+    sign = 1 if METRICS[main].less else -1
+    return sorted(lines, key=lambda line: sign * line.values[main])
 
 
-def _line(peer: str, samples: dict[int, Sample], subject: dict[int, Sample]) -> Line:
+def _line(kind: str, peer: str, samples: dict[int, Sample], subject: dict[int, Sample]) -> Line:
     found = list(samples.values())
     errors: dict[str, int] = {}
     for sample in found:
         for name, count in sample.errors.items():
             errors[name] = errors.get(name, 0) + count
+    main = [METRICS[MAIN[kind]].of(sample) for sample in found]
+    against = {id: _ratio(METRICS[id], samples, subject) for id in COMPARED[kind]} if peer != SUBJECT else {}
     return Line(
         peer=peer,
-        rate=median(sample.rate for sample in found),
-        cpu_ns=median(sample.cpu_ns for sample in found),
-        rate_ratio=_ratio("rate", samples, subject) if peer != SUBJECT else None,
-        cpu_ratio=_ratio("cpu", samples, subject) if peer != SUBJECT else None,
-        p99_us=int(median(sample.latency_us.get("p99", 0) for sample in found)),
+        values={id: median(METRICS[id].of(sample) for sample in found) for id in SHOWN[kind]},
+        lowest=min(main),
+        highest=max(main),
+        ratios={id: ratio for id, ratio in against.items() if ratio},
         foreign=max(sample.foreign for sample in found),
         steal=max(sample.steal for sample in found),
         errors=errors,
     )
 
 
-def _ratio(metric: str, samples: dict[int, Sample], subject: dict[int, Sample]) -> Interval | None:
-    value = METRICS[metric]
-    ours = {round: value(sample) for round, sample in subject.items()}
-    theirs = {round: value(sample) for round, sample in samples.items()}
+def _ratio(metric: Metric, samples: dict[int, Sample], subject: dict[int, Sample]) -> Interval | None:
+    ours = {round: metric.of(sample) for round, sample in subject.items()}
+    theirs = {round: metric.of(sample) for round, sample in samples.items()}
     return interval(ratios(ours, theirs))

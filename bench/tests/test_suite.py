@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import unittest
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
 
-from suite import process
+from suite import plot, process
+from suite.check import check_pipelining
 from suite.load import LoadError, parse_ab
-from suite.peers import SUBJECT, load_all
-from suite.rows import ROWS, Sample
+from suite.peers import BENCH, SUBJECT, CannotRun, load_all, read_table
+from suite.report import Run, markdown, picture, write
+from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample
 from suite.stats import interval, ratios
-from suite.summary import CONTROL, Goal, load_goals, summarise
+from suite.summary import CONTROL, MEMORY_METRIC, METRICS, UNITS, Goal, load_goals, rivals, summarise
 
 AB_REPORT = """
 Concurrency Level:      10
@@ -30,9 +39,13 @@ Percentage of the requests served within a certain time (ms)
 """
 
 
-def sample(peer: str, round: int, requests: int, cpu_ns: int = 1_000_000) -> Sample:
+def row(id: str) -> Row:
+    return next(row for row in ROWS if row.id == id)
+
+
+def sample(peer: str, round: int, requests: int, cpu_ns: int = 1_000_000, row: str = "json", p99: int = 0) -> Sample:
     return Sample(
-        row="json",
+        row=row,
         peer=peer,
         round=round,
         requests=requests,
@@ -45,6 +58,7 @@ def sample(peer: str, round: int, requests: int, cpu_ns: int = 1_000_000) -> Sam
         foreign=0.0,
         delivered=None,
         command="",
+        latency_us={"p50": p99 // 2, "p99": p99, "p99.9": p99},
     )
 
 
@@ -84,34 +98,165 @@ class Reports(unittest.TestCase):
             sample(CONTROL, 1, 1000),
             sample(CONTROL, 2, 3000),
         ]
-        lines = {line.peer: line for line in summarise(samples, "json", [SUBJECT, "c", CONTROL])}
-        ratio = lines["c"].rate_ratio
-        control = lines[CONTROL].rate_ratio
-        assert ratio is not None and control is not None
-        self.assertEqual(ratio.median, 0.75)
-        self.assertEqual(control.median, 1.0)
-        self.assertIsNone(lines[SUBJECT].rate_ratio)
+        lines = {line.peer: line for line in summarise(samples, row("json"), [SUBJECT, "c", CONTROL])}
+        self.assertEqual(lines["c"].ratios["rate"].median, 0.75)
+        self.assertEqual(lines[CONTROL].ratios["rate"].median, 1.0)
+        self.assertEqual(lines[SUBJECT].ratios, {})
+        self.assertEqual((lines["c"].lowest, lines["c"].highest), (1000.0, 1500.0))
+
+    def test_a_peer_that_misses_rounds_is_compared_in_its_own(self) -> None:
+        samples = [sample(SUBJECT, 1, 100), sample(SUBJECT, 2, 900), sample("go", 2, 300)]
+        lines = {line.peer: line for line in summarise(samples, row("json"), [SUBJECT, "go"])}
+        self.assertEqual((lines["go"].ratios["rate"].median, lines["go"].ratios["rate"].rounds), (3.0, 1))
+
+    def test_the_quickest_to_answer_comes_first_in_a_latency_row(self) -> None:
+        samples = [sample(SUBJECT, 1, 10, row="half-load", p99=900), sample("nginx", 1, 10, row="half-load", p99=300)]
+        lines = summarise(samples, row("half-load"), [SUBJECT, "nginx"])
+        self.assertEqual([line.peer for line in lines], ["nginx", SUBJECT])
+        self.assertEqual(lines[0].ratios["p99"].median, 3.0)
 
     def test_goal_verdicts(self) -> None:
         goal = Goal(row="json", peer="c", metric="rate", source="test", at_least=0.9)
+        self.assertEqual(goal.limit(), "≥ 0.9× c")
+        most = Goal(row="cold-start", unit="ms", metric="first-byte", source="test", at_most=30)
+        self.assertEqual(most.limit(), "≤ 30 ms")
+        self.assertEqual((most.verdict(interval([20.0])), most.verdict(interval([40.0]))), ("met", "missed"))
         self.assertEqual(goal.verdict(interval([0.95, 0.96])), "met")
         self.assertEqual(goal.verdict(interval([0.5, 0.6])), "missed")
         self.assertEqual(goal.verdict(interval([0.5, 0.95, 1.2])), "met, within the noise")
         self.assertEqual(goal.verdict(None), "not measured")
 
 
+class Tables(unittest.TestCase):
+    def run_of(self, *samples: Sample) -> Run:
+        peers = load_all()
+        machine = dict.fromkeys(("host", "processor", "cores", "memory", "system", "kernel", "commit"), "x")
+        options = {"core": 0, "rounds": 2, "quick": False, "rows": ["json", "half-load", "cold-start", MEMORY]}
+        chosen = {id: peers[id] for id in (SUBJECT, "c", "swoole", "nginx")}
+        run = Run("json", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), machine, options, chosen)
+        run.samples += samples
+        return run
+
+    def test_a_peer_that_is_not_run_is_named_with_its_reason_and_no_figure(self) -> None:
+        run = self.run_of(sample(SUBJECT, 1, 1000))
+        run.not_run["swoole"] = "swoole.so does not exist"
+        text = markdown(run, load_goals())
+        self.assertIn("| Swoole | not run: swoole.so does not exist |  |", text)
+        self.assertIn("| json: rate | ≥ 1.4× swoole | – | **not measured** |", text)
+
+    def test_goals_are_ratios_or_values_in_their_unit(self) -> None:
+        run = self.run_of(sample(SUBJECT, 1, 3000), sample("c", 1, 2000))
+        ratio = run.value(Goal("json", "rate", "test", peer="c", at_least=1))
+        assert ratio is not None
+        self.assertEqual(ratio.median, 1.5)
+        run.samples.append(sample(SUBJECT, 1, 1, row="cold-start"))
+        value = run.value(Goal("cold-start", "first-byte", "test", unit="ms", at_most=30))
+        assert value is not None
+        self.assertEqual(value.median, 2000.0)
+        self.assertIsNone(run.value(Goal(MEMORY, MEMORY_METRIC, "test", unit="MB", at_most=6)))
+
+    def test_the_picture_has_a_bar_for_every_peer_and_is_well_formed(self) -> None:
+        late = sample(SUBJECT, 1, 9, row="half-load", p99=800)
+        run = self.run_of(sample(SUBJECT, 1, 1000), sample("c", 1, 2000), late)
+        root = ElementTree.fromstring(picture(run))
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("Fermata", texts)
+        self.assertIn("C", texts)
+        self.assertIn("0.80 ms", texts)
+        # The ground, and a bar for each line.
+        self.assertEqual(len(list(root.iter("{http://www.w3.org/2000/svg}rect"))), 1 + 3)
+
+    def test_names_of_peers_cannot_break_the_picture(self) -> None:
+        panel = plot.Panel("<a>", [plot.Bar("A & B", 1.0, 1.0, 1.0, "", plot.OTHERS)], str)
+        ElementTree.fromstring(plot.plot("x < y", [panel]))
+
+    def test_written_are_table_picture_and_raw_data(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            shown, raw = write(self.run_of(sample(SUBJECT, 1, 1000)), load_goals(), Path(folder))
+            self.assertEqual(shown.name, "json-030405.md")
+            self.assertIn("](json-030405.svg)", shown.read_text())
+            self.assertTrue((Path(folder) / "json-030405.svg").is_file())
+            document = json.loads(raw.read_text())
+            self.assertEqual(document["summary"]["json"][0]["values"]["rate"], 500.0)
+            self.assertEqual({goal["row"] for goal in document["goals"]}, {"json", "half-load", "cold-start", MEMORY})
+
+
+class Answers(unittest.TestCase):
+    def serve(self, answers: bytes) -> int:
+        """A server that sends these bytes to its only client, whatever it says, and closes."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(answers)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        return int(listener.getsockname()[1])
+
+    ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{"status":"OK"}'
+
+    def test_as_many_answers_as_pipelined_requests_are_right(self) -> None:
+        check_pipelining(self.serve(self.ANSWER * 3), 3)
+
+    def test_a_missing_or_another_answer_is_wrong(self) -> None:
+        for answers in (self.ANSWER * 2, self.ANSWER + self.ANSWER.replace(b'OK"}', b'KO"}')):
+            with self.assertRaises(CannotRun):
+                check_pipelining(self.serve(answers), 3)
+
+
 class Configuration(unittest.TestCase):
-    def test_goals_name_rows_and_peers_that_exist(self) -> None:
+    def test_goals_name_rows_metrics_and_peers_that_exist(self) -> None:
         peers, rows = load_all(), {row.id: row for row in ROWS}
         for goal in load_goals():
-            self.assertTrue(rows[goal.row].fits(peers[goal.peer]), goal)
+            if goal.row == MEMORY:
+                self.assertEqual((goal.metric, goal.unit), (MEMORY_METRIC, "MB"))
+                continue
+            self.assertIn(goal.metric, METRICS)
+            self.assertTrue(rows[goal.row].fits(peers[goal.peer or SUBJECT]), goal)
+            self.assertTrue(goal.peer or goal.unit in UNITS, goal)
+        self.assertIn("swoole", rivals(load_goals(), "json"))
 
-    def test_every_row_has_the_subject_and_a_rival(self) -> None:
+    def test_every_row_has_the_subject_and_a_rival_and_belongs_to_a_table(self) -> None:
         peers = load_all()
         for row in ROWS:
             fitting = [id for id, peer in peers.items() if row.fits(peer)]
             self.assertIn(SUBJECT, fitting)
             self.assertGreater(len(fitting), 1, row.id)
+            self.assertIn(row.table, TABLES)
+            self.assertLessEqual(set(row.peers), set(peers))
+
+    def test_all_peers_of_the_seeds_are_there(self) -> None:
+        seeds = {
+            "chat": "c java node node-net apache nginx php-seed",
+            "json": "go nginx node node-cluster php-single php-select php-nonblocking php-prefork amphp revolt "
+            "roadrunner mod-php php-fpm workerman swoole openswoole",
+        }
+        peers = load_all()
+        for table, ids in seeds.items():
+            rows = [row for row in ROWS if row.table == table]
+            for id in ids.split():
+                self.assertTrue(any(row.fits(peers[id]) for row in rows), id)
+
+    def test_a_server_that_closes_is_in_no_row_that_needs_its_connections(self) -> None:
+        single = load_all()["php-single"]
+        self.assertFalse(row("json-pipelined").fits(single))
+        self.assertFalse(any(row.fits(single) for row in ROWS if row.kind == LATENCY))
+        self.assertTrue(row("json").fits(single))
+
+    def test_an_unknown_key_of_a_peer_is_an_error_that_names_it(self) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('name = "X"\nabout = "x"\nversion = ["x"]\nstrat = []\n')
+            file.flush()
+            with self.assertRaisesRegex(ValueError, "strat"):
+                read_table(Path(file.name), set())
+
+    def test_pipelining_is_as_deep_in_the_script_as_in_the_check(self) -> None:
+        self.assertIn(f"string.rep(wrk.format(), {PIPELINE})", (BENCH / "load" / "pipeline.lua").read_text())
 
 
 class Processes(unittest.TestCase):

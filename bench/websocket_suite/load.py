@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from suite.load import LoadError
-from suite.peers import ROOT
+from suite.peers import FERMATA
 
 from .peers import OUT
 
-FERMATA = Path(os.environ.get("FERMATA_BINARY", ROOT / "build" / "fermata"))
 SECONDS_MAX = 30.0
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
-from suite.peers import BENCH, BUILD, SUBJECT, CannotRun, Peer, Service
+from suite.peers import BENCH, BUILD, CannotRun, Peer, Service, by_id, read_table
+from suite.peers import environment as common_environment
 
 FOLDER = BENCH / "websocket"
 OUT = BUILD / "websocket"
@@ -28,8 +28,6 @@ KEY = OUT / "tls" / "key.pem"
 class SocketPeer(Peer):
     """A WebSocket server, or a terminator in front of one."""
 
-    directory: Path = Path()
-    """Where peers are that this repository does not have."""
     outside: bool = False
     """No PHP: shown as a mark, never the best peer."""
     clients_max: int = CLIENTS_MAX
@@ -44,9 +42,8 @@ class SocketPeer(Peer):
     def out(self) -> Path:
         return OUT / self.id
 
-    def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0)) -> str:
+    def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0), workers: int = 1) -> str:
         names = {
-            "peers": self.directory,
             "certificate": CERTIFICATE,
             "key": KEY,
             "backend": self.backend,
@@ -55,21 +52,16 @@ class SocketPeer(Peer):
             "here": self.here,
             "out": self.out,
         }
-        return super().fill(Template(text).safe_substitute(names), ports)
+        return super().fill(Template(text).safe_substitute(names), ports, workers)
 
 
 def load_all(directory: Path) -> dict[str, SocketPeer]:
     """Every peer by its folder's name, the subject first. `directory` holds the peers that were built elsewhere."""
-    found = [_load(path, directory) for path in sorted((FOLDER / "peers").glob("*/peer.toml"))]
-    found.sort(key=lambda peer: peer.id != SUBJECT)
-    return {peer.id: peer for peer in found}
+    return by_id([_load(path, directory) for path in sorted((FOLDER / "peers").glob("*/peer.toml"))])
 
 
 def _load(path: Path, directory: Path) -> SocketPeer:
-    table = tomllib.loads(path.read_text())
-    known = {"name", "about", "needs", "files", "build", "version", "start", "start_tls", "tls", "outside", "clients_max"}
-    if unknown := set(table) - known:
-        raise ValueError(f"{path}: unknown keys {sorted(unknown)}; known are {sorted(known)}")
+    table, common = read_table(path, {"start", "start_tls", "tls", "outside", "clients_max"})
     services = {}
     for mode in MODES:
         services[mode] = Service(_command(table["start"], mode))
@@ -78,13 +70,7 @@ def _load(path: Path, directory: Path) -> SocketPeer:
         if "start_tls" in table:
             services[mode + TLS] = Service(_command(table["start_tls"], mode))
     return SocketPeer(
-        id=path.parent.name,
-        name=table["name"],
-        about=table["about"],
-        needs=tuple(table.get("needs", ())),
-        files=tuple(table.get("files", ())),
-        build=tuple(tuple(command) for command in table.get("build", ())),
-        version=tuple(table["version"]),
+        **common,
         services=services,
         directory=directory,
         outside=table.get("outside", False),
@@ -98,10 +84,8 @@ def _command(words: list[str], mode: str) -> tuple[str, ...]:
 
 def environment(directory: Path) -> None:
     """What the servers' sources look for."""
-    os.environ["BENCH_AUTOLOAD"] = str(directory / "autoload.php")
-    os.environ["BENCH_NODE_MODULES"] = str(directory / "node_modules")
+    common_environment(directory)
     os.environ["BENCH_STATE"] = str(OUT)
-    os.environ.setdefault("GOTOOLCHAIN", "local")
 
 
 TERMINATORS = {

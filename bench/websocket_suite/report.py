@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from suite.markdown import QUICK, interval_text, machine_line, peers_section, warning
 from suite.peers import SUBJECT
-from suite.report import BUSY_SHARE_MAX
 from suite.stats import Interval, interval, ratios
 from suite.summary import CONTROL
 
@@ -118,16 +118,14 @@ def markdown(run: Run, goals: list[Goal]) -> str:
     machine, options = run.machine, run.options
     parts = [
         f"# WebSocket benchmark of {run.started:%Y-%m-%d %H:%M} UTC on {machine['host']}",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Linux {machine['kernel']}, commit {machine['commit']}. Server and load generator share core "
+        f"{machine_line(machine)}. Server and load generator share core "
         f"{options['core']}; {options['rounds']} interleaved rounds of {options['seconds']} s per measurement; medians, "
         "ratios per round with a 95 % bootstrap interval. Above 1 in the column *rate* and below 1 in *CPU* Fermata is "
         "better. Every message was received and compared.",
     ]
     if options["quick"]:
-        parts.append("**A quick run**: it shows that the suite works; its figures mean nothing.")
-    if warning := _warning(run):
-        parts.append(warning)
+        parts.append(QUICK)
+    parts.append(warning(run.samples))
     parts.append(_goals(run, goals))
     parts += _protocol(run)
     section = ""
@@ -142,7 +140,7 @@ def markdown(run: Run, goals: list[Goal]) -> str:
             parts += _clients(run)
     if run.idle or IDLE in options["rows"]:
         parts.append(_idle(run))
-    parts.append(_peers(run))
+    parts.append(peers_section("Peers", {**run.peers, **TERMINATORS}, run.versions, run.not_run))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -294,33 +292,10 @@ def _goals(run: Run, goals: list[Goal]) -> str:
         who = run.name(against) if known else against
         best = " (the best)" if goal.peer == "best" and known else ""
         lines.append(
-            f"| {goal.row} | {goal.metric} | {who}{best} | {goal.limit()} | {_interval(ratio)} | **{judged['verdict']}** |"
+            f"| {goal.row} | {goal.metric} | {who}{best} | {goal.limit()} | {interval_text(ratio)} | **{judged['verdict']}** |"
         )
     return "\n".join(lines)
 
 
-def _peers(run: Run) -> str:
-    lines = ["## Peers", ""]
-    for id, peer in {**run.peers, **TERMINATORS}.items():
-        version = run.versions.get(id) or f"not run: {run.not_run.get(id, 'not asked for')}"
-        lines.append(f"- {peer.name}: {peer.about} ({version})")
-    return "\n".join(lines)
-
-
-def _warning(run: Run) -> str:
-    noisy = sum(sample.foreign > BUSY_SHARE_MAX or sample.steal > BUSY_SHARE_MAX for sample in run.samples)
-    if not noisy:
-        return ""
-    worst = max(max(sample.foreign, sample.steal) for sample in run.samples)
-    return (
-        f"**The machine was not quiet**: in {noisy} of {len(run.samples)} measurements other programs or the hypervisor "
-        f"took more than {BUSY_SHARE_MAX:.0%} of the core (worst: {worst:.0%})."
-    )
-
-
 def _shown(run: Run, row: str, metric: str, entry: str) -> str:
-    return "" if entry == SUBJECT else _interval(run.ratio(row, metric, entry)[1])
-
-
-def _interval(value: Interval | None) -> str:
-    return f"{value.median:.2f}× [{value.low:.2f}, {value.high:.2f}]" if value else "–"
+    return "" if entry == SUBJECT else interval_text(run.ratio(row, metric, entry)[1])
