@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-held bench-million bench-websocket soak clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-chat bench-json bench-counts bench-held bench-million bench-websocket soak clean help setup generate test-rust test-phpt test-docs \
 	test-server test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -29,10 +29,22 @@ test: setup all ## Run every test
 lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
 	@scripts/lint.sh
 
-bench: ## Measure against the peers, about ten minutes; needs a quiet machine
+bench: bench-chat bench-json ## Measure against the peers of seeds 000 and 004, 16 minutes; needs a quiet machine
+
+bench-chat: ## The table of seed 000: page, message and memory of a chat server; eight minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/run.py
+	python3 bench/run.py chat
+
+bench-json: ## The table of seed 004: small JSON; eight minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/run.py json
+
+bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 bench/counts.py --record
 
 bench-held: ## Measure what a held client costs, beside Pushpin where it is installed; about ten minutes
 	@scripts/setup.sh bench
@@ -93,6 +105,7 @@ test-docs: all ## Run the samples of the documentation
 test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m unittest discover -s bench/tests -t bench
 	python3 bench/run.py --quick
+	python3 bench/counts.py --check
 	python3 bench/websocket.py --quick --peers fermata node-ws
 	python3 bench/held.py --quick
 	python3 bench/million.py --quick

@@ -108,6 +108,11 @@ need_bench() {
     need golang-go has go
     need default-jdk-headless has javac
     need valgrind has valgrind
+    need strace has strace
+    # Only the server, without the package that starts one as a service.
+    need apache2-bin has apache2
+    need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
+    need "$php_package-fpm" has "php-fpm${php_version:-}"
 }
 has_nightly() { cargo +nightly --version >/dev/null 2>&1; }
 need_fuzz() {

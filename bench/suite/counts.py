@@ -1,4 +1,4 @@
-"""Two figures that never wobble: user instructions and system calls per request.
+"""Two figures that never wobble: user instructions and system calls per request, message or delivery.
 
 Both are differences: the server serves N requests in one run and 2 N in another, and what it did more is divided
 by N. Start, first use of everything and shutdown cancel out.
@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from pathlib import Path
 from . import process
 from .check import JSON_BODY
 from .load import AB_CONCURRENCY
-from .peers import CannotRun, Peer, Running
+from .peers import EXTENSION, PAGE, CannotRun, Peer, Running
 from .receiver import MESSAGE_PATH, Receiver
 
 BATCH_CONNECTIONS = 100
@@ -32,6 +32,12 @@ POLL_SECONDS = 0.0003
 TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 0.1
 TOP_FUNCTIONS = 40
+POSITIONS = tuple("0123456789+-*")
+"""What a line of cost in a callgrind file begins with."""
+HELD_CLIENTS = 100
+EVENT = b"data: a message of sixty-four bytes, as long as a line in a chat is, more or less.\n\n"
+FRAME = b"\x81\xc0" + bytes(4) + EVENT[:64]
+"""A masked text frame of 64 bytes; the mask is zero, which takes as long as any other."""
 COUNTING_FOLDER = "crates/engine/src/stats/"
 """Where figures are counted and copied."""
 
@@ -47,26 +53,32 @@ class Case:
     requests: int
     """N of the instruction count; system calls are counted with a tenth."""
     message: bool = False
+    units: int = 1
+    """What one request is counted as: the deliveries of a publish."""
 
 
 @dataclass(frozen=True)
 class Counts:
     instructions: float
+    own: float
+    """Of them in the extension itself: not in PHP and the C library, which other machines have in other versions."""
     syscalls: float
     by_syscall: dict[str, float]
 
 
 def measure(peer: Peer, case: Case) -> Counts:
     """Both figures of a case. Raises CannotRun."""
-    few = max(BATCH_CONNECTIONS, case.requests // 10)
+    few = max(BATCH_CONNECTIONS, case.requests // 10) if case.units == 1 else case.requests
     calls_once, calls_twice = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
     by_syscall = {name: (calls_twice[name] - calls_once.get(name, 0)) / few for name in sorted(calls_twice)}
-    by_syscall = {name: count for name, count in by_syscall.items() if abs(count) >= 0.001}
-    once, twice = (
-        _instructions(peer, case, case.requests),
-        _instructions(peer, case, 2 * case.requests),
-    )
-    return Counts((twice - once) / case.requests, sum(by_syscall.values()), by_syscall)
+    by_syscall = {name: count / case.units for name, count in by_syscall.items() if abs(count) >= 0.001}
+    once, twice = _instructions(peer, case, case.requests), _instructions(peer, case, 2 * case.requests)
+
+    def each(is_counted: Callable[[str], bool]) -> float:
+        more = sum(cost - once.get(name, 0) for name, cost in twice.items() if is_counted(name))
+        return more / case.requests / case.units
+
+    return Counts(each(lambda _: True), each(lambda name: name == EXTENSION.name), sum(by_syscall.values()), by_syscall)
 
 
 def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
@@ -111,11 +123,42 @@ def tools_missing() -> list[str]:
     return [tool for tool in ("valgrind", "strace", "cc") if shutil.which(tool) is None]
 
 
-def _instructions(peer: Peer, case: Case, requests: int) -> int:
-    """Instructions of all the server's processes for one run."""
+def _instructions(peer: Peer, case: Case, requests: int) -> dict[str, int]:
+    """Instructions of all the server's processes for one run, by library."""
     with tempfile.TemporaryDirectory() as folder:
-        files = _callgrind(peer, case, requests, Path(folder))
-        return sum(_total(file.read_text()) for file in files)
+        costs: dict[str, int] = {}
+        for file in _callgrind(peer, case, requests, Path(folder)):
+            for name, cost in by_library(file.read_text().splitlines()).items():
+                costs[name] = costs.get(name, 0) + cost
+        return costs
+
+
+def by_library(lines: Iterable[str]) -> dict[str, int]:
+    """The instructions in a callgrind file by the name of the library they are in."""
+    names: dict[str, str] = {}
+    costs: dict[str, int] = {}
+    library, inclusive = "?", False
+    for line in lines:
+        if line.startswith("ob="):
+            # The full name stands only where a number is used for the first time, here or in a `cob=`.
+            library = _named(line[3:], names)
+        elif line.startswith("cob="):
+            _named(line[4:], names)
+        elif line.startswith("calls="):
+            inclusive = True
+        elif line[:1] in POSITIONS:
+            # What a call cost is in the lines of the function that was called.
+            if not inclusive:
+                costs[library] = costs.get(library, 0) + int(line.split()[1])
+            inclusive = False
+    return costs
+
+
+def _named(text: str, names: dict[str, str]) -> str:
+    number, _, path = text.partition(" ")
+    if path:
+        names[number] = Path(path).name
+    return names.get(number, "?")
 
 
 def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
@@ -193,6 +236,7 @@ def _send(running: Running, case: Case, requests: int) -> None:
     with _connect(running.port) as client:
         client.sendall(_request("/", running.port))
         client.recv(65536)
+    _settle(running)
     if not case.message:
         case.send(running, requests)
         return
@@ -221,13 +265,6 @@ def _end(running: Running) -> None:
         running.process.wait(TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise CannotRun("the server did not end on SIGTERM") from error
-
-
-def _total(text: str) -> int:
-    found = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
-    if not found:
-        raise CannotRun("callgrind's file has no total")
-    return int(found[1])
 
 
 # --- how the requests are sent ---
@@ -296,6 +333,51 @@ def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], 
     return send
 
 
+def _new_urls(status: bytes, body: bytes) -> Callable[[Running, int], None]:
+    """As `_sequential`, with a query never seen before in each request, always as long."""
+
+    def send(running: Running, requests: int) -> None:
+        with _connect(running.port) as client:
+            for number in range(requests):
+                client.sendall(_request(f"/?n={number:06d}", running.port))
+                _read_answers(client, 1, status, body)
+
+    return send
+
+
+def _publish(running: Running, requests: int) -> None:
+    """Events to many held streams of one topic, the next when all have the one before."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(_connect(running.port)) for _ in range(HELD_CLIENTS)]
+        for client in clients:
+            client.sendall(_request("/stream/counted", running.port))
+            _read_until(client, b"data: stream open\n\n")
+        publisher = stack.enter_context(_connect(running.port))
+        body = EVENT.removeprefix(b"data: ").strip()
+        head = f"POST /publish/counted HTTP/1.1\r\nHost: 127.0.0.1:{running.port:05d}\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
+        for _ in range(requests):
+            publisher.sendall(head.encode() + body)
+            _read_answers(publisher, 1, b"202", b"")
+            for client in clients:
+                _read_until(client, EVENT)
+
+
+def _echo(running: Running, requests: int) -> None:
+    """Messages over one WebSocket, the next when the one before has come back."""
+    with _connect(running.port) as client:
+        client.sendall(
+            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{running.port:05d}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        _read_until(client, b"\r\n\r\n")
+        answer = b"\x81\x40" + FRAME[6:]
+        for _ in range(requests):
+            client.sendall(FRAME)
+            if (got := _read_until(client, answer)) != answer:
+                raise CannotRun(f"wrong message: {got[:60]!r}")
+
+
 def _pipelined(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
     """16 requests in one write, on one connection."""
 
@@ -329,6 +411,17 @@ def _read_answers(client: socket.socket, count: int, status: bytes, body: bytes)
         got += part
     if got.count(b"HTTP/1.1 " + status) != count:
         raise CannotRun(f"wrong answer: {got[:60]!r}")
+
+
+def _read_until(client: socket.socket, wanted: bytes) -> bytes:
+    """Read until this has come."""
+    got = b""
+    while wanted not in got:
+        part = client.recv(65536)
+        if not part:
+            raise CannotRun(f"the server closed after {got[-60:]!r}")
+        got += part
+    return got
 
 
 def _workers(running: Running) -> list[int]:
@@ -369,6 +462,7 @@ _MESSAGE = (MESSAGE_PATH, b"202", b"")
 CASES = [
     Case("json", "GET /, one connection", "json", _sequential(*_JSON), 5000),
     Case("json-batch", "GET /, 100 connections ready at once", "json", _batched(*_JSON), 5000),
+    Case("json-new-url", "GET /?n=1, 2, 3, …, one connection", "json", _new_urls(b"200", JSON_BODY), 5000),
     Case("json-pipelined", "GET /, 16 requests in one write", "json", _pipelined(*_JSON), 4800),
     Case(
         "json-connect",
@@ -385,4 +479,20 @@ CASES = [
         2000,
         message=True,
     ),
+    Case(
+        "static",
+        "a page of 2 kB from its file, one connection",
+        "static",
+        _sequential("/", b"200", PAGE.read_bytes()),
+        2000,
+    ),
+    Case(
+        "sse-delivery",
+        f"an event to each of {HELD_CLIENTS} held streams",
+        "held",
+        _publish,
+        200,
+        units=HELD_CLIENTS,
+    ),
+    Case("websocket-echo", "a WebSocket message of 64 bytes and back", "echo", _echo, 5000),
 ]
