@@ -3,8 +3,9 @@
 
 Without options the counts of Fermata are printed. `--check` compares them with counts.json and fails when they
 grew; `--record` writes the file. Instructions depend on compiler and PHP: they are compared where these are those of
-the recording, and else only shown; system calls are compared everywhere. `--profile CASE` names the functions the instructions go to. `--counting` shows what
-keeping the figures of `fermata stats` costs; with `--record` the table goes to docs/metrics.md.
+the recording, and else only shown; system calls are compared everywhere. `--profile CASE` names the functions the
+instructions go to. `--counting` shows what keeping the figures of `fermata stats` costs; with `--record` the table
+goes to docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -200,8 +201,9 @@ def environment() -> dict[str, str]:
 
 def print_counting(peer: Peer, cases: list[str], is_recorded: bool) -> int:
     """What counting costs, as the table of docs/metrics.md."""
+    made_with = ", ".join(f"{name} {value}" for name, value in environment().items())
     lines = [
-        f"`python3 bench/counts.py --counting`, user instructions by callgrind; {', '.join(f'{name} {value}' for name, value in environment().items())}.",
+        f"`python3 bench/counts.py --counting`, user instructions by callgrind; {made_with}.",
         "",
         "| | instructions | of them counting | without | share |",
         "|---|---:|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""Writes the newest runs of bench/runs into the README, between its markers: bench/run.py and bench/million.py.
+"""Writes the newest runs of bench/runs into the README, between its markers: both tables of run.py, and million.py.
 
 `python3 bench/readme.py` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
 number stands in the README that no run has printed.
@@ -6,65 +6,111 @@ number stands in the README that no run has printed.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "bench" / "runs"
 README = ROOT / "README.md"
-BLOCK = re.compile(r"(<!-- bench:begin -->\n).*?(<!-- bench:end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- bench:begin -->\n)(.*?)(<!-- bench:end -->)", re.DOTALL)
 MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
-CONTROL = "A-A control"
-# Ratios of a row: the name, then the columns "rate, Fermata ÷ it" and "CPU, Fermata ÷ it".
-NAME, RATE, RATE_RATIO, CPU, CPU_RATIO = range(5)
-
-
-def newest() -> Path:
-    """The table of the newest run of run.py that is kept; other suites put their name in front of the time."""
-    tables = sorted(RUNS.glob("*/[0-9]*.md"), key=lambda path: (path.parent.name, path.name))
-    if not tables:
-        raise SystemExit("bench/runs holds no run: `make bench` makes one")
-    return tables[-1]
+SUBJECT, CONTROL = "fermata", "control"
+LEGEND = """One run each on one machine, everybody in turns; medians over the rounds. Of Fermata the table has the rate,
+of all others how many times their rate Fermata's is: above 1× Fermata is faster."""
+TABLES = {
+    "json": (
+        "Small JSON by a PHP closure, `wrk` with 100 connections (`make bench-json`, after seed 004)",
+        {
+            "json-seed": "all cores",
+            "json": "server and load on one core",
+            "json-new-url": "a new URL each time",
+            "json-pipelined": "16 in one write",
+        },
+        "json",
+    ),
+    "chat": (
+        "A chat server, `ab -c 10` (`make bench-chat`, after seed 000)",
+        {
+            "page": "page",
+            "static": "page from its file",
+            "message": "message, a connection each",
+            "message-keep-alive": "message, keep-alive",
+        },
+        "page",
+    ),
+}
+"""Title, rows with their columns, and the row that the peers are sorted by."""
 
 
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def block(table: Path) -> str:
-    """The README's block: one line per row of the run, one column per peer would be too wide, so one line per peer."""
-    text = table.read_text()
-    machine = next(line for line in text.splitlines() if "cores" in line)
-    out = [
-        "One core for server and client, medians of interleaved rounds, ratios per round with their 95 % interval;",
-        "a rate above 1× and a CPU below 1× mean that Fermata is better.",
-        machine.split("; medians")[0].strip() + ".",
-        "",
-    ]
-    for section in text.split("\n## ")[1:]:
-        title, _, body = section.partition("\n")
-        rows = [cells(line) for line in body.splitlines() if line.startswith("|")]
-        if len(rows) < 3 or "÷" not in " ".join(rows[0]):
-            continue
-        own = next((row for row in rows[2:] if row[NAME] == "Fermata"), None)
-        if own is None:
-            continue
-        out += [
-            f"**{title}**: Fermata {own[RATE]}/s, {own[CPU]} of server CPU each",
-            "",
-            "| against | its rate | rate, Fermata ÷ it | CPU, Fermata ÷ it |",
-            "|---|---:|---:|---:|",
-        ]
-        out += [
-            f"| {row[NAME]} | {row[RATE]}/s | {row[RATE_RATIO]} | {row[CPU_RATIO]} |"
-            for row in rows[2:]
-            if row[NAME] != "Fermata" and CONTROL not in row[NAME]
-        ]
-        out.append("")
-    out += [f"Everything this run printed, with its goals met and missed: [{table.parent.name}]"
-            f"({table.relative_to(ROOT)}).", ""]
-    return "\n".join(out)
+def newest(table: str) -> Path | None:
+    """The raw data of the newest run of a table that is kept."""
+    kept = sorted(RUNS.glob(f"*/{table}-*.json"), key=lambda path: (path.parent.name, path.name))
+    return kept[-1] if kept else None
+
+
+def block(before: str) -> str:
+    """The README's block of `make bench`: a table per seed, and all goals. `before` stays while a table has no run."""
+    parts, goals, machine = [LEGEND], [], ""
+    for table in TABLES:
+        path = newest(table)
+        if path is None:
+            return before
+        run = json.loads(path.read_text())
+        facts = run["machine"]
+        machine = (
+            f"{facts['processor']}, {facts['cores']} cores, {facts['memory']}, {facts['system']}, "
+            f"Linux {facts['kernel']}, commit {facts['commit']}."
+        )
+        parts.append(compared(table, run, path))
+        goals += run["goals"]
+    parts.insert(1, machine)
+    parts.append("\n".join(["| goal | | measured | |", "|---|---|---:|---|", *map(goal_line, goals)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def compared(table: str, run: dict[str, Any], path: Path) -> str:
+    """One table: a line per peer, the strongest first."""
+    title, rows, main = TABLES[table]
+    figures = {row: {line["peer"]: line for line in run["summary"].get(row, [])} for row in rows}
+
+    def ratio(peer: str, row: str) -> float | None:
+        found = figures[row].get(peer, {}).get("ratios", {}).get("rate")
+        return found["median"] if found else None
+
+    def shown(peer: str, row: str) -> str:
+        if peer == SUBJECT:
+            line = figures[row].get(peer)
+            return f"{line['values']['rate']:,.0f}/s" if line else "–"
+        value = ratio(peer, row)
+        return f"{value:.2f}×" if value else "–"
+
+    measured = {peer for lines in figures.values() for peer in lines} - {CONTROL}
+    order = sorted(measured, key=lambda peer: (peer != SUBJECT, ratio(peer, main) or math.inf, peer))
+    lines = [f"**{title}**", "", f"| | {' | '.join(rows.values())} |", "|---|" + "---:|" * len(rows)]
+    for peer in order:
+        lines.append(f"| {run['peers'][peer]['name']} | {' | '.join(shown(peer, row) for row in rows)} |")
+    absent = [run["peers"][id]["name"] for id in run["peers"] if id in run["not_run"]]
+    folder, stem = path.parent.relative_to(ROOT), path.stem
+    links = f"[everything this run printed]({folder}/{stem}.md), [as bars]({folder}/{stem}.svg)"
+    lines += ["", f"{'Not run: ' + ', '.join(absent) + '; ' if absent else ''}{links}."]
+    return "\n".join(lines)
+
+
+def goal_line(goal: dict[str, Any]) -> str:
+    unit = f" {goal['unit']}" if goal["unit"] else f"× {goal['peer']}"
+    limit = f"≥ {goal['at_least']:g}" if goal["at_least"] is not None else f"≤ {goal['at_most']:g}"
+    value = goal["value"]
+    measured = "–" if value is None else f"{value['median']:.2f}{' ' + goal['unit'] if goal['unit'] else '×'}"
+    met = goal["verdict"] if goal["verdict"].startswith("met") else f"**{goal['verdict']}**"
+    return f"| {goal['row']}: {goal['metric']} | {limit}{unit} | {measured} | {met} |"
 
 
 def million() -> str:
@@ -79,7 +125,8 @@ def million() -> str:
     rows = [line for line in lines if line.startswith("|")]
     goals = [line for line in rows if cells(line)[-1] or line.startswith(("| figure", "|---"))]
     shown = f"[{table.parent.name}]({table.relative_to(ROOT)})"
-    return "\n".join([machine, "", *goals, "", f"Everything this run printed, with its commands and a plot: {shown}.", ""])
+    whole_run = f"Everything this run printed, with its commands and a plot: {shown}."
+    return "\n".join([machine, "", *goals, "", whole_run, ""])
 
 
 def main(arguments: list[str]) -> int:
@@ -87,7 +134,7 @@ def main(arguments: list[str]) -> int:
         print("usage: readme.py [--check]", file=sys.stderr)
         return 2
     old = README.read_text()
-    new = BLOCK.sub(lambda match: match[1] + block(newest()) + match[2], old)
+    new = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], old)
     new = MILLION.sub(lambda match: match[1] + million() + match[2], new)
     if new == old:
         return 0
