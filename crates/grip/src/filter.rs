@@ -1,0 +1,429 @@
+//! Filters of a subscription: whether an item is delivered, and what is made of its content.
+//!
+//! They run once per subscriber, so a subscription without filters must cost nothing: ask [`Filters::is_empty`].
+
+use std::borrow::Cow;
+
+use crate::encoding::to_hex;
+use crate::instruct::Meta;
+use crate::template::{self, Template, TemplateError};
+
+/// Most filters of one subscription.
+pub const FILTERS_MAX: usize = 5;
+
+/// What an origin is told of: the value of `Grip-Feature`.
+pub const FEATURES: &str = "status, session, link:next, link:gone, filter:skip-self, filter:skip-users, \
+filter:require-sub, filter:build-id, filter:var-subst";
+
+/// One filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Not to the user that sent it.
+    SkipSelf,
+    /// Not to the users that the item names.
+    SkipUsers,
+    /// Only to subscribers of another channel that the item names.
+    RequireSub,
+    /// `%I` in content becomes an id made from the ids of channels.
+    BuildId,
+    /// `%(name)s` in content becomes what is known of the connection.
+    VarSubst,
+}
+
+impl Filter {
+    /// The filter of this name.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        match name {
+            b"skip-self" => Some(Self::SkipSelf),
+            b"skip-users" => Some(Self::SkipUsers),
+            b"require-sub" => Some(Self::RequireSub),
+            b"build-id" => Some(Self::BuildId),
+            b"var-subst" => Some(Self::VarSubst),
+            _ => None,
+        }
+    }
+
+    fn content_name(self) -> Option<&'static [u8]> {
+        match self {
+            Self::BuildId => Some(b"build-id"),
+            Self::VarSubst => Some(b"var-subst"),
+            Self::SkipSelf | Self::SkipUsers | Self::RequireSub => None,
+        }
+    }
+}
+
+/// What filters ask about a connection.
+pub trait Subscriber {
+    /// What its origin has set.
+    fn meta(&self) -> &Meta;
+    /// Whether it is subscribed to the channel of this name, without prefix.
+    fn is_subscribed(&self, channel: &[u8]) -> bool;
+    /// The id of the last item it got from the channel of this name.
+    fn last_id(&self, channel: &[u8]) -> Option<&[u8]>;
+}
+
+/// Why a filter could not do its work. The item is dropped for this connection, and that is counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// `build-id` without the meta value it needs.
+    #[error("filter build-id needs the meta value id_format; set it with Grip-Set-Meta")]
+    IdFormat,
+    /// `build-id` with an encoding it does not know.
+    #[error("filter build-id knows the id_encoding hex only, not {0:?}")]
+    IdEncoding(String),
+    /// In content or in `id_format`.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+/// The filters of one subscription, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filters(Box<[Filter]>);
+
+impl Filters {
+    /// The filters of these names; unknown ones are left out, since newer origins may name newer filters.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Self(
+            names
+                .into_iter()
+                .filter_map(Filter::from_name)
+                .take(FILTERS_MAX)
+                .collect(),
+        )
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an item with this meta goes to the subscriber.
+    pub fn delivers(&self, subscriber: &dyn Subscriber, item: &Meta) -> bool {
+        let value = |meta: &'_ Meta, name: &str| -> Vec<u8> {
+            meta.get(name.as_bytes()).cloned().unwrap_or_default()
+        };
+        self.0.iter().all(|filter| match filter {
+            Filter::SkipSelf => {
+                let user = value(subscriber.meta(), "user");
+                user.is_empty() || user != value(item, "sender")
+            }
+            Filter::SkipUsers => {
+                let user = value(subscriber.meta(), "user");
+                user.is_empty()
+                    || !value(item, "skip_users")
+                        .split(|&byte| byte == b',')
+                        .any(|skipped| skipped.trim_ascii() == user)
+            }
+            Filter::RequireSub => {
+                let channel = value(item, "require_sub");
+                channel.is_empty() || subscriber.is_subscribed(&channel)
+            }
+            Filter::BuildId | Filter::VarSubst => true,
+        })
+    }
+
+    /// Whether the content filters are exactly those the publisher wrote its content for.
+    pub fn are_content_filters(&self, expected: &[Vec<u8>]) -> bool {
+        let own = self.0.iter().filter_map(|filter| filter.content_name());
+        own.eq(expected.iter().map(Vec::as_slice))
+    }
+
+    /// What the subscriber gets of this content; borrowed when no filter changes content.
+    ///
+    /// # Errors
+    /// A filter could not do its work.
+    pub fn content<'a>(
+        &self,
+        subscriber: &dyn Subscriber,
+        content: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, FilterError> {
+        let mut content = Cow::Borrowed(content);
+        for filter in &self.0 {
+            match filter {
+                Filter::BuildId => {
+                    let mut ids = BuildId::new(subscriber)?;
+                    let mut out = Vec::with_capacity(content.len());
+                    ids.feed(&content, &mut out)?;
+                    ids.finish()?;
+                    content = Cow::Owned(out);
+                }
+                Filter::VarSubst => {
+                    content = Cow::Owned(template::render(&content, &mut |name, letter, out| {
+                        variable(subscriber.meta(), name, letter, out)
+                    })?);
+                }
+                Filter::SkipSelf | Filter::SkipUsers | Filter::RequireSub => {}
+            }
+        }
+        Ok(content)
+    }
+
+    /// The filter for the body of the origin's own response, if it has one: of all filters `build-id` alone.
+    ///
+    /// # Errors
+    /// A filter could not do its work.
+    pub fn response(&self, subscriber: &dyn Subscriber) -> Result<Option<BuildId>, FilterError> {
+        match self.0.contains(&Filter::BuildId) {
+            true => BuildId::new(subscriber).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+/// `%I` becomes the connection's id, `%(ID)I` that id, in the encoding the connection asks for.
+#[derive(Clone, Debug)]
+pub struct BuildId {
+    id: Vec<u8>,
+    is_hex: bool,
+    template: Template,
+}
+
+impl BuildId {
+    fn new(subscriber: &dyn Subscriber) -> Result<Self, FilterError> {
+        let format = subscriber
+            .meta()
+            .get(&b"id_format"[..])
+            .ok_or(FilterError::IdFormat)?;
+        let id = template::render(
+            format,
+            &mut |channel, letter, out| match (channel, letter) {
+                (Some(channel), b's') => match subscriber.last_id(channel) {
+                    Some(id) => {
+                        out.extend_from_slice(id);
+                        Ok(())
+                    }
+                    None => Err(unknown_name(channel)),
+                },
+                _ => Err(template::unknown(channel, letter)),
+            },
+        )?;
+        let is_hex = match subscriber
+            .meta()
+            .get(&b"id_encoding"[..])
+            .map(Vec::as_slice)
+        {
+            None | Some(b"") => false,
+            Some(b"hex") => true,
+            Some(other) => {
+                return Err(FilterError::IdEncoding(
+                    String::from_utf8_lossy(other).into_owned(),
+                ));
+            }
+        };
+        Ok(Self {
+            id,
+            is_hex,
+            template: Template::default(),
+        })
+    }
+
+    /// Reads a piece and appends what it gives so far.
+    ///
+    /// # Errors
+    /// The content is no template.
+    pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), FilterError> {
+        let (id, is_hex) = (&self.id, self.is_hex);
+        let fill = &mut |argument: Option<&[u8]>, letter, out: &mut Vec<u8>| {
+            if letter != b'I' {
+                return Err(template::unknown(argument, letter));
+            }
+            let id = argument.unwrap_or(id);
+            match is_hex {
+                true => to_hex(out, id),
+                false => out.extend_from_slice(id),
+            }
+            Ok(())
+        };
+        Ok(self.template.feed(piece, out, fill)?)
+    }
+
+    /// The content is over.
+    ///
+    /// # Errors
+    /// It ended inside a directive.
+    pub fn finish(&self) -> Result<(), FilterError> {
+        Ok(self.template.finish()?)
+    }
+}
+
+fn variable(
+    meta: &Meta,
+    name: Option<&[u8]>,
+    letter: u8,
+    out: &mut Vec<u8>,
+) -> Result<(), TemplateError> {
+    let (Some(name), b's') = (name, letter) else {
+        return Err(template::unknown(name, letter));
+    };
+    out.extend_from_slice(meta.get(name).ok_or_else(|| unknown_name(name))?);
+    Ok(())
+}
+
+fn unknown_name(name: &[u8]) -> TemplateError {
+    TemplateError::Name(String::from_utf8_lossy(name).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Client(Meta, Vec<(&'static str, &'static str)>);
+
+    impl Subscriber for Client {
+        fn meta(&self) -> &Meta {
+            &self.0
+        }
+        fn is_subscribed(&self, channel: &[u8]) -> bool {
+            self.1.iter().any(|(name, _)| name.as_bytes() == channel)
+        }
+        fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
+            let found = self.1.iter().find(|(name, _)| name.as_bytes() == channel);
+            found.map(|(_, id)| id.as_bytes())
+        }
+    }
+
+    fn meta(entries: &[(&str, &str)]) -> Meta {
+        let owned = |&(name, value): &(&str, &str)| (name.into(), value.into());
+        entries.iter().map(owned).collect()
+    }
+
+    fn filters(names: &[&str]) -> Filters {
+        Filters::from_names(names.iter().map(|name| name.as_bytes()))
+    }
+
+    #[test]
+    fn delivery_is_decided_by_both_metas() {
+        let client = Client(meta(&[("user", "alice")]), vec![("room", "1")]);
+        let nobody = Client(Meta::new(), Vec::new());
+        for (filter, item, to_client, to_nobody) in [
+            ("skip-self", &[][..], true, true),
+            ("skip-self", &[("sender", "alice")], false, true),
+            ("skip-self", &[("sender", "bob")], true, true),
+            ("skip-self", &[("sender", "")], true, true),
+            (
+                "skip-users",
+                &[("skip_users", "bob, alice ,carol")],
+                false,
+                true,
+            ),
+            ("skip-users", &[("skip_users", "bob,alic")], true, true),
+            ("skip-users", &[("skip_users", "")], true, true),
+            ("require-sub", &[("require_sub", "room")], true, false),
+            ("require-sub", &[("require_sub", "other")], false, false),
+            ("require-sub", &[], true, true),
+            ("unknown", &[("sender", "alice")], true, true),
+        ] {
+            let filters = filters(&[filter]);
+            assert_eq!(
+                filters.delivers(&client, &meta(item)),
+                to_client,
+                "{filter} {item:?}"
+            );
+            assert_eq!(
+                filters.delivers(&nobody, &meta(item)),
+                to_nobody,
+                "{filter} {item:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn ids_are_built_from_those_of_channels() {
+        for (encoding, content, expected) in [
+            ("", "id: %I%%\n", "id: C-5%\n"),
+            ("hex", "%I", "432d35"),
+            ("hex", "%(R2D2)I", "52324432"),
+            ("", "%(R2D2)I", "R2D2"),
+        ] {
+            let client = Client(
+                meta(&[("id_format", "C-%(room)s"), ("id_encoding", encoding)]),
+                vec![("room", "5")],
+            );
+            let content = filters(&["build-id"])
+                .content(&client, content.as_bytes())
+                .map(Cow::into_owned);
+            assert_eq!(content, Ok(expected.as_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn variables_come_from_the_connection() {
+        let client = Client(meta(&[("user", "alice"), ("a)b", "c")]), Vec::new());
+        let filters = filters(&["skip-self", "var-subst"]);
+        let render = |content: &'static str| {
+            filters
+                .content(&client, content.as_bytes())
+                .map(Cow::into_owned)
+        };
+        assert_eq!(
+            render(r"hi %(user)s, %(a\)b)s %%"),
+            Ok(b"hi alice, c %".to_vec())
+        );
+        assert_eq!(
+            render("%(nobody)s"),
+            Err(FilterError::Template(TemplateError::Name("nobody".into())))
+        );
+        assert!(render("%s").is_err() && render("%(user)d").is_err() && render("50%").is_err());
+    }
+
+    #[test]
+    fn a_filter_that_cannot_work_says_why() {
+        let filters = filters(&["build-id"]);
+        for (entries, part) in [
+            (&[][..], "id_format"),
+            (&[("id_format", "a"), ("id_encoding", "rot13")], "rot13"),
+            (&[("id_format", "%(other)s")], "other"),
+            (&[("id_format", "%x")], "%x"),
+        ] {
+            let error = filters
+                .content(&Client(meta(entries), Vec::new()), b"%I")
+                .expect_err(part);
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn publishers_may_insist_on_content_filters() {
+        let own = filters(&["skip-self", "build-id", "unknown", "var-subst"]);
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.into())
+                .collect::<Vec<Vec<u8>>>()
+        };
+        assert!(own.are_content_filters(&names(&["build-id", "var-subst"])));
+        for other in [
+            &["build-id"][..],
+            &["var-subst", "build-id"],
+            &["skip-self", "build-id", "var-subst"],
+            &[],
+        ] {
+            assert!(!own.are_content_filters(&names(other)), "{other:?}");
+        }
+        assert!(Filters::default().are_content_filters(&[]));
+    }
+
+    #[test]
+    fn without_content_filters_nothing_is_copied() {
+        let client = Client(Meta::new(), Vec::new());
+        let content = filters(&["skip-self"])
+            .content(&client, b"%")
+            .expect("untouched");
+        assert!(matches!(content, Cow::Borrowed(b"%")));
+    }
+
+    #[test]
+    fn every_known_filter_is_announced() {
+        for name in [
+            "skip-self",
+            "skip-users",
+            "require-sub",
+            "build-id",
+            "var-subst",
+        ] {
+            assert!(Filter::from_name(name.as_bytes()).is_some());
+            assert!(FEATURES.contains(&format!("filter:{name}")));
+        }
+        assert_eq!(FEATURES.matches("filter:").count(), 5);
+    }
+}

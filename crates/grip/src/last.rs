@@ -1,0 +1,63 @@
+//! `Grip-Last: CHANNEL; last-id=ID`: what a client has had, told to the origin.
+
+use crate::params;
+
+/// The header's name.
+pub const HEADER: &str = "Grip-Last";
+
+/// Channel and id of every header.
+pub fn read(headers: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    params::list(headers, HEADER)
+        .filter_map(params::element)
+        .filter_map(|element| {
+            let id = element.param("last-id")?.to_vec();
+            Some((element.first, id))
+        })
+        .collect()
+}
+
+/// Writes a value. `None`: the name cannot stand in a header, so the origin cannot have named it in one either.
+pub fn write(channel: &[u8], id: &[u8]) -> Option<Vec<u8>> {
+    let is_plain = channel.trim_ascii().len() == channel.len()
+        && channel
+            .iter()
+            .all(|byte| !matches!(byte, 0..b' ' | 0x7f | b',' | b';' | b'"'));
+    if !is_plain {
+        return None;
+    }
+    let mut value = channel.to_vec();
+    value.extend_from_slice(b"; last-id=");
+    params::quote(&mut value, id)?;
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for (channel, id) in [("room-1", "5"), ("a b", ""), ("ü", "x;y, \"z\"")] {
+            let value = write(channel.as_bytes(), id.as_bytes()).expect("fit for a header");
+            let headers = [(&b"grip-last"[..], &value[..])];
+            assert_eq!(read(&headers), [(channel.into(), id.into())]);
+        }
+    }
+
+    #[test]
+    fn no_line_can_be_smuggled_in() {
+        for (channel, id) in [
+            ("a\r\nX: y", "1"),
+            ("a", "1\r\nX: y"),
+            ("a;b", "1"),
+            ("a,b", "1"),
+            (" a", "1"),
+        ] {
+            assert_eq!(
+                write(channel.as_bytes(), id.as_bytes()),
+                None,
+                "{channel} {id}"
+            );
+        }
+    }
+}

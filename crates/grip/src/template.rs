@@ -1,0 +1,201 @@
+//! Templates: text with `%%`, `%L` and `%(argument)L`, read piece by piece.
+//!
+//! In an argument a backslash takes the next byte literally, so it can hold `)` and `\`.
+
+/// Longest argument, because it is kept until its directive is complete.
+pub const ARGUMENT_BYTES_MAX: usize = 1024;
+
+/// Why a template cannot be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// A letter this template has no meaning for.
+    #[error("a template has the directive %{0}; write %% for a percent sign")]
+    Directive(String),
+    /// More than [`ARGUMENT_BYTES_MAX`].
+    #[error("a template has an argument of more than {ARGUMENT_BYTES_MAX} bytes")]
+    Argument,
+    /// The text ends inside a directive.
+    #[error("a template ends inside a directive; write %% for a percent sign")]
+    Unfinished,
+    /// A name that nothing is known of.
+    #[error("a template names {0:?}, which is not known of this connection")]
+    Name(String),
+}
+
+/// Where the reading stands between two pieces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    state: State,
+    argument: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After `%`.
+    Percent,
+    Argument,
+    /// After a backslash.
+    Escape,
+    /// After `)`.
+    Letter,
+}
+
+/// Appends what a directive stands for: argument, letter, output.
+pub type Fill<'a> = &'a mut dyn FnMut(Option<&[u8]>, u8, &mut Vec<u8>) -> Result<(), TemplateError>;
+
+impl Template {
+    /// Reads a piece and appends what it gives so far.
+    ///
+    /// # Errors
+    /// The template is malformed, or `fill` does not know a directive.
+    pub fn feed(
+        &mut self,
+        piece: &[u8],
+        out: &mut Vec<u8>,
+        fill: Fill<'_>,
+    ) -> Result<(), TemplateError> {
+        let mut rest = piece;
+        while let Some((&byte, after)) = rest.split_first() {
+            if self.state == State::Text {
+                let Some(end) = rest.iter().position(|&byte| byte == b'%') else {
+                    out.extend_from_slice(rest);
+                    return Ok(());
+                };
+                out.extend_from_slice(&rest[..end]);
+                rest = &rest[end + 1..];
+                self.state = State::Percent;
+                continue;
+            }
+            rest = after;
+            self.state = match (self.state, byte) {
+                (State::Percent, b'%') => {
+                    out.push(b'%');
+                    State::Text
+                }
+                (State::Percent, b'(') => State::Argument,
+                (State::Percent, letter) => {
+                    fill(None, letter, out)?;
+                    State::Text
+                }
+                (State::Argument, b'\\') => State::Escape,
+                (State::Argument, b')') => State::Letter,
+                (State::Letter, letter) => {
+                    fill(Some(&self.argument), letter, out)?;
+                    self.argument.clear();
+                    State::Text
+                }
+                (_, byte) => {
+                    if self.argument.len() == ARGUMENT_BYTES_MAX {
+                        return Err(TemplateError::Argument);
+                    }
+                    self.argument.push(byte);
+                    State::Argument
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// The text is over.
+    ///
+    /// # Errors
+    /// It ended inside a directive.
+    pub fn finish(&self) -> Result<(), TemplateError> {
+        match self.state {
+            State::Text => Ok(()),
+            _ => Err(TemplateError::Unfinished),
+        }
+    }
+}
+
+/// Fills in a whole text.
+///
+/// # Errors
+/// As [`Template::feed`] and [`Template::finish`].
+pub fn render(text: &[u8], fill: Fill<'_>) -> Result<Vec<u8>, TemplateError> {
+    let mut template = Template::default();
+    let mut out = Vec::with_capacity(text.len());
+    template.feed(text, &mut out, fill)?;
+    template.finish()?;
+    Ok(out)
+}
+
+/// The error for a directive `fill` does not know.
+pub(crate) fn unknown(argument: Option<&[u8]>, letter: u8) -> TemplateError {
+    let letter = letter.escape_ascii();
+    TemplateError::Directive(match argument {
+        Some(argument) => format!("({}){letter}", argument.escape_ascii()),
+        None => letter.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fill(argument: Option<&[u8]>, letter: u8, out: &mut Vec<u8>) -> Result<(), TemplateError> {
+        if letter == b'X' {
+            return Err(unknown(argument, letter));
+        }
+        out.push(b'<');
+        out.extend_from_slice(argument.unwrap_or(b"-"));
+        out.push(letter);
+        out.push(b'>');
+        Ok(())
+    }
+
+    fn in_pieces(text: &[u8], len: usize) -> Result<Vec<u8>, TemplateError> {
+        let (mut template, mut out) = (Template::default(), Vec::new());
+        for piece in text.chunks(len.max(1)) {
+            template.feed(piece, &mut out, &mut fill)?;
+        }
+        template.finish().map(|()| out)
+    }
+
+    #[test]
+    fn directives_have_a_letter_and_maybe_an_argument() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("100%%", "100%"),
+            ("a%Ib", "a<-I>b"),
+            ("%(name)s%%%(b)I", "<names>%<bI>"),
+            (r"%(a\)b\\c\d)s", r"<a)b\cds>"),
+            ("%()s", "<s>"),
+            ("%((%)s", "<(%s>"),
+        ] {
+            assert_eq!(
+                render(text.as_bytes(), &mut fill).as_deref(),
+                Ok(expected.as_bytes()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_is_told() {
+        let long = format!("%({})s", "a".repeat(ARGUMENT_BYTES_MAX + 1));
+        for (text, error) in [
+            ("%", TemplateError::Unfinished),
+            ("a%(b", TemplateError::Unfinished),
+            (r"a%(b\", TemplateError::Unfinished),
+            ("a%(b)", TemplateError::Unfinished),
+            ("%X", TemplateError::Directive("X".into())),
+            ("%(a)X", TemplateError::Directive("(a)X".into())),
+            (&long, TemplateError::Argument),
+        ] {
+            assert_eq!(render(text.as_bytes(), &mut fill), Err(error), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same(text in r"[a%()\\IX]{0,24}", len in 1usize..6) {
+            prop_assert_eq!(in_pieces(text.as_bytes(), len), in_pieces(text.as_bytes(), 100));
+        }
+    }
+}

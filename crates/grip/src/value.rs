@@ -1,0 +1,157 @@
+//! The values that items and commands are made of, whichever notation they came in.
+//!
+//! JSON has text and tnetstrings have bytes; here both are bytes, so that everything after the reading is written once.
+
+use serde_json::Value as Json;
+
+/// A value of JSON or of a tnetstring.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null` or `~`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text or bytes.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Value>),
+    /// An object, in the order it was written; of equal keys the last counts.
+    Map(Vec<(Vec<u8>, Value)>),
+}
+
+impl Value {
+    /// The value under `key`, if this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        match self {
+            Self::Map(entries) => entries
+                .iter()
+                .rev()
+                .find(|(name, _)| name == key.as_bytes())
+                .map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a text.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A whole number. A float without fraction and digits in a text count too, as publishers in PHP send them.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(*number),
+            Self::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+                Some(*number as i64)
+            }
+            Self::Bytes(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// A text of valid UTF-8 as such, other bytes with replacement characters: what JSON can say.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Integer(number) => Json::from(*number),
+            Self::Float(number) => Json::from(*number),
+            Self::Bytes(bytes) => Json::String(String::from_utf8_lossy(bytes).into_owned()),
+            Self::List(values) => Json::Array(values.iter().map(Self::to_json).collect()),
+            Self::Map(entries) => Json::Object(
+                entries
+                    .iter()
+                    .map(|(name, value)| {
+                        (String::from_utf8_lossy(name).into_owned(), value.to_json())
+                    })
+                    .collect(),
+            ),
+        }
+    }
+}
+
+impl From<Json> for Value {
+    fn from(json: Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Number(number) => match number.as_i64() {
+                Some(number) => Self::Integer(number),
+                None => Self::Float(number.as_f64().unwrap_or(f64::MAX)),
+            },
+            Json::String(text) => Self::Bytes(text.into_bytes()),
+            Json::Array(values) => Self::List(values.into_iter().map(Self::from).collect()),
+            Json::Object(entries) => Self::Map(
+                entries
+                    .into_iter()
+                    .map(|(name, value)| (name.into_bytes(), Self::from(value)))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().to_vec())
+    }
+}
+
+/// An object of these entries.
+pub fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Map(
+        entries
+            .into_iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_keys_the_last_counts() {
+        let value = map([("a", Value::Integer(1)), ("a", Value::Integer(2))]);
+        assert_eq!(value.get("a"), Some(&Value::Integer(2)));
+        assert_eq!(value.get("b"), None);
+        assert_eq!(Value::Null.get("a"), None);
+    }
+
+    #[test]
+    fn whole_numbers_come_in_three_notations() {
+        for (value, expected) in [
+            (Value::Integer(-3), Some(-3)),
+            (Value::Float(200.0), Some(200)),
+            (Value::Float(1.5), None),
+            (Value::Float(f64::NAN), None),
+            (Value::Float(1e300), None),
+            (Value::from("200"), Some(200)),
+            (Value::from("2 "), None),
+            (Value::from(""), None),
+            (Value::Bool(true), None),
+        ] {
+            assert_eq!(value.integer(), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn json_survives_the_way_there_and_back() {
+        let json: Json =
+            serde_json::from_str(r#"{"a":[1,2.5,null,true,"ü"],"b":{"c":-9007199254740993}}"#)
+                .expect("valid JSON");
+        assert_eq!(Value::from(json.clone()).to_json(), json);
+        assert_eq!(
+            Value::from(serde_json::from_str::<Json>("18446744073709551615").expect("a number")),
+            Value::Float(18446744073709551615.0)
+        );
+    }
+}
