@@ -1,0 +1,217 @@
+//! The HTTP control port: what is asked of it, and the words it answers in, which publishers match.
+
+use crate::item::{Item, parse_list};
+use crate::packet::Notation;
+use crate::value::Value;
+
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+
+/// An answer; the connection may be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Status.
+    pub status: u16,
+    /// `Content-Type`.
+    pub media: &'static str,
+    /// `Allow`, where the method was wrong.
+    pub allow: Option<&'static str>,
+    /// Body.
+    pub body: String,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Nothing but to answer.
+    Answer(Reply),
+    /// To publish these, then to answer.
+    Publish(Vec<Item>, Reply),
+    /// To forget the last ids of channels and let every reliable session catch up, then to answer.
+    Recover(Reply),
+}
+
+/// Reads a request. `path` may have a query, which means nothing here.
+pub fn read(method: &[u8], path: &[u8], accept: Option<&[u8]>, body: &[u8]) -> Request {
+    let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let Some(media) = media(accept) else {
+        return Request::Answer(text(
+            406,
+            "Not Acceptable. Supported formats are text/plain and application/json.",
+        ));
+    };
+    let path = match path {
+        b"/" => return Request::Answer(text(200, "Pushpin API")),
+        path => path.strip_suffix(b"/").unwrap_or(path),
+    };
+    if !matches!(path, b"/publish" | b"/recover") {
+        return Request::Answer(text(404, "Not Found"));
+    }
+    if method != b"POST" {
+        let method = method.escape_ascii();
+        return Request::Answer(Reply {
+            allow: Some("POST"),
+            ..text(405, &format!("Method not allowed: {method}."))
+        });
+    }
+    if path == b"/recover" {
+        return Request::Recover(done(media, "Updated"));
+    }
+    match items(body) {
+        Ok(items) => Request::Publish(items, done(media, "Published")),
+        Err(problem) => Request::Answer(text(400, &problem)),
+    }
+}
+
+/// The answer to a body that came without a length.
+pub fn length_required() -> Reply {
+    text(411, "Must provide Content-Length header.")
+}
+
+fn items(body: &[u8]) -> Result<Vec<Item>, String> {
+    let json: serde_json::Value =
+        serde_json::from_slice(body).map_err(|_| "Body is not valid JSON.".to_owned())?;
+    match Value::from(json) {
+        value @ Value::Map(_) => {
+            parse_list(&value, Notation::Json).map_err(|error| format!("Invalid format: {error}"))
+        }
+        Value::List(_) => Err("Invalid format.".to_owned()),
+        // A document of neither object nor list was no JSON once, and publishers know it so.
+        _ => Err("Body is not valid JSON.".to_owned()),
+    }
+}
+
+/// The media type of a success: that of the last acceptable entry. `None`: there is none.
+fn media(accept: Option<&[u8]>) -> Option<&'static str> {
+    let Some(accept) = accept else {
+        return Some(TEXT);
+    };
+    accept
+        .split(|&byte| byte == b',')
+        .filter_map(|entry| {
+            let media = entry.split(|&byte| byte == b';').next()?.trim_ascii();
+            match media.to_ascii_lowercase().as_slice() {
+                b"text/plain" | b"text/*" | b"*/*" => Some(TEXT),
+                b"application/json" | b"application/*" => Some(JSON),
+                _ => None,
+            }
+        })
+        .next_back()
+}
+
+fn done(media: &'static str, message: &str) -> Reply {
+    match media {
+        JSON => Reply {
+            status: 200,
+            media,
+            allow: None,
+            body: format!("{{\"message\":\"{message}\"}}\n"),
+        },
+        _ => text(200, message),
+    }
+}
+
+fn text(status: u16, message: &str) -> Reply {
+    Reply {
+        status,
+        media: TEXT,
+        allow: None,
+        body: format!("{message}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEM: &[u8] = br#"{"items":[{"channel":"c","http-stream":{"content":"x"}}]}"#;
+
+    fn answer(request: Request) -> Reply {
+        match request {
+            Request::Answer(reply) | Request::Publish(_, reply) | Request::Recover(reply) => reply,
+        }
+    }
+
+    /// Status and text as Debian's Pushpin 1.36 answers them.
+    #[test]
+    fn answers_are_those_publishers_know() {
+        for (method, path, body, status, message) in [
+            ("GET", "/", &b""[..], 200, "Pushpin API"),
+            ("POST", "/", b"x", 200, "Pushpin API"),
+            ("POST", "/publish", ITEM, 200, "Published"),
+            ("POST", "/publish/", ITEM, 200, "Published"),
+            ("POST", "/recover", b"", 200, "Updated"),
+            ("POST", "/recover/", b"", 200, "Updated"),
+            ("GET", "/publish/", b"", 405, "Method not allowed: GET."),
+            ("PUT", "/recover", b"", 405, "Method not allowed: PUT."),
+            ("POST", "/other", b"", 404, "Not Found"),
+            ("POST", "/publish//", b"", 404, "Not Found"),
+            ("POST", "/publish/", b"", 400, "Body is not valid JSON."),
+            ("POST", "/publish/", b"1", 400, "Body is not valid JSON."),
+            ("POST", "/publish/", b"{}x", 400, "Body is not valid JSON."),
+            ("POST", "/publish/", b"[]", 400, "Invalid format."),
+            (
+                "POST",
+                "/publish/",
+                b"{}",
+                400,
+                "Invalid format: object does not contain 'items'",
+            ),
+            (
+                "POST",
+                "/publish/",
+                br#"{"items":[{}]}"#,
+                400,
+                "Invalid format: publish item object does not contain 'channel'",
+            ),
+        ] {
+            let reply = answer(read(method.as_bytes(), path.as_bytes(), None, body));
+            assert_eq!(
+                (reply.status, reply.body),
+                (status, format!("{message}\n")),
+                "{method} {path}"
+            );
+            assert_eq!(reply.allow.is_some(), status == 405);
+        }
+    }
+
+    #[test]
+    fn the_last_acceptable_entry_decides() {
+        for (accept, expected) in [
+            ("text/plain", Some("Published\n")),
+            ("*/*", Some("Published\n")),
+            ("application/*", Some("{\"message\":\"Published\"}\n")),
+            (
+                "text/plain, application/json",
+                Some("{\"message\":\"Published\"}\n"),
+            ),
+            ("application/json, text/plain", Some("Published\n")),
+            (
+                "application/json;q=1",
+                Some("{\"message\":\"Published\"}\n"),
+            ),
+            ("application/json, */*", Some("Published\n")),
+            ("image/png", None),
+            ("", None),
+        ] {
+            let reply = answer(read(b"POST", b"/publish/", Some(accept.as_bytes()), ITEM));
+            match expected {
+                Some(body) => assert_eq!(reply.body, body, "{accept}"),
+                None => assert_eq!(reply.status, 406, "{accept}"),
+            }
+        }
+        // An error is text whatever was asked for.
+        assert_eq!(
+            answer(read(b"POST", b"/publish/", Some(b"application/json"), b"x")).media,
+            TEXT
+        );
+    }
+
+    #[test]
+    fn items_come_with_the_answer() {
+        let Request::Publish(items, _) = read(b"POST", b"/publish/?x", None, ITEM) else {
+            panic!("not a publish");
+        };
+        assert_eq!(items[0].channel, b"c");
+    }
+}

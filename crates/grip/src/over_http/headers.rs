@@ -1,0 +1,223 @@
+//! The headers of both directions.
+
+use crate::instruct::Meta;
+use crate::params::values;
+use crate::ws_control;
+
+/// The media type of bodies.
+pub const MEDIA_TYPE: &str = "application/websocket-events";
+/// The shortest keep-alive where no setting says otherwise: what Pushpin raises shorter ones to.
+pub const KEEP_ALIVE_MIN_DEFAULT_S: u32 = 20;
+
+const SET_META: &[u8] = b"set-meta-";
+
+/// Whether a header of the client goes to the origin: all but those the edge writes itself.
+pub fn is_forwarded(name: &[u8]) -> bool {
+    const OWN: [&str; 8] = [
+        "Upgrade",
+        "Connection",
+        "Accept",
+        "Connection-Id",
+        "Content-Length",
+        "Content-Type",
+        "Sec-WebSocket-Extensions",
+        "Content-Bytes-Replayed",
+    ];
+    !OWN.iter()
+        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+        && !name
+            .get(..5)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"meta-"))
+}
+
+/// `Meta-NAME: value` for everything remembered.
+pub fn meta_headers(meta: &Meta) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
+    meta.iter()
+        .map(|(name, value)| ([&b"Meta-"[..], name].concat(), value.as_slice()))
+}
+
+/// What a response says about keep-alive requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// Nothing: as before.
+    Unchanged,
+    /// None any more.
+    Off,
+    /// After so many idle seconds.
+    Every(u32),
+}
+
+/// What the headers of a response say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// In the first response: control messages are on, with this prefix for all others.
+    pub message_prefix: Option<Vec<u8>>,
+    /// Keep-alive requests.
+    pub keep_alive: KeepAlive,
+    /// What to remember (a value) or to forget (none), by lower-case name.
+    pub set_meta: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Content bytes of the request that were taken; `None`: all.
+    pub content_bytes_accepted: Option<usize>,
+}
+
+/// Why a response is none of events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Another status: while opening, the answer for the client.
+    #[error("the origin answers {0}; a WebSocket over HTTP goes on with 200 only")]
+    Status(u16),
+    /// Another media type: while opening, the answer for the client.
+    #[error("the origin answers with another Content-Type than {MEDIA_TYPE}")]
+    MediaType,
+    /// A number that is none.
+    #[error("{0} is not a whole number")]
+    Number(&'static str),
+}
+
+impl Reply {
+    /// Reads the head of a response. Keep-alives are no shorter than `keep_alive_min_s`.
+    ///
+    /// # Errors
+    /// It is none of events.
+    pub fn read(
+        status: u16,
+        headers: &[(&[u8], &[u8])],
+        keep_alive_min_s: u32,
+    ) -> Result<Self, HeaderError> {
+        if status != 200 {
+            return Err(HeaderError::Status(status));
+        }
+        let media = values(headers, "Content-Type").next().unwrap_or_default();
+        let media = media.split(|&byte| byte == b';').next().unwrap_or_default();
+        if !media
+            .trim_ascii()
+            .eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+        {
+            return Err(HeaderError::MediaType);
+        }
+        let keep_alive = match number(headers, "Keep-Alive-Interval")? {
+            None => KeepAlive::Unchanged,
+            Some(..=0) => KeepAlive::Off,
+            Some(seconds) => {
+                let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+                KeepAlive::Every(seconds.max(keep_alive_min_s))
+            }
+        };
+        let content_bytes_accepted = number(headers, "Content-Bytes-Accepted")?
+            .map(|bytes| {
+                usize::try_from(bytes).map_err(|_| HeaderError::Number("Content-Bytes-Accepted"))
+            })
+            .transpose()?;
+        let set_meta = headers.iter().filter_map(|(name, value)| {
+            let name = name.to_ascii_lowercase();
+            let name = name
+                .strip_prefix(SET_META)
+                .filter(|name| !name.is_empty())?;
+            let value = value.trim_ascii();
+            Some((name.to_vec(), (!value.is_empty()).then(|| value.to_vec())))
+        });
+        Ok(Self {
+            message_prefix: ws_control::accepted_prefix(headers),
+            keep_alive,
+            set_meta: set_meta.collect(),
+            content_bytes_accepted,
+        })
+    }
+}
+
+fn number(headers: &[(&[u8], &[u8])], name: &'static str) -> Result<Option<i64>, HeaderError> {
+    values(headers, name)
+        .next()
+        .map(|value| {
+            let text = std::str::from_utf8(value.trim_ascii()).ok();
+            text.and_then(|text| text.parse().ok())
+                .ok_or(HeaderError::Number(name))
+        })
+        .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEDIA: (&[u8], &[u8]) = (b"Content-Type", b"application/websocket-events");
+
+    fn read(headers: &[(&[u8], &[u8])]) -> Result<Reply, HeaderError> {
+        Reply::read(200, &[&[MEDIA], headers].concat(), 20)
+    }
+
+    #[test]
+    fn a_response_says_how_to_go_on() {
+        let reply = read(&[
+            (b"Sec-WebSocket-Extensions", b"grip; message-prefix=\"\""),
+            (b"Keep-Alive-Interval", b"5"),
+            (b"Set-Meta-User", b"alice"),
+            (b"set-meta-room", b""),
+            (b"Set-Meta-", b"x"),
+            (b"Content-Bytes-Accepted", b"17"),
+        ]);
+        assert_eq!(
+            reply,
+            Ok(Reply {
+                message_prefix: Some(Vec::new()),
+                keep_alive: KeepAlive::Every(20),
+                set_meta: vec![
+                    (b"user".to_vec(), Some(b"alice".to_vec())),
+                    (b"room".to_vec(), None)
+                ],
+                content_bytes_accepted: Some(17),
+            })
+        );
+    }
+
+    #[test]
+    fn keep_alives_have_a_floor_and_an_end() {
+        for (value, expected) in [
+            ("60", KeepAlive::Every(60)),
+            ("0", KeepAlive::Off),
+            ("-1", KeepAlive::Off),
+            ("99999999999", KeepAlive::Every(u32::MAX)),
+        ] {
+            let reply = read(&[(b"Keep-Alive-Interval", value.as_bytes())]).expect("valid");
+            assert_eq!(reply.keep_alive, expected, "{value}");
+        }
+        assert_eq!(read(&[]).expect("valid").keep_alive, KeepAlive::Unchanged);
+    }
+
+    #[test]
+    fn what_is_no_response_of_events_is_told() {
+        assert_eq!(
+            Reply::read(404, &[MEDIA], 20),
+            Err(HeaderError::Status(404))
+        );
+        assert_eq!(Reply::read(200, &[], 20), Err(HeaderError::MediaType));
+        assert_eq!(
+            Reply::read(200, &[(b"Content-Type", b"text/html")], 20),
+            Err(HeaderError::MediaType)
+        );
+        for header in ["Keep-Alive-Interval", "Content-Bytes-Accepted"] {
+            assert_eq!(
+                read(&[(header.as_bytes(), b"soon")]),
+                Err(HeaderError::Number(header))
+            );
+        }
+        assert!(read(&[(b"Content-Bytes-Accepted", b"-1")]).is_err());
+    }
+
+    #[test]
+    fn the_edge_writes_its_own_headers() {
+        for (name, expected) in [
+            ("Cookie", true),
+            ("Sec-WebSocket-Key", true),
+            ("upgrade", false),
+            ("META-user", false),
+            ("connection-id", false),
+            ("Metadata", true),
+        ] {
+            assert_eq!(is_forwarded(name.as_bytes()), expected, "{name}");
+        }
+        let meta = Meta::from([(b"user".to_vec(), b"alice".to_vec())]);
+        let headers: Vec<_> = meta_headers(&meta).collect();
+        assert_eq!(headers, [(b"Meta-user".to_vec(), &b"alice"[..])]);
+    }
+}

@@ -1,0 +1,264 @@
+//! Events on their way to the origin: one request at a time, and what it did not accept is sent again.
+
+use std::collections::VecDeque;
+
+use super::event::{Event, encode};
+
+/// A bounded queue of events.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    events: VecDeque<Event>,
+    /// Events in the request under way.
+    offered: usize,
+    /// Content bytes of `events` that were in an earlier request.
+    replayed: usize,
+    content_bytes: usize,
+    content_bytes_max: usize,
+    events_max: usize,
+}
+
+/// There is no room; nothing was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the origin is too slow: too much waits to be sent to it")]
+pub struct Full;
+
+/// What a response took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// Everything offered.
+    All,
+    /// Some; the rest comes first in the next request.
+    Part,
+}
+
+/// Why a response's acceptance makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    /// More than was offered.
+    #[error("Content-Bytes-Accepted is more than was sent")]
+    TooMuch,
+    /// Nothing of a full queue.
+    #[error("Content-Bytes-Accepted is 0 while no more can be kept; accept something")]
+    Stuck,
+}
+
+impl Outbox {
+    /// Empty, with these bounds.
+    pub fn new(content_bytes_max: usize, events_max: usize) -> Self {
+        Self {
+            events: VecDeque::new(),
+            offered: 0,
+            replayed: 0,
+            content_bytes: 0,
+            content_bytes_max,
+            events_max,
+        }
+    }
+
+    /// Takes an event in.
+    ///
+    /// # Errors
+    /// There is no room. The reader of the client's socket should have stopped before: ask [`Self::has_room`].
+    pub fn push(&mut self, event: Event) -> Result<(), Full> {
+        let content_bytes = self.content_bytes + event.content().len();
+        if content_bytes > self.content_bytes_max || self.events.len() >= self.events_max {
+            return Err(Full);
+        }
+        self.content_bytes = content_bytes;
+        self.events.push_back(event);
+        Ok(())
+    }
+
+    /// Whether an event with so much content can be taken in.
+    pub fn has_room(&self, content_bytes: usize) -> bool {
+        self.content_bytes + content_bytes <= self.content_bytes_max
+            && self.events.len() < self.events_max
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Appends the body of the next request and returns how many of its content bytes are sent again.
+    ///
+    /// With `is_single` it has one event only, as the route option `one_event` wants it.
+    pub fn offer(&mut self, body: &mut Vec<u8>, is_single: bool) -> usize {
+        self.offered = match is_single {
+            true => self.events.len().min(1),
+            false => self.events.len(),
+        };
+        for event in self.events.iter().take(self.offered) {
+            encode(body, event);
+        }
+        let offered_bytes = self.offered_bytes();
+        let replayed = self.replayed.min(offered_bytes);
+        self.replayed = self.replayed.max(offered_bytes);
+        replayed
+    }
+
+    /// The response took so many content bytes of the request; `None`: all.
+    ///
+    /// # Errors
+    /// It cannot have, or it never will.
+    pub fn accept(&mut self, content_bytes: Option<usize>) -> Result<Accepted, AcceptError> {
+        let offered_bytes = self.offered_bytes();
+        let mut left = content_bytes.unwrap_or(offered_bytes);
+        if left > offered_bytes {
+            return Err(AcceptError::TooMuch);
+        }
+        if left == 0 && offered_bytes > 0 && !self.has_room(1) {
+            return Err(AcceptError::Stuck);
+        }
+        self.content_bytes -= left;
+        self.replayed -= left.min(self.replayed);
+        let is_all = left == offered_bytes;
+        // Events without content go with the data before them; one behind data that was not taken is not reached.
+        while self.offered > 0
+            && let Some(len) = self.events.front().map(|event| event.content().len())
+            && len <= left
+        {
+            left -= len;
+            self.events.pop_front();
+            self.offered -= 1;
+        }
+        if left > 0
+            && let Some(event) = self.events.front_mut()
+        {
+            trim(event, left);
+        }
+        self.offered = 0;
+        Ok(match is_all {
+            true => Accepted::All,
+            false => Accepted::Part,
+        })
+    }
+
+    /// The request failed; everything in it is offered again.
+    pub fn fail(&mut self) {
+        self.offered = 0;
+    }
+
+    fn offered_bytes(&self) -> usize {
+        let offered = self.events.iter().take(self.offered);
+        offered.map(|event| event.content().len()).sum()
+    }
+}
+
+/// Cuts off the content that was taken; what is left is a message of the same type.
+fn trim(event: &mut Event, taken: usize) {
+    match event {
+        Event::Text(content)
+        | Event::Binary(content)
+        | Event::Ping(content)
+        | Event::Pong(content) => {
+            content.drain(..taken.min(content.len()));
+        }
+        Event::Open | Event::Close(_) | Event::Disconnect => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::over_http::{decode, event::tests::events};
+
+    fn text(content: &str) -> Event {
+        Event::Text(content.into())
+    }
+
+    fn outbox(events: &[Event]) -> Outbox {
+        let mut outbox = Outbox::new(100, 10);
+        for event in events {
+            outbox.push(event.clone()).expect("room");
+        }
+        outbox
+    }
+
+    fn offer(outbox: &mut Outbox, is_single: bool) -> (Vec<Event>, usize) {
+        let mut body = Vec::new();
+        let replayed = outbox.offer(&mut body, is_single);
+        (decode(&body).expect("own body"), replayed)
+    }
+
+    #[test]
+    fn what_is_accepted_is_not_sent_again() {
+        let mut outbox = outbox(&[Event::Open]);
+        assert_eq!(offer(&mut outbox, false), (vec![Event::Open], 0));
+        outbox.push(text("while under way")).expect("room");
+        assert_eq!(outbox.accept(None), Ok(Accepted::All));
+        assert_eq!(
+            offer(&mut outbox, false),
+            (vec![text("while under way")], 0)
+        );
+    }
+
+    #[test]
+    fn a_part_that_was_not_accepted_comes_again_and_is_counted() {
+        let mut outbox = outbox(&[
+            text("ab"),
+            Event::Binary(b"cdef".to_vec()),
+            Event::Close(None),
+        ]);
+        offer(&mut outbox, false);
+        assert_eq!(outbox.accept(Some(4)), Ok(Accepted::Part));
+        outbox.push(text("gh")).expect("room");
+        let rest = vec![
+            Event::Binary(b"ef".to_vec()),
+            Event::Close(None),
+            text("gh"),
+        ];
+        assert_eq!(offer(&mut outbox, false), (rest.clone(), 2));
+        outbox.fail();
+        assert_eq!(offer(&mut outbox, false), (rest, 4));
+        assert_eq!(outbox.accept(Some(2)), Ok(Accepted::Part));
+        assert_eq!(offer(&mut outbox, false), (vec![text("gh")], 2));
+    }
+
+    #[test]
+    fn one_event_a_request_where_the_route_says_so() {
+        let mut outbox = outbox(&[text("a"), text("b")]);
+        for content in ["a", "b"] {
+            assert_eq!(offer(&mut outbox, true), (vec![text(content)], 0));
+            assert_eq!(outbox.accept(None), Ok(Accepted::All));
+        }
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn acceptance_has_to_make_sense() {
+        let mut outbox = Outbox::new(2, 10);
+        outbox.push(text("ab")).expect("room");
+        assert_eq!(outbox.push(text("c")), Err(Full));
+        offer(&mut outbox, false);
+        assert_eq!(outbox.accept(Some(3)), Err(AcceptError::TooMuch));
+        assert_eq!(outbox.accept(Some(0)), Err(AcceptError::Stuck));
+        assert_eq!(outbox.accept(Some(1)), Ok(Accepted::Part));
+        assert!(outbox.has_room(1) && !outbox.has_room(2));
+    }
+
+    proptest! {
+        /// However little is accepted each time, the content arrives whole and in order.
+        #[test]
+        fn nothing_is_lost(events in prop::collection::vec(events(), 0..8), parts in prop::collection::vec(1usize..9, 200)) {
+            let sent: Vec<u8> = events.iter().flat_map(|event| event.content().to_vec()).collect();
+            let mut outbox = Outbox::new(1_000, 10);
+            for event in events {
+                prop_assert_eq!(outbox.push(event), Ok(()));
+            }
+            let mut arrived = Vec::new();
+            for part in parts {
+                let (offered, _) = offer(&mut outbox, part % 2 == 0);
+                let content: Vec<u8> = offered.iter().flat_map(|event| event.content().to_vec()).collect();
+                let taken = part.min(content.len());
+                arrived.extend_from_slice(&content[..taken]);
+                prop_assert!(outbox.accept(Some(taken)).is_ok());
+            }
+            prop_assert_eq!(arrived, sent);
+            prop_assert!(outbox.is_empty());
+            prop_assert_eq!((outbox.content_bytes, outbox.replayed), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Ids of items that came not long ago.
+
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
+
+/// A set that forgets: after a time, and the oldest first when it is full.
+#[derive(Debug)]
+pub(super) struct Seen {
+    keys: HashSet<Rc<[u8]>>,
+    order: VecDeque<(u64, Rc<[u8]>)>,
+    ttl_ms: u64,
+    count_max: usize,
+}
+
+impl Seen {
+    pub fn new(ttl_ms: u64, count_max: usize) -> Self {
+        Self {
+            keys: HashSet::new(),
+            order: VecDeque::new(),
+            ttl_ms,
+            count_max,
+        }
+    }
+
+    /// Remembers an item. `false`: it is known.
+    pub fn insert(&mut self, now_ms: u64, channel: &[u8], id: &[u8]) -> bool {
+        self.expire(now_ms);
+        // The length keeps ("a", "bc") and ("ab", "c") apart.
+        let key: Rc<[u8]> = [&(channel.len() as u64).to_le_bytes()[..], channel, id]
+            .concat()
+            .into();
+        if !self.keys.insert(key.clone()) {
+            return false;
+        }
+        if self.order.len() >= self.count_max
+            && let Some((_, oldest)) = self.order.pop_front()
+        {
+            self.keys.remove(&oldest);
+        }
+        self.order.push_back((now_ms, key));
+        true
+    }
+
+    fn expire(&mut self, now_ms: u64) {
+        while let Some((since_ms, _)) = self.order.front()
+            && now_ms.saturating_sub(*since_ms) >= self.ttl_ms
+            && let Some((_, key)) = self.order.pop_front()
+        {
+            self.keys.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_known_for_its_time() {
+        let mut seen = Seen::new(1000, 10);
+        assert!(seen.insert(0, b"a", b"bc"));
+        assert!(seen.insert(0, b"ab", b"c"));
+        assert!(!seen.insert(999, b"a", b"bc"));
+        assert!(seen.insert(1000, b"a", b"bc"));
+    }
+
+    #[test]
+    fn when_full_the_oldest_goes() {
+        let mut seen = Seen::new(1000, 2);
+        for id in [b"1", b"2", b"3"] {
+            assert!(seen.insert(0, b"a", id));
+        }
+        assert!(seen.insert(0, b"a", b"1") && !seen.insert(0, b"a", b"3"));
+        assert_eq!((seen.keys.len(), seen.order.len()), (2, 2));
+    }
+}

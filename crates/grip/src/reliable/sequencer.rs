@@ -1,0 +1,369 @@
+//! Items of a channel in the order of their ids.
+//!
+//! An item that names its predecessor waits for it, so a publisher may send through several ways and out of order.
+//! It waits only so long: what was lost on the way is recovered by clients, through their next link.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::seen::Seen;
+
+/// The bounds of a [`Sequencer`]; each is a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long an item waits for its predecessor: Pushpin's `message_wait`.
+    pub wait_ms: u64,
+    /// Items of one channel that may wait.
+    pub waiting_max: usize,
+    /// Items that may wait in all, those that went on within `wait_ms` included.
+    pub waiting_total_max: usize,
+    /// How long an id is remembered, to drop duplicates: Pushpin's `id_cache_ttl`.
+    pub id_ttl_ms: u64,
+    /// Ids that are remembered.
+    pub ids_max: usize,
+    /// Channels whose last id is remembered; items of further ones are delivered as they come.
+    pub channels_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wait_ms: 5_000,
+            waiting_max: 100,
+            waiting_total_max: 100_000,
+            id_ttl_ms: 60_000,
+            ids_max: 1_000_000,
+            channels_max: 1_000_000,
+        }
+    }
+}
+
+/// What an item says about its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order<'a> {
+    /// Its id; without one it has no order.
+    pub id: Option<&'a [u8]>,
+    /// The id of its predecessor.
+    pub prev_id: Option<&'a [u8]>,
+    /// Whether it waits for nothing.
+    pub no_seq: bool,
+}
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is among the items to deliver.
+    Delivered,
+    /// It waits for its predecessor.
+    Waiting,
+    /// It came before: dropped.
+    Duplicate,
+    /// Another item waits for the same predecessor: dropped.
+    Rival,
+    /// Too many items of the channel wait: dropped.
+    Full,
+}
+
+/// Brings items into order. `T` is what the caller delivers.
+#[derive(Debug)]
+pub struct Sequencer<T> {
+    limits: Limits,
+    channels: HashMap<Vec<u8>, Channel<T>>,
+    seen: Seen,
+    /// When, channel, predecessor; in the order of time, since all wait equally long.
+    deadlines: VecDeque<(u64, Vec<u8>, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct Channel<T> {
+    last_id: Option<Vec<u8>>,
+    /// By predecessor.
+    waiting: HashMap<Vec<u8>, Waiting<T>>,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    id: Vec<u8>,
+    deadline_ms: u64,
+    item: T,
+}
+
+impl<T> Sequencer<T> {
+    /// Without any memory yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            channels: HashMap::new(),
+            seen: Seen::new(limits.id_ttl_ms, limits.ids_max),
+            deadlines: VecDeque::new(),
+        }
+    }
+
+    /// Takes an item in; appends to `out` what can be delivered now, in order.
+    pub fn offer(
+        &mut self,
+        now_ms: u64,
+        channel: &[u8],
+        order: Order<'_>,
+        item: T,
+        out: &mut Vec<T>,
+    ) -> Verdict {
+        let Some(id) = order.id else {
+            out.push(item);
+            return Verdict::Delivered;
+        };
+        if !self.seen.insert(now_ms, channel, id) {
+            return Verdict::Duplicate;
+        }
+        if order.no_seq {
+            out.push(item);
+            return Verdict::Delivered;
+        }
+        let Some(state) = self.channels.get_mut(channel) else {
+            if self.channels.len() < self.limits.channels_max {
+                let state = Channel {
+                    last_id: Some(id.to_vec()),
+                    waiting: HashMap::new(),
+                };
+                self.channels.insert(channel.to_vec(), state);
+            }
+            out.push(item);
+            return Verdict::Delivered;
+        };
+        if let (Some(prev_id), Some(last_id)) = (order.prev_id, &state.last_id)
+            && prev_id != last_id
+        {
+            if state.waiting.contains_key(prev_id) {
+                return Verdict::Rival;
+            }
+            if state.waiting.len() >= self.limits.waiting_max
+                || self.deadlines.len() >= self.limits.waiting_total_max
+            {
+                return Verdict::Full;
+            }
+            let deadline_ms = now_ms.saturating_add(self.limits.wait_ms);
+            let waiting = Waiting {
+                id: id.to_vec(),
+                deadline_ms,
+                item,
+            };
+            state.waiting.insert(prev_id.to_vec(), waiting);
+            self.deadlines
+                .push_back((deadline_ms, channel.to_vec(), prev_id.to_vec()));
+            return Verdict::Waiting;
+        }
+        out.push(item);
+        state.follow(id.to_vec(), out);
+        Verdict::Delivered
+    }
+
+    /// Appends to `out` what has waited long enough, in order.
+    pub fn expire(&mut self, now_ms: u64, out: &mut Vec<T>) {
+        while let Some((deadline_ms, _, _)) = self.deadlines.front()
+            && *deadline_ms <= now_ms
+            && let Some((deadline_ms, channel, prev_id)) = self.deadlines.pop_front()
+        {
+            let Some(state) = self.channels.get_mut(&channel) else {
+                continue;
+            };
+            // Its predecessor may have come, and another item may wait for the same one since.
+            let is_due = |waiting: &Waiting<T>| waiting.deadline_ms == deadline_ms;
+            if !state.waiting.get(&prev_id).is_some_and(is_due) {
+                continue;
+            }
+            if let Some(waiting) = state.waiting.remove(&prev_id) {
+                out.push(waiting.item);
+                state.follow(waiting.id, out);
+            }
+        }
+    }
+
+    /// When [`Self::expire`] has something to do next, at the earliest.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        self.deadlines
+            .front()
+            .map(|(deadline_ms, _, _)| *deadline_ms)
+    }
+
+    /// The id of the last item delivered to a channel.
+    pub fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
+        self.channels.get(channel)?.last_id.as_deref()
+    }
+
+    /// The last subscriber has left: what waits would be delivered to nobody.
+    pub fn forget(&mut self, channel: &[u8]) {
+        self.channels.remove(channel);
+    }
+
+    /// Forgets every last id, so that what comes next is taken as it is. What waits goes on waiting.
+    pub fn recover(&mut self) {
+        self.channels.retain(|_, state| {
+            state.last_id = None;
+            !state.waiting.is_empty()
+        });
+    }
+}
+
+impl<T> Channel<T> {
+    /// Item `id` is delivered, and after it those that waited for it.
+    fn follow(&mut self, mut id: Vec<u8>, out: &mut Vec<T>) {
+        while let Some(next) = self.waiting.remove(&id) {
+            out.push(next.item);
+            id = next.id;
+        }
+        self.last_id = Some(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Run {
+        sequencer: Sequencer<String>,
+        out: Vec<String>,
+    }
+
+    impl Run {
+        fn new(limits: Limits) -> Self {
+            Self {
+                sequencer: Sequencer::new(limits),
+                out: Vec::new(),
+            }
+        }
+
+        fn offer(&mut self, now_ms: u64, id: &str, prev_id: Option<&str>) -> Verdict {
+            let prev_id = prev_id.map(str::as_bytes);
+            let item = id.to_owned();
+            let order = Order {
+                id: Some(id.as_bytes()),
+                prev_id,
+                no_seq: false,
+            };
+            self.sequencer
+                .offer(now_ms, b"c", order, item, &mut self.out)
+        }
+    }
+
+    #[test]
+    fn items_wait_for_their_predecessors() {
+        let mut run = Run::new(Limits::default());
+        for (id, prev_id, verdict) in [
+            ("a", None, Verdict::Delivered),
+            ("e", Some("d"), Verdict::Waiting),
+            ("d", Some("c"), Verdict::Waiting),
+            ("c", Some("b"), Verdict::Waiting),
+            ("b", Some("a"), Verdict::Delivered),
+            ("b", Some("a"), Verdict::Duplicate),
+        ] {
+            assert_eq!(run.offer(0, id, prev_id), verdict, "{id}");
+        }
+        assert_eq!(run.out, ["a", "b", "c", "d", "e"]);
+        assert_eq!(run.sequencer.last_id(b"c"), Some(&b"e"[..]));
+        // Deadlines of items that went long ago do nothing.
+        run.sequencer.expire(1_000_000, &mut run.out);
+        assert_eq!((run.out.len(), run.sequencer.next_deadline_ms()), (5, None));
+    }
+
+    #[test]
+    fn a_gap_that_stays_open_is_passed_after_a_time() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        run.offer(1, "d", Some("c"));
+        run.offer(2, "c", Some("x"));
+        run.sequencer.expire(5_000, &mut run.out);
+        assert_eq!(run.out, ["a"]);
+        assert_eq!(run.sequencer.next_deadline_ms(), Some(5_001));
+        run.sequencer.expire(5_001, &mut run.out);
+        assert_eq!(run.out, ["a", "d"]);
+        run.sequencer.expire(5_002, &mut run.out);
+        assert_eq!(run.out, ["a", "d", "c"]);
+    }
+
+    #[test]
+    fn what_follows_an_expired_item_goes_with_it() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        run.offer(1, "c", Some("b"));
+        run.offer(4_000, "d", Some("c"));
+        run.sequencer.expire(5_001, &mut run.out);
+        assert_eq!(run.out, ["a", "c", "d"]);
+    }
+
+    #[test]
+    fn bounds_and_rivals_drop() {
+        let mut run = Run::new(Limits {
+            waiting_max: 2,
+            channels_max: 1,
+            ..Limits::default()
+        });
+        run.offer(0, "a", None);
+        assert_eq!(run.offer(0, "x1", Some("x0")), Verdict::Waiting);
+        assert_eq!(run.offer(0, "y1", Some("x0")), Verdict::Rival);
+        assert_eq!(run.offer(0, "z1", Some("z0")), Verdict::Waiting);
+        assert_eq!(run.offer(0, "w1", Some("w0")), Verdict::Full);
+        // A channel too many has no order, but it is delivered.
+        let mut out = Vec::new();
+        let mut other = |id: &[u8]| {
+            let order = Order {
+                id: Some(id),
+                prev_id: Some(b"?"),
+                no_seq: false,
+            };
+            let item = String::new();
+            run.sequencer.offer(0, b"other", order, item, &mut out)
+        };
+        assert_eq!([other(b"1"), other(b"2")], [Verdict::Delivered; 2]);
+        assert_eq!(run.sequencer.last_id(b"other"), None);
+    }
+
+    #[test]
+    fn no_seq_overtakes_and_still_is_no_duplicate() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        let mut offer = |id: &[u8]| {
+            let order = Order {
+                id: Some(id),
+                prev_id: Some(b"?"),
+                no_seq: true,
+            };
+            let item = "fast".to_owned();
+            run.sequencer.offer(0, b"c", order, item, &mut run.out)
+        };
+        assert_eq!(
+            [offer(b"f"), offer(b"f")],
+            [Verdict::Delivered, Verdict::Duplicate]
+        );
+        assert_eq!(run.sequencer.last_id(b"c"), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn what_is_forgotten_begins_anew() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        run.offer(0, "c", Some("b"));
+        run.sequencer.recover();
+        assert_eq!(run.sequencer.last_id(b"c"), None);
+        assert_eq!(run.offer(0, "b", Some("?")), Verdict::Delivered);
+        assert_eq!(run.out, ["a", "b", "c"]);
+        run.sequencer.forget(b"c");
+        assert_eq!(run.offer(0, "z", Some("y")), Verdict::Delivered);
+    }
+
+    proptest! {
+        /// However a chain is shuffled and repeated, each item is delivered once and in order.
+        #[test]
+        fn any_order_becomes_the_order(mut order in Just((1..20u32).collect::<Vec<_>>()).prop_shuffle(), repeats in prop::collection::vec(0..19usize, 0..5)) {
+            let mut run = Run::new(Limits::default());
+            run.offer(0, "0", None);
+            let again: Vec<_> = repeats.iter().map(|&at| order[at]).collect();
+            order.extend(again);
+            for n in order {
+                run.offer(0, &n.to_string(), Some(&(n - 1).to_string()));
+            }
+            let expected: Vec<_> = (0..20).map(|n: u32| n.to_string()).collect();
+            prop_assert_eq!(run.out, expected);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `Grip-Sig`: a JSON web token by which backends know that a request came through their edge, and edges
+//! that a client is another edge.
+//!
+//! The key decides the algorithm: HS256, ES256 or RS256. What a token says about it must agree and decides nothing.
+
+mod der;
+mod key;
+
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{self, UnparsedPublicKey};
+use serde_json::{Map, Value, json};
+
+use crate::encoding::{base64_url, to_base64_url};
+
+pub use key::{Key, KeyError};
+
+use key::Kind;
+
+/// The header's name.
+pub const HEADER: &str = "Grip-Sig";
+/// How long a token of the edge is good.
+pub const LIFETIME_S: u64 = 3_600;
+/// The longest token that is looked at.
+pub const TOKEN_BYTES_MAX: usize = 8_192;
+
+/// What a token says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// Who made it.
+    pub issuer: Option<String>,
+    /// The second from which on it is no longer good.
+    pub expires_s: Option<u64>,
+    /// The second before which it is not yet good.
+    pub not_before_s: Option<u64>,
+}
+
+/// Why a token is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// A public key.
+    #[error("the key is a public one; signing needs the private key")]
+    Public,
+    /// The system's randomness failed.
+    #[error("the cryptographic library could not sign")]
+    Failed,
+}
+
+/// Why a token is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// Not three parts of base64 and JSON, or longer than [`TOKEN_BYTES_MAX`].
+    #[error("the token is malformed")]
+    Malformed,
+    /// Made for another kind of key.
+    #[error("the token is signed with another algorithm than the key is for")]
+    Algorithm,
+    /// Signed by somebody else.
+    #[error("the token's signature is wrong: another key made it")]
+    Signature,
+    /// Too late, or a token without end.
+    #[error("the token has expired, or has no exp; compare the clocks of both machines")]
+    Expired,
+    /// Too early.
+    #[error("the token is not yet valid; compare the clocks of both machines")]
+    NotYet,
+    /// Made by somebody else.
+    #[error("the token is of another issuer")]
+    Issuer,
+}
+
+/// Makes a token.
+///
+/// # Errors
+/// The key cannot sign.
+pub fn sign(key: &Key, claims: &Claims) -> Result<String, SignError> {
+    let header = json!({"alg": key.algorithm(), "typ": "JWT"}).to_string();
+    let mut fields = Map::new();
+    if let Some(issuer) = &claims.issuer {
+        fields.insert("iss".into(), issuer.as_str().into());
+    }
+    if let Some(expires_s) = claims.expires_s {
+        fields.insert("exp".into(), expires_s.into());
+    }
+    if let Some(not_before_s) = claims.not_before_s {
+        fields.insert("nbf".into(), not_before_s.into());
+    }
+    let body = Value::Object(fields).to_string();
+    let mut token = format!(
+        "{}.{}",
+        to_base64_url(header.as_bytes()),
+        to_base64_url(body.as_bytes())
+    );
+    let message = token.as_bytes();
+    let signature = match &key.0 {
+        Kind::Secret(key) => hmac::sign(key, message).as_ref().to_vec(),
+        Kind::EcdsaPrivate(pair, _) => pair
+            .sign(&SystemRandom::new(), message)
+            .map_err(|_| SignError::Failed)?
+            .as_ref()
+            .to_vec(),
+        Kind::RsaPrivate(pair) => {
+            let mut signature = vec![0; pair.public().modulus_len()];
+            pair.sign(
+                &signature::RSA_PKCS1_SHA256,
+                &SystemRandom::new(),
+                message,
+                &mut signature,
+            )
+            .map_err(|_| SignError::Failed)?;
+            signature
+        }
+        Kind::EcdsaPublic(_) | Kind::RsaPublic(_) => return Err(SignError::Public),
+    };
+    token.push('.');
+    token.push_str(&to_base64_url(&signature));
+    Ok(token)
+}
+
+/// Checks a token: its signature, its times, and its issuer where one is expected.
+///
+/// # Errors
+/// Why it is not believed.
+pub fn verify(
+    key: &Key,
+    token: &[u8],
+    now_s: u64,
+    issuer: Option<&str>,
+) -> Result<Claims, VerifyError> {
+    let token = token.trim_ascii();
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(VerifyError::Malformed);
+    }
+    let mut parts = token.split(|&byte| byte == b'.');
+    let (Some(header), Some(body), Some(signature), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(VerifyError::Malformed);
+    };
+    if object(header)?.get("alg").and_then(Value::as_str) != Some(key.algorithm()) {
+        return Err(VerifyError::Algorithm);
+    }
+    let message = &token[..header.len() + 1 + body.len()];
+    let signature = base64_url(signature).ok_or(VerifyError::Malformed)?;
+    let ecdsa = |public: &[u8]| {
+        UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, public)
+            .verify(message, &signature)
+    };
+    let rsa = |public: &[u8]| {
+        UnparsedPublicKey::new(&signature::RSA_PKCS1_2048_8192_SHA256, public)
+            .verify(message, &signature)
+    };
+    match &key.0 {
+        Kind::Secret(key) => hmac::verify(key, message, &signature),
+        Kind::EcdsaPrivate(_, public) | Kind::EcdsaPublic(public) => ecdsa(public),
+        Kind::RsaPrivate(pair) => rsa(pair.public().as_ref()),
+        Kind::RsaPublic(public) => rsa(public),
+    }
+    .map_err(|_| VerifyError::Signature)?;
+
+    let fields = object(body)?;
+    let claims = Claims {
+        issuer: fields.get("iss").and_then(Value::as_str).map(str::to_owned),
+        expires_s: seconds(&fields, "exp")?,
+        not_before_s: seconds(&fields, "nbf")?,
+    };
+    if claims.expires_s.is_none_or(|expires_s| expires_s <= now_s) {
+        return Err(VerifyError::Expired);
+    }
+    if claims
+        .not_before_s
+        .is_some_and(|not_before_s| not_before_s > now_s)
+    {
+        return Err(VerifyError::NotYet);
+    }
+    match issuer {
+        Some(issuer) if claims.issuer.as_deref() != Some(issuer) => Err(VerifyError::Issuer),
+        _ => Ok(claims),
+    }
+}
+
+fn object(part: &[u8]) -> Result<Map<String, Value>, VerifyError> {
+    base64_url(part)
+        .and_then(|json| serde_json::from_slice(&json).ok())
+        .ok_or(VerifyError::Malformed)
+}
+
+/// Seconds, which some libraries write with a fraction.
+fn seconds(fields: &Map<String, Value>, name: &str) -> Result<Option<u64>, VerifyError> {
+    fields
+        .get(name)
+        .map(|value| {
+            let seconds = value
+                .as_f64()
+                .filter(|seconds| (0.0..1e15).contains(seconds));
+            seconds
+                .map(|seconds| seconds as u64)
+                .ok_or(VerifyError::Malformed)
+        })
+        .transpose()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,542 @@
+//! One connection: greeting, handshake, then messages both ways.
+
+use super::frame::{self, COMMAND, LONG, MORE};
+
+/// Bytes of a greeting.
+pub const GREETING_BYTES: usize = 64;
+/// Bytes of a command; READY with its properties is the longest we look at.
+const COMMAND_BYTES_MAX: u64 = 4_096;
+
+/// The type of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are ZeroMQ's own names")]
+pub enum Socket {
+    Push,
+    Pull,
+    Pub,
+    Xpub,
+    Sub,
+    Xsub,
+    Req,
+    Rep,
+    Dealer,
+    Router,
+}
+
+impl Socket {
+    const ALL: [(Self, &str); 10] = [
+        (Self::Push, "PUSH"),
+        (Self::Pull, "PULL"),
+        (Self::Pub, "PUB"),
+        (Self::Xpub, "XPUB"),
+        (Self::Sub, "SUB"),
+        (Self::Xsub, "XSUB"),
+        (Self::Req, "REQ"),
+        (Self::Rep, "REP"),
+        (Self::Dealer, "DEALER"),
+        (Self::Router, "ROUTER"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(socket, _)| *socket == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find(|(_, known)| known.as_bytes() == name)
+            .map(|(socket, _)| *socket)
+    }
+
+    /// Whether two sockets may talk (RFC 23).
+    fn fits(self, other: Self) -> bool {
+        use Socket::{Dealer, Pub, Pull, Push, Rep, Req, Router, Sub, Xpub, Xsub};
+        match self {
+            Push => other == Pull,
+            Pull => other == Push,
+            Pub | Xpub => matches!(other, Sub | Xsub),
+            Sub | Xsub => matches!(other, Pub | Xpub),
+            Req => matches!(other, Rep | Router),
+            Rep => matches!(other, Req | Dealer),
+            Dealer => matches!(other, Rep | Dealer | Router),
+            Router => matches!(other, Req | Dealer | Router),
+        }
+    }
+
+    fn takes_subscriptions(self) -> bool {
+        matches!(self, Self::Pub | Self::Xpub)
+    }
+}
+
+/// The bounds of a connection; each is a setting of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message, all parts together.
+    pub message_bytes_max: usize,
+    /// Parts of one message.
+    pub parts_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 1 << 20,
+            parts_max: 16,
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is over; messages may be sent.
+    Ready(Socket),
+    /// A message.
+    Message(Vec<Vec<u8>>),
+    /// The peer wants messages that begin so.
+    Subscribed(Vec<u8>),
+    /// It no longer does.
+    Unsubscribed(Vec<u8>),
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZmtpError {
+    /// The first bytes are of something else.
+    #[error("the peer does not speak ZeroMQ")]
+    Signature,
+    /// ZMTP 1 or 2.
+    #[error("the peer speaks ZMTP {0}; ZeroMQ 4 or newer is needed")]
+    Version(u8),
+    /// PLAIN, CURVE or GSSAPI.
+    #[error("the peer wants the security mechanism {0}; only NULL is spoken here")]
+    Mechanism(String),
+    /// A frame, command or property that cannot be.
+    #[error("the peer breaks the protocol: {0}")]
+    Protocol(&'static str),
+    /// The peer's own words.
+    #[error("the peer refuses the connection: {0}")]
+    Refused(String),
+    /// Two sockets that cannot talk.
+    #[error("the peer is a {peer} socket, which cannot talk to {own}")]
+    Socket {
+        /// The peer's type.
+        peer: String,
+        /// Ours.
+        own: &'static str,
+    },
+    /// Beyond a limit.
+    #[error("a message is larger than the limit, or has too many parts")]
+    TooLarge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Greeting,
+    Handshake,
+    Open,
+}
+
+/// One connection of a socket.
+#[derive(Debug)]
+pub struct Peer {
+    socket: Socket,
+    limits: Limits,
+    state: State,
+    /// Bytes that are not yet a whole greeting or frame.
+    input: Vec<u8>,
+    parts: Vec<Vec<u8>>,
+    parts_bytes: usize,
+}
+
+impl Peer {
+    /// A connection of a socket of this type. Appends what is to be sent first.
+    pub fn new(socket: Socket, limits: Limits, out: &mut Vec<u8>) -> Self {
+        let mut greeting = [0; GREETING_BYTES];
+        greeting[0] = 0xff;
+        greeting[9] = 0x7f;
+        greeting[10] = 3;
+        greeting[11] = 1;
+        greeting[12..16].copy_from_slice(b"NULL");
+        out.extend_from_slice(&greeting);
+        Self {
+            socket,
+            limits,
+            state: State::Greeting,
+            input: Vec::new(),
+            parts: Vec::new(),
+            parts_bytes: 0,
+        }
+    }
+
+    /// Takes bytes of the peer in. Appends what happened to `events` and what is to be sent to `out`.
+    ///
+    /// # Errors
+    /// The connection is to be closed; events before the error stand.
+    pub fn handle(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), ZmtpError> {
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some(used) = self.step(&input[at..], out, events)? {
+            at += used;
+        }
+        input.drain(..at);
+        self.input = input;
+        Ok(())
+    }
+
+    /// Whether messages may be sent.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Reads one greeting or frame; how many bytes it had. `None`: it is not all there.
+    fn step(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<Option<usize>, ZmtpError> {
+        if self.state == State::Greeting {
+            return self.greeting(input, out);
+        }
+        let Some((flags, len, head_bytes)) = frame::head(input) else {
+            return match input.first() {
+                Some(&flags) => check_flags(flags).map(|()| None),
+                None => Ok(None),
+            };
+        };
+        check_flags(flags)?;
+        let room = match flags & COMMAND {
+            0 => (self.limits.message_bytes_max - self.parts_bytes) as u64,
+            _ => COMMAND_BYTES_MAX.max(self.limits.message_bytes_max as u64),
+        };
+        if len > room {
+            return Err(ZmtpError::TooLarge);
+        }
+        let end = head_bytes + len as usize;
+        let Some(body) = input.get(head_bytes..end) else {
+            return Ok(None);
+        };
+        match (flags & COMMAND != 0, self.state) {
+            (true, _) => self.command(body, out, events)?,
+            (false, State::Open) => self.part(body, flags & MORE != 0, events)?,
+            (false, _) => return Err(ZmtpError::Protocol("a message before READY")),
+        }
+        Ok(Some(end))
+    }
+
+    fn greeting(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, ZmtpError> {
+        if input.first().is_some_and(|&byte| byte != 0xff)
+            || input.get(9).is_some_and(|byte| byte & 1 == 0)
+        {
+            return Err(ZmtpError::Signature);
+        }
+        if let Some(&major) = input.get(10)
+            && major < 3
+        {
+            return Err(ZmtpError::Version(major));
+        }
+        let Some(greeting) = input.first_chunk::<GREETING_BYTES>() else {
+            return Ok(None);
+        };
+        let mechanism = greeting[12..32]
+            .split(|&byte| byte == 0)
+            .next()
+            .unwrap_or_default();
+        if mechanism != b"NULL" {
+            return Err(ZmtpError::Mechanism(mechanism.escape_ascii().to_string()));
+        }
+        let mut properties = Vec::new();
+        property(
+            &mut properties,
+            "Socket-Type",
+            self.socket.name().as_bytes(),
+        );
+        if matches!(self.socket, Socket::Req | Socket::Dealer | Socket::Router) {
+            property(&mut properties, "Identity", b"");
+        }
+        frame::command(out, "READY", &properties);
+        self.state = State::Handshake;
+        Ok(Some(GREETING_BYTES))
+    }
+
+    fn command(
+        &mut self,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), ZmtpError> {
+        let (name, data) = short(body).ok_or(ZmtpError::Protocol("a command without name"))?;
+        match (name, self.state) {
+            (b"READY", State::Handshake) => {
+                let peer = socket_type(data)?;
+                let socket = Socket::from_name(peer).filter(|&peer| self.socket.fits(peer));
+                let socket = socket.ok_or_else(|| ZmtpError::Socket {
+                    peer: peer.escape_ascii().to_string(),
+                    own: self.socket.name(),
+                })?;
+                self.state = State::Open;
+                events.push(Event::Ready(socket));
+            }
+            (b"ERROR", _) => {
+                let reason = short(data).map_or(data, |(reason, _)| reason);
+                return Err(ZmtpError::Refused(reason.escape_ascii().to_string()));
+            }
+            (_, State::Handshake) => return Err(ZmtpError::Protocol("another command than READY")),
+            (b"PING", _) => {
+                // Two bytes of time to live, then a context that comes back.
+                let context = data.get(2..).filter(|context| context.len() <= 16);
+                let context = context.ok_or(ZmtpError::Protocol("a malformed PING"))?;
+                frame::command(out, "PONG", context);
+            }
+            (b"SUBSCRIBE", _) if self.socket.takes_subscriptions() => {
+                events.push(Event::Subscribed(data.to_vec()))
+            }
+            (b"CANCEL", _) if self.socket.takes_subscriptions() => {
+                events.push(Event::Unsubscribed(data.to_vec()))
+            }
+            // Unknown commands are for newer peers.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        body: &[u8],
+        has_more: bool,
+        events: &mut Vec<Event>,
+    ) -> Result<(), ZmtpError> {
+        if self.parts.len() >= self.limits.parts_max {
+            return Err(ZmtpError::TooLarge);
+        }
+        self.parts_bytes += body.len();
+        self.parts.push(body.to_vec());
+        if has_more {
+            return Ok(());
+        }
+        self.parts_bytes = 0;
+        let parts = std::mem::take(&mut self.parts);
+        if !self.socket.takes_subscriptions() {
+            events.push(Event::Message(parts));
+            return Ok(());
+        }
+        if let [part] = &parts[..] {
+            match part.split_first() {
+                Some((1, topic)) => events.push(Event::Subscribed(topic.to_vec())),
+                Some((0, topic)) => events.push(Event::Unsubscribed(topic.to_vec())),
+                // Messages of XSUB sockets to XPUB; nothing here wants them.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_flags(flags: u8) -> Result<(), ZmtpError> {
+    match flags & !(MORE | LONG | COMMAND) == 0 && flags & (MORE | COMMAND) != MORE | COMMAND {
+        true => Ok(()),
+        false => Err(ZmtpError::Protocol("unknown flags")),
+    }
+}
+
+/// A text with a byte of length in front, and the rest.
+fn short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = bytes.split_first()?;
+    rest.split_at_checked(len.into())
+}
+
+fn property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.push(name.len() as u8);
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+fn socket_type(mut properties: &[u8]) -> Result<&[u8], ZmtpError> {
+    const MALFORMED: ZmtpError = ZmtpError::Protocol("malformed properties");
+    let mut found = None;
+    while !properties.is_empty() {
+        let (name, rest) = short(properties).ok_or(MALFORMED)?;
+        let (len, rest) = rest.split_first_chunk::<4>().ok_or(MALFORMED)?;
+        let len = u32::from_be_bytes(*len) as usize;
+        let (value, rest) = rest.split_at_checked(len).ok_or(MALFORMED)?;
+        if name.eq_ignore_ascii_case(b"Socket-Type") {
+            found = Some(value);
+        }
+        properties = rest;
+    }
+    found.ok_or(ZmtpError::Protocol("a READY without Socket-Type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::zmtp::{envelope_len, message, subscription};
+
+    fn pair(one: Socket, other: Socket) -> Result<(Peer, Peer), ZmtpError> {
+        let (mut to_other, mut to_one) = (Vec::new(), Vec::new());
+        let mut one = Peer::new(one, Limits::default(), &mut to_other);
+        let mut other = Peer::new(other, Limits::default(), &mut to_one);
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            other.handle(&std::mem::take(&mut to_other), &mut to_one, &mut events)?;
+            one.handle(&std::mem::take(&mut to_one), &mut to_other, &mut events)?;
+        }
+        assert_eq!(events.len(), 2);
+        assert!(one.is_open() && other.is_open());
+        Ok((one, other))
+    }
+
+    fn feed(peer: &mut Peer, bytes: &[u8]) -> Result<(Vec<Event>, Vec<u8>), ZmtpError> {
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        peer.handle(bytes, &mut out, &mut events)?;
+        Ok((events, out))
+    }
+
+    #[test]
+    fn only_sockets_that_fit_talk() {
+        for (one, other, expected) in [
+            (Socket::Push, Socket::Pull, true),
+            (Socket::Pub, Socket::Sub, true),
+            (Socket::Xpub, Socket::Sub, true),
+            (Socket::Req, Socket::Rep, true),
+            (Socket::Dealer, Socket::Rep, true),
+            (Socket::Push, Socket::Sub, false),
+            (Socket::Req, Socket::Pull, false),
+        ] {
+            assert_eq!(pair(one, other).is_ok(), expected, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn messages_keep_their_parts() {
+        let (_, mut pull) = pair(Socket::Push, Socket::Pull).expect("they fit");
+        let mut wire = Vec::new();
+        message(&mut wire, &[b"", b"a", &[7; 300]]);
+        message(&mut wire, &[b"b"]);
+        let (events, _) = feed(&mut pull, &wire).expect("valid");
+        let expected = [
+            vec![vec![], b"a".to_vec(), vec![7; 300]],
+            vec![b"b".to_vec()],
+        ];
+        assert_eq!(events, expected.map(Event::Message));
+    }
+
+    #[test]
+    fn subscriptions_come_as_message_or_command() {
+        let (mut publisher, _) = pair(Socket::Pub, Socket::Sub).expect("they fit");
+        let mut wire = Vec::new();
+        subscription(&mut wire, b"a", true);
+        subscription(&mut wire, b"", false);
+        frame::command(&mut wire, "SUBSCRIBE", b"b");
+        frame::command(&mut wire, "CANCEL", b"c");
+        let (events, _) = feed(&mut publisher, &wire).expect("valid");
+        assert_eq!(
+            events,
+            [
+                Event::Subscribed(b"a".to_vec()),
+                Event::Unsubscribed(b"".to_vec()),
+                Event::Subscribed(b"b".to_vec()),
+                Event::Unsubscribed(b"c".to_vec()),
+            ]
+        );
+    }
+
+    #[test]
+    fn pings_are_answered() {
+        let (mut pull, _) = pair(Socket::Pull, Socket::Push).expect("they fit");
+        let mut ping = Vec::new();
+        frame::command(&mut ping, "PING", b"\0\x0acontext");
+        let (events, out) = feed(&mut pull, &ping).expect("valid");
+        assert_eq!(events, []);
+        assert_eq!(out, b"\x04\x0c\x04PONGcontext");
+    }
+
+    #[test]
+    fn envelopes_end_at_the_empty_part() {
+        let parts = [b"id".to_vec(), Vec::new(), b"body".to_vec()];
+        assert_eq!(envelope_len(&parts), Some(2));
+        assert_eq!(envelope_len(&parts[2..]), None);
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_is_refused() {
+        let mut old = [0; 11];
+        (old[0], old[9], old[10]) = (0xff, 0x7f, 1);
+        let fresh = |bytes: &[u8]| {
+            feed(
+                &mut Peer::new(Socket::Pull, Limits::default(), &mut Vec::new()),
+                bytes,
+            )
+            .map(drop)
+        };
+        assert_eq!(fresh(b"GET / HTTP/1.1\r\n"), Err(ZmtpError::Signature));
+        assert_eq!(fresh(&old), Err(ZmtpError::Version(1)));
+        let mut curve = Vec::new();
+        Peer::new(Socket::Push, Limits::default(), &mut curve);
+        curve[12..17].copy_from_slice(b"CURVE");
+        assert_eq!(fresh(&curve), Err(ZmtpError::Mechanism("CURVE".into())));
+
+        let open = |bytes: &[u8]| {
+            feed(
+                &mut pair(Socket::Pull, Socket::Push).expect("they fit").0,
+                bytes,
+            )
+            .map(drop)
+        };
+        assert_eq!(open(&[8]), Err(ZmtpError::Protocol("unknown flags")));
+        assert_eq!(
+            open(&[COMMAND | MORE, 1]),
+            Err(ZmtpError::Protocol("unknown flags"))
+        );
+        assert_eq!(
+            open(&[LONG, 0, 0, 0, 0, 0, 0x20, 0, 0]),
+            Err(ZmtpError::TooLarge)
+        );
+        assert_eq!(open(&[0xff; 9]), Err(ZmtpError::Protocol("unknown flags")));
+        assert_eq!(open(&[MORE, 0].repeat(17)), Err(ZmtpError::TooLarge));
+        assert_eq!(
+            open(b"\x04\x08\x05ERROR\x01x"),
+            Err(ZmtpError::Refused("x".into()))
+        );
+        assert_eq!(
+            open(b"\x04\x01\x05"),
+            Err(ZmtpError::Protocol("a command without name"))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same(messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..4), 0..5), len in 1usize..40) {
+            let mut wire = Vec::new();
+            Peer::new(Socket::Push, Limits::default(), &mut wire);
+            let mut properties = Vec::new();
+            property(&mut properties, "Socket-Type", b"PUSH");
+            frame::command(&mut wire, "READY", &properties);
+            for parts in &messages {
+                let parts: Vec<_> = parts.iter().map(Vec::as_slice).collect();
+                message(&mut wire, &parts);
+            }
+            let mut peer = Peer::new(Socket::Pull, Limits::default(), &mut Vec::new());
+            let mut events = Vec::new();
+            for piece in wire.chunks(len) {
+                events.extend(feed(&mut peer, piece).expect("valid").0);
+            }
+            let mut expected = vec![Event::Ready(Socket::Push)];
+            expected.extend(messages.into_iter().map(Event::Message));
+            prop_assert_eq!(events, expected);
+        }
+    }
+}
