@@ -94,10 +94,7 @@ fn every_form_of_key_signs_for_its_public_one() {
             verify(&private, token.as_bytes(), NOW_S, None),
             Ok(claims())
         );
-        assert_eq!(
-            verify(&Key::secret(b"other"), token.as_bytes(), NOW_S, None).is_ok(),
-            false
-        );
+        assert!(verify(&Key::secret(b"other"), token.as_bytes(), NOW_S, None).is_err());
     }
     for public in [EC_PUBLIC, RSA_PUBLIC[0]] {
         assert_eq!(sign(&key(public), &claims()), Err(SignError::Public));
