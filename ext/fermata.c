@@ -23,6 +23,7 @@ fermata_strings fermata_known;
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
 zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
@@ -42,6 +43,7 @@ static void register_exceptions(void)
 	fermata_ce_configuration = register_class_Fermata_Exception_ConfigurationException(runtime, common);
 	fermata_ce_backpressure = register_class_Fermata_Exception_BackpressureException(runtime, common);
 	fermata_ce_bad_request = register_class_Fermata_Exception_BadRequestException(runtime, common);
+	fermata_ce_upload_failed = register_class_Fermata_Exception_UploadException(runtime, common);
 	fermata_ce_connection_closed = register_class_Fermata_Exception_ConnectionClosedException(runtime, common);
 	fermata_ce_connection = register_class_Fermata_Exception_ConnectionException(runtime, common);
 	fermata_ce_timeout = register_class_Fermata_Exception_TimeoutException(runtime, common);
@@ -72,6 +74,8 @@ static void register_classes(void)
 	fermata_routes_init();
 	fermata_ce_next = register_class_Fermata_Next();
 	fermata_middleware_init();
+	fermata_ce_uploaded_file = register_class_Fermata_UploadedFile();
+	fermata_uploaded_file_init();
 	fermata_ce_limits = register_class_Fermata_Limits();
 	fermata_ce_history = register_class_Fermata_History();
 	fermata_ce_log = register_class_Fermata_Log();

@@ -479,8 +479,21 @@ namespace Fermata {
          */
         public function route(string $name): string {}
 
-        /** The body's bytes; empty when there is none. */
+        /**
+         * The body's bytes; empty when there is none, or when it was a multipart/form-data body: that was taken apart.
+         *
+         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         */
         public function body(): string {}
+
+        /**
+         * The body as a stream to read from. A body larger than the setting body_memory_bytes_max lies in a temporary file, so
+         * reading it piece by piece takes no more memory than a piece.
+         *
+         * @return resource
+         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         */
+        public function bodyStream() {}
 
         /**
          * The body decoded as JSON, objects as arrays.
@@ -489,16 +502,26 @@ namespace Fermata {
          */
         public function json(): mixed {}
 
-        /** One field of an application/x-www-form-urlencoded body; the default when it is absent or an array. */
+        /** One field of a form; the default when it is absent or an array. See forms(). */
         public function form(string $name, ?string $default = null): ?string {}
 
         /**
-         * All fields of an application/x-www-form-urlencoded body, by the rules of parse_str().
-         * Empty for any other Content-Type.
+         * All fields of an application/x-www-form-urlencoded or multipart/form-data body, by the rules of parse_str().
+         * Empty for any other Content-Type; files are in files().
          *
          * @return array<string, string|array>
          */
         public function forms(): array {}
+
+        /** The file of a form's field; null when none was sent, or several under this name. */
+        public function file(string $name): ?UploadedFile {}
+
+        /**
+         * All files of a form, by the rules of parse_str(): "photos[]" makes a list under "photos".
+         *
+         * @return array<string, UploadedFile|array>
+         */
+        public function files(): array {}
 
         /** One cookie, percent-decoded. */
         public function cookie(string $name, ?string $default = null): ?string {}
@@ -541,6 +564,45 @@ namespace Fermata {
 
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
         public function clientCertificate(): ?ClientCertificate {}
+    }
+
+    /**
+     * A file that came with a form. It lies in a temporary file, which is removed when its request is over unless it was moved.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class UploadedFile
+    {
+        /** The name it has at the client, without directories. Never use it as a path: clients choose it. */
+        public readonly string $name;
+
+        /** The media type the client says it has, such as "image/png"; empty when it says none. */
+        public readonly string $type;
+
+        /** Its bytes. */
+        public readonly int $size;
+
+        /** Where it lies until the request is over. */
+        public readonly string $path;
+
+        private function __construct() {}
+
+        /**
+         * Keeps the file under another path; a file that is there is replaced.
+         *
+         * @throws Exception\UploadException when that is not possible; the message says why
+         * @throws Exception\MisuseError when it was moved already
+         */
+        public function moveTo(string $path): void {}
+
+        /**
+         * All its bytes.
+         *
+         * @throws Exception\UploadException when it cannot be read, because its request is over
+         * @throws Exception\MisuseError when it was moved
+         */
+        public function contents(): string {}
     }
 
     /**
@@ -1424,6 +1486,9 @@ namespace Fermata\Exception {
      * is closed with 1007.
      */
     final class BadRequestException extends \RuntimeException implements FermataException {}
+
+    /** An uploaded file or the temporary file of a body cannot be read or moved. */
+    final class UploadException extends \RuntimeException implements FermataException {}
 
     /** The WebSocket has ended and cannot send any more. */
     final class ConnectionClosedException extends \RuntimeException implements FermataException {}

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: ee733cd5c354eff0fa2a5d7a0f07d744678e7267 */
+ * Stub hash: 1841f200ea492e082b52fe98dac69310e05d00b2 */
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
@@ -161,12 +161,20 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_body arginfo_class_Fermata_Request_method
 
+#define arginfo_class_Fermata_Request_bodyStream arginfo_class_Fermata_Routes___construct
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_json, 0, 0, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_form arginfo_class_Fermata_Request_query
 
 #define arginfo_class_Fermata_Request_forms arginfo_class_Fermata_Request_queries
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_file, 0, 1, Fermata\\\125ploadedFile, 1)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_files arginfo_class_Fermata_Request_queries
 
 #define arginfo_class_Fermata_Request_cookie arginfo_class_Fermata_Request_query
 
@@ -196,6 +204,14 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
 ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_UploadedFile___construct arginfo_class_Fermata_Routes___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_UploadedFile_moveTo, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_UploadedFile_contents arginfo_class_Fermata_Request_method
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Response___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
@@ -591,9 +607,12 @@ ZEND_METHOD(Fermata_Request, header);
 ZEND_METHOD(Fermata_Request, headers);
 ZEND_METHOD(Fermata_Request, route);
 ZEND_METHOD(Fermata_Request, body);
+ZEND_METHOD(Fermata_Request, bodyStream);
 ZEND_METHOD(Fermata_Request, json);
 ZEND_METHOD(Fermata_Request, form);
 ZEND_METHOD(Fermata_Request, forms);
+ZEND_METHOD(Fermata_Request, file);
+ZEND_METHOD(Fermata_Request, files);
 ZEND_METHOD(Fermata_Request, cookie);
 ZEND_METHOD(Fermata_Request, cookies);
 ZEND_METHOD(Fermata_Request, withAttribute);
@@ -604,6 +623,9 @@ ZEND_METHOD(Fermata_Request, remoteAddress);
 ZEND_METHOD(Fermata_Request, remotePort);
 ZEND_METHOD(Fermata_Request, scheme);
 ZEND_METHOD(Fermata_Request, clientCertificate);
+ZEND_METHOD(Fermata_UploadedFile, __construct);
+ZEND_METHOD(Fermata_UploadedFile, moveTo);
+ZEND_METHOD(Fermata_UploadedFile, contents);
 ZEND_METHOD(Fermata_Response, __construct);
 ZEND_METHOD(Fermata_Response, json);
 ZEND_METHOD(Fermata_Response, text);
@@ -805,9 +827,12 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, headers, arginfo_class_Fermata_Request_headers, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, route, arginfo_class_Fermata_Request_route, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, body, arginfo_class_Fermata_Request_body, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, bodyStream, arginfo_class_Fermata_Request_bodyStream, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, json, arginfo_class_Fermata_Request_json, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, form, arginfo_class_Fermata_Request_form, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, forms, arginfo_class_Fermata_Request_forms, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, file, arginfo_class_Fermata_Request_file, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, files, arginfo_class_Fermata_Request_files, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, cookie, arginfo_class_Fermata_Request_cookie, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, cookies, arginfo_class_Fermata_Request_cookies, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, withAttribute, arginfo_class_Fermata_Request_withAttribute, ZEND_ACC_PUBLIC)
@@ -818,6 +843,14 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_UploadedFile_methods[] = {
+	ZEND_ME(Fermata_UploadedFile, __construct, arginfo_class_Fermata_UploadedFile___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_UploadedFile, moveTo, arginfo_class_Fermata_UploadedFile_moveTo, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_UploadedFile, contents, arginfo_class_Fermata_UploadedFile_contents, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1025,6 +1058,11 @@ static const zend_function_entry class_Fermata_Exception_BackpressureException_m
 
 
 static const zend_function_entry class_Fermata_Exception_BadRequestException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_UploadException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -1397,6 +1435,41 @@ static zend_class_entry *register_class_Fermata_Request(void)
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Request", class_Fermata_Request_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_UploadedFile(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "UploadedFile", class_Fermata_UploadedFile_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_name_default_value;
+	ZVAL_UNDEF(&property_name_default_value);
+	zend_string *property_name_name = zend_string_init("name", sizeof("name") - 1, 1);
+	zend_declare_typed_property(class_entry, property_name_name, &property_name_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_name_name);
+
+	zval property_type_default_value;
+	ZVAL_UNDEF(&property_type_default_value);
+	zend_string *property_type_name = zend_string_init("type", sizeof("type") - 1, 1);
+	zend_declare_typed_property(class_entry, property_type_name, &property_type_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_type_name);
+
+	zval property_size_default_value;
+	ZVAL_UNDEF(&property_size_default_value);
+	zend_string *property_size_name = zend_string_init("size", sizeof("size") - 1, 1);
+	zend_declare_typed_property(class_entry, property_size_name, &property_size_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_size_name);
+
+	zval property_path_default_value;
+	ZVAL_UNDEF(&property_path_default_value);
+	zend_string *property_path_name = zend_string_init("path", sizeof("path") - 1, 1);
+	zend_declare_typed_property(class_entry, property_path_name, &property_path_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_path_name);
 
 	return class_entry;
 }
@@ -1957,6 +2030,18 @@ static zend_class_entry *register_class_Fermata_Exception_BadRequestException(ze
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "BadRequestException", class_Fermata_Exception_BadRequestException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_UploadException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "UploadException", class_Fermata_Exception_UploadException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);

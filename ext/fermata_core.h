@@ -458,6 +458,32 @@ typedef struct FmWsInfo {
 } FmWsInfo;
 
 /**
+ * A file that came with a form.
+ */
+typedef struct FmUploadedFile {
+  /**
+   * Name of its field.
+   */
+  struct FmStr field;
+  /**
+   * Its name at the client, without directories.
+   */
+  struct FmStr name;
+  /**
+   * Its Content-Type as the client says; `ptr` NULL for none.
+   */
+  struct FmStr content_type;
+  /**
+   * Where it is until it is moved.
+   */
+  struct FmStr path;
+  /**
+   * Its length.
+   */
+  uint64_t bytes;
+} FmUploadedFile;
+
+/**
  * What `fm_next_event` hands out.
  */
 typedef struct FmEvent {
@@ -517,6 +543,10 @@ typedef struct FmEvent {
    * Number of header field lines.
    */
   uint32_t headers_len;
+  /**
+   * What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
+   */
+  uint32_t upload;
 } FmEvent;
 
 /**
@@ -1068,6 +1098,45 @@ bool fm_socket_remote(struct FmWorker *worker,
                       uint64_t socket,
                       struct FmStr *address,
                       uint16_t *port);
+
+/**
+ * The field at `index` of a form: name as sent, and value. False past the end.
+ *
+ * # Safety
+ * `worker` is a live worker; the other pointers are NULL or valid for writing.
+ */
+bool fm_upload_field_at(struct FmWorker *worker,
+                        uint32_t upload,
+                        size_t index,
+                        struct FmStr *name,
+                        struct FmStr *value);
+
+/**
+ * The file at `index` of a form. False past the end.
+ *
+ * # Safety
+ * `worker` is a live worker; `file` is valid for writing.
+ */
+bool fm_upload_file_at(struct FmWorker *worker,
+                       uint32_t upload,
+                       size_t index,
+                       struct FmUploadedFile *file);
+
+/**
+ * The file of a body that is too large for memory. False when the body is not in a file.
+ *
+ * # Safety
+ * `worker` is a live worker; `path` is valid for writing.
+ */
+bool fm_upload_body(struct FmWorker *worker, uint32_t upload, struct FmStr *path);
+
+/**
+ * The request is over: removes its files, but for those that were moved away.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_upload_release(struct FmWorker *worker, uint32_t upload);
 
 /**
  * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*

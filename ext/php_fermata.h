@@ -30,6 +30,7 @@ extern fermata_state fermata;
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+extern zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
 extern zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
 extern zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
@@ -183,7 +184,7 @@ typedef struct fermata_request {
 	fermata_kept *kept; /* set when the object outlived its handler; event then points in there */
 	FmEvent event;
 	zend_string *body; /* from here on: built when asked for */
-	zend_array *queries, *forms, *cookies;
+	zend_array *queries, *forms, *cookies, *files;
 	zval attributes; /* an array, or undefined */
 	zend_object std;
 } fermata_request;
@@ -197,6 +198,13 @@ bool fermata_request_route_at(const fermata_request *request, size_t index, FmSt
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
+
+/* uploaded_file.c */
+void fermata_uploaded_file_init(void);
+zend_array *fermata_uploads_fields(uint32_t upload);
+zend_array *fermata_uploads_files(uint32_t upload);
+zend_string *fermata_uploads_body_path(uint32_t upload);
+ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
 /* response.c */
 typedef struct fermata_response {

@@ -45,9 +45,21 @@ static void free_array(zend_array **array)
 	}
 }
 
+/* Files that were not moved away end with their request. A process that a handler has forked leaves them to the worker. */
+static void release_upload(fermata_request *request)
+{
+	if (fermata.worker && !fermata.forked) {
+		fm_upload_release(fermata.worker, request->event.upload);
+	}
+	request->event.upload = 0;
+}
+
 /* Drops what was built for the last request, so that the object can serve the next one. */
 void fermata_request_forget(fermata_request *request)
 {
+	if (UNEXPECTED(request->event.upload)) {
+		release_upload(request);
+	}
 	if (UNEXPECTED(request->body)) {
 		zend_string_release(request->body);
 		request->body = NULL;
@@ -55,6 +67,7 @@ void fermata_request_forget(fermata_request *request)
 	free_array(&request->queries);
 	free_array(&request->forms);
 	free_array(&request->cookies);
+	free_array(&request->files);
 	if (UNEXPECTED(!Z_ISUNDEF(request->attributes))) {
 		zval attributes;
 		ZVAL_COPY_VALUE(&attributes, &request->attributes);

@@ -11,11 +11,40 @@
 
 /* Values */
 
+/* The body's temporary file, opened; NULL after an exception. */
+static php_stream *body_file(const zend_string *path)
+{
+	php_stream *stream = php_stream_open_wrapper(ZSTR_VAL(path), "rb", IGNORE_URL | STREAM_DISABLE_OPEN_BASEDIR, NULL);
+	if (!stream) {
+		fermata_upload_failed("the body's temporary file cannot be read", path);
+	}
+	return stream;
+}
+
+/* Reads a body that is too large for the core's memory from its file. NULL after an exception. */
+static zend_string *body_from_file(const zend_string *path)
+{
+	php_stream *stream = body_file(path);
+	if (!stream) {
+		return NULL;
+	}
+	zend_string *body = php_stream_copy_to_mem(stream, PHP_STREAM_COPY_ALL, false);
+	php_stream_close(stream);
+	return body ? body : ZSTR_EMPTY_ALLOC();
+}
+
+/* NULL after an exception. */
 static zend_string *body_string(fermata_request *request)
 {
 	if (!request->body) {
+		zend_string *path = UNEXPECTED(request->event.upload) ? fermata_uploads_body_path(request->event.upload) : NULL;
 		FmStr body = request->event.body;
-		request->body = body.len ? zend_string_init(body.ptr, body.len, 0) : ZSTR_EMPTY_ALLOC();
+		if (UNEXPECTED(path)) {
+			request->body = body_from_file(path);
+			zend_string_release(path);
+		} else {
+			request->body = body.len ? zend_string_init(body.ptr, body.len, 0) : ZSTR_EMPTY_ALLOC();
+		}
 	}
 	return request->body;
 }
@@ -75,12 +104,37 @@ static bool is_form(const fermata_request *request)
 		&& (type.len == len || type.ptr[len] == ';' || type.ptr[len] == ' ' || type.ptr[len] == '\t');
 }
 
+/* A urlencoded form may be too large for the core's memory. Empty after an exception. */
+static FmStr form_text(fermata_request *request)
+{
+	if (EXPECTED(!request->event.upload)) {
+		return request->event.body;
+	}
+	zend_string *body = body_string(request);
+	return body ? fermata_str(body) : FERMATA_LITERAL("");
+}
+
 static zend_array *forms(fermata_request *request)
 {
-	if (!request->forms) {
-		request->forms = parse_variables(is_form(request) ? request->event.body : FERMATA_LITERAL(""));
+	if (request->forms) {
+		return request->forms;
+	}
+	if (is_form(request)) {
+		request->forms = parse_variables(form_text(request));
+	} else if (request->event.upload) {
+		request->forms = fermata_uploads_fields(request->event.upload);
+	} else {
+		request->forms = zend_new_array(0);
 	}
 	return request->forms;
+}
+
+static zend_array *files(fermata_request *request)
+{
+	if (!request->files) {
+		request->files = request->event.upload ? fermata_uploads_files(request->event.upload) : zend_new_array(0);
+	}
+	return request->files;
 }
 
 static zend_array *cookies(fermata_request *request)
@@ -263,13 +317,56 @@ ZEND_METHOD(Fermata_Request, route)
 ZEND_METHOD(Fermata_Request, body)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	RETURN_STR_COPY(body_string(THIS_REQUEST()));
+	zend_string *body = body_string(THIS_REQUEST());
+	if (UNEXPECTED(!body)) {
+		RETURN_THROWS();
+	}
+	RETURN_STR_COPY(body);
+}
+
+ZEND_METHOD(Fermata_Request, bodyStream)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_request *request = THIS_REQUEST();
+	zend_string *path = request->event.upload ? fermata_uploads_body_path(request->event.upload) : NULL;
+	php_stream *stream;
+	if (path) {
+		stream = body_file(path);
+		zend_string_release(path);
+	} else {
+		stream = php_stream_memory_open(TEMP_STREAM_READONLY, body_string(request));
+	}
+	if (!stream) {
+		RETURN_THROWS();
+	}
+	php_stream_to_zval(stream, return_value);
+}
+
+ZEND_METHOD(Fermata_Request, file)
+{
+	zend_string *name;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_STR(name)
+	ZEND_PARSE_PARAMETERS_END();
+	zval *found = zend_symtable_find(files(THIS_REQUEST()), name);
+	if (!found || Z_TYPE_P(found) != IS_OBJECT) {
+		RETURN_NULL();
+	}
+	RETURN_COPY(found);
+}
+
+ZEND_METHOD(Fermata_Request, files)
+{
+	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, files);
 }
 
 ZEND_METHOD(Fermata_Request, json)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	zend_string *body = body_string(THIS_REQUEST());
+	if (UNEXPECTED(!body)) {
+		RETURN_THROWS();
+	}
 	if (UNEXPECTED(!ZSTR_LEN(body))) {
 		zend_throw_exception(fermata_ce_bad_request, "the request body is empty where JSON is expected", 0);
 		RETURN_THROWS();

@@ -201,6 +201,31 @@ settings! {
     body_bytes_max: usize = "1048576", Kind::Bytes { min: 0, max: GIB }, Some("Limits bodyBytes"),
         "Bytes of a request's body.\n\
          A request over the limit is answered 413.";
+    body_memory_bytes_max: usize = "1048576", Kind::Bytes { min: 4 * KIB, max: GIB }, None,
+        "Bytes of a body that are kept in memory.\n\
+         A larger one, where body_bytes_max or the route allows it, goes to a temporary file while it arrives.\n\
+         The fields of a form with files may have as many bytes together.";
+    body_rate_min: usize = "16384", Kind::Bytes { min: 0, max: GIB }, None,
+        "Bytes per second at which a body may arrive for longer than body_timeout_ms.\n\
+         0 allows no body to take longer.";
+    multipart_bytes_max: usize = "67108864", Kind::Bytes { min: 0, max: 1024 * GIB }, None,
+        "Bytes of a multipart/form-data body, with all its files.\n\
+         A request over the limit is answered 413.\n\
+         A route's bodyBytes replaces it.";
+    upload_bytes_max: usize = "16777216", Kind::Bytes { min: 0, max: 1024 * GIB }, None,
+        "Bytes of one file in a form.\n\
+         A request over the limit is answered 413.\n\
+         A route's bodyBytes replaces it.";
+    uploads_max: usize = "20", Kind::Count { min: 0, max: 10_000, unit: "files" }, None,
+        "Files in a form.\n\
+         A request over the limit is answered 413.";
+    form_fields_max: usize = "1000", Kind::Count { min: 0, max: 100_000, unit: "fields" }, None,
+        "Fields in a multipart/form-data body, without the files.\n\
+         A request over the limit is answered 413.";
+    upload_directory: Option<PathBuf> = "", Kind::Path, None,
+        "Directory of temporary files for uploads and large bodies.\n\
+         Empty means TMPDIR, or /tmp.\n\
+         The files are removed when their request is over.";
     header_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 1, max: HOUR },
         Some("Limits headerTimeoutMs"),
         "Time from a new connection, or a later request's first byte, to the end of the request's headers.\n\

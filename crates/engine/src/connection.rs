@@ -6,8 +6,8 @@
 use fermata_hub::SubId;
 use fermata_io::buffer::Buffer;
 use fermata_io::{Fd, Peer};
-use fermata_proto::{chunked, http1};
 
+use crate::body::Partial;
 use crate::resume::Resume;
 use crate::timers::Armed;
 use crate::websocket::Socket;
@@ -121,22 +121,6 @@ pub(crate) struct Connection {
     /// Due time of its live entry in the wheel.
     /// Invariant: it is not after `deadline_ms` unless nothing is due.
     pub armed: Armed,
-}
-
-/// A request whose body is still arriving.
-pub(crate) struct Partial {
-    pub head_bytes: Vec<u8>,
-    pub head: http1::Head,
-    pub body: Vec<u8>,
-    pub rest: BodyRest,
-    /// What it may have: the route's limit or the setting.
-    pub bytes_max: u64,
-}
-
-/// What is missing of a body.
-pub(crate) enum BodyRest {
-    Length(u64),
-    Chunked(chunked::Decoder),
 }
 
 /// A file on its way to the client, read piece by piece as the client takes it.

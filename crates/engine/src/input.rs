@@ -2,15 +2,16 @@
 //!
 //! One socket's bytes are read into the worker's input buffer and parsed in place, request after
 //! request, so that pipelined ones cost one read. What is left over (the beginning of a head) moves
-//! to the connection's `inbox`; a body that has not arrived whole collects in its `partial`.
+//! to the connection's `inbox`; a body that has not arrived whole collects in its `partial` (see `body`).
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 use fermata_proto::http1::{self, Body, Method, Parse};
-use fermata_proto::{chunked, percent, response};
+use fermata_proto::{chunked, percent};
 
-use crate::connection::{BodyRest, Connection, Origin, Partial, Reading, Writing};
+use crate::body::BodyRest;
+use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::request::Place;
 use crate::router::{Found, Params};
 use crate::stats::Counter;
@@ -20,9 +21,6 @@ use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
 /// Requests that one client sends in a row are answered up to this number before others get their
 /// turn.
 const PIPELINE_MAX: u32 = 128;
-
-/// Most of a body's announced length that is reserved before any of it has arrived.
-const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
@@ -153,6 +151,7 @@ impl<D: Driver> Worker<D> {
                     if event.is_some() {
                         return event;
                     }
+                    self.drop_upload();
                     // A WebSocket that the server has opened by itself: its program is told first.
                     let event = self.next_socket_event();
                     if event.is_some() {
@@ -223,9 +222,8 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
-        let body_bytes_max = match self.request.head.body {
-            Body::None => 0,
-            _ => self.body_bytes_max(&(at..body_start)),
+        let Some(plan) = self.plan_body(index, &(at..body_start)) else {
+            return Step::Again;
         };
         let head = &self.request.head;
         let is_draining = self.running != Running::Serving;
@@ -252,11 +250,11 @@ impl<D: Driver> Worker<D> {
                 self.advance(body_start);
                 Step::Request
             }
-            Body::Length(length) if length > body_bytes_max => {
-                self.refuse_body(index, body_bytes_max);
+            Body::Length(length) if length > plan.bytes_max => {
+                self.refuse_body(index, plan.bytes_max);
                 Step::Again
             }
-            Body::Length(length) if length <= here as u64 => {
+            Body::Length(length) if length <= here as u64 && plan.boundary.is_none() => {
                 let body_len = length as usize;
                 self.take_request(
                     index,
@@ -270,137 +268,17 @@ impl<D: Driver> Worker<D> {
                 Step::Request
             }
             Body::Length(length) => {
-                let reserve = length.min(BODY_RESERVE_BYTES_MAX) as usize;
-                let rest = BodyRest::Length(length);
-                let body = Vec::with_capacity(reserve);
-                self.begin_body(current, body_start, body, rest, body_bytes_max);
-                Step::Again
+                self.begin_body(current, body_start, BodyRest::Length(length), plan)
             }
             Body::Chunked => {
                 let rest = BodyRest::Chunked(chunked::Decoder::new());
-                self.begin_body(current, body_start, Vec::new(), rest, body_bytes_max);
-                Step::Again
+                self.begin_body(current, body_start, rest, plan)
             }
         }
-    }
-
-    /// Bytes that the body may have whose head has just been parsed: the route's limit, else the setting.
-    fn body_bytes_max(&mut self, head: &std::ops::Range<usize>) -> u64 {
-        let default = self.settings.body_bytes_max as u64;
-        if !self.router.limits_bodies() {
-            return default;
-        }
-        let head_bytes = &self.input[head.clone()];
-        let method = self.request.head.method_span.of(head_bytes);
-        let raw_path = self.request.head.path.of(head_bytes);
-        self.scratch.clear();
-        let path = match percent::decode_path(raw_path, &mut self.scratch) {
-            Ok(true) => &self.scratch[..],
-            Ok(false) => raw_path,
-            // Refused when it is dispatched.
-            Err(_) => return default,
-        };
-        let router = &self.router;
-        let own = router.body_bytes_max(method, path, &mut self.request.params);
-        own.unwrap_or(default)
-    }
-
-    /// Moves a head whose body comes in pieces out of the input buffer.
-    fn begin_body(
-        &mut self,
-        current: Current,
-        body_start: usize,
-        body: Vec<u8>,
-        rest: BodyRest,
-        bytes_max: u64,
-    ) {
-        let Current {
-            index, at, filled, ..
-        } = current;
-        let deadline_ms = self.driver.refresh_now() + self.settings.body_timeout_ms;
-        let head = std::mem::take(&mut self.request.head);
-        let is_waiting = head.expect_continue && body_start == filled;
-        let Some(connection) = self.connections.at_mut(index) else {
-            return;
-        };
-        let head_bytes = self.input[at..body_start].to_vec();
-        connection.partial = Some(Box::new(Partial {
-            head_bytes,
-            head,
-            body,
-            rest,
-            bytes_max,
-        }));
-        connection.reading = Reading::Body;
-        self.reporter.begin_active(connection);
-        if is_waiting {
-            connection.out.extend_from_slice(response::CONTINUE);
-            self.mark_dirty(index);
-        }
-        self.set_deadline(index, deadline_ms);
-        self.advance(body_start);
-    }
-
-    /// Adds the current input to the body being collected.
-    fn step_body(&mut self, current: Current) -> Step {
-        let Current {
-            index, at, filled, ..
-        } = current;
-        let Some(partial) = self
-            .connections
-            .at_mut(index)
-            .and_then(|connection| connection.partial.as_mut())
-        else {
-            return Step::Starved;
-        };
-        let input = &self.input[at..filled];
-        let (consumed, is_done) = match &mut partial.rest {
-            BodyRest::Length(missing) => {
-                let missing_now = *missing - partial.body.len() as u64;
-                let taken = missing_now.min(input.len() as u64) as usize;
-                partial.body.extend_from_slice(&input[..taken]);
-                (taken, partial.body.len() as u64 == *missing)
-            }
-            BodyRest::Chunked(decoder) => {
-                match decoder.decode(input, &mut partial.body, partial.bytes_max) {
-                    Ok(decoded) => (decoded.consumed, decoded.done),
-                    Err(refusal) if refusal.status() == 413 => {
-                        let bytes_max = partial.bytes_max;
-                        self.refuse_body(index, bytes_max);
-                        return Step::Again;
-                    }
-                    Err(refusal) => {
-                        let message = format!("{refusal}.\n");
-                        self.refuse(index, refusal.status(), &message);
-                        return Step::Again;
-                    }
-                }
-            }
-        };
-        self.advance(at + consumed);
-        if !is_done {
-            return Step::Starved;
-        }
-        let partial = self
-            .connections
-            .at_mut(index)
-            .and_then(|connection| connection.partial.take())
-            .expect("it was borrowed above");
-        let Partial {
-            head_bytes,
-            head,
-            body,
-            ..
-        } = *partial;
-        self.request.head = head;
-        self.request.head_bytes = head_bytes;
-        self.request.body_bytes = body;
-        self.take_request(index, Place::Owned);
-        Step::Request
     }
 
     /// Makes the parsed head the current request.
-    fn take_request(&mut self, index: u32, place: Place) {
+    pub(crate) fn take_request(&mut self, index: u32, place: Place) {
         self.serial = self.serial.wrapping_add(1);
         let Some(connection) = self.connections.at_mut(index) else {
             return;
@@ -414,6 +292,7 @@ impl<D: Driver> Worker<D> {
         self.request.peer = connection.peer;
         self.request.place = place;
         self.request.path_is_plain = true;
+        self.request.upload = 0;
     }
 
     /// Finds who answers the current request and answers it unless that is PHP.
@@ -629,7 +508,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn refuse_body(&mut self, index: u32, bytes_max: u64) {
+    pub(crate) fn refuse_body(&mut self, index: u32, bytes_max: u64) {
         let message = format!("The body is larger than {bytes_max} bytes.\n");
         self.refuse(index, 413, &message);
     }

@@ -8,6 +8,7 @@
 mod accept;
 mod answer;
 mod balance;
+mod body;
 mod connection;
 mod control;
 mod drain;
@@ -36,6 +37,7 @@ pub mod websocket;
 mod worker;
 
 pub use answer::Gone;
+pub use body::{Temporary, Upload, UploadedFile};
 pub use fermata_io::probe::features;
 pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{

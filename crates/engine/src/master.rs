@@ -24,6 +24,7 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, Fd, net};
 use fermata_tls::Tls;
 
+use crate::body;
 use crate::hub::{self, HubError};
 use crate::listeners;
 use crate::log::Logger;
@@ -603,6 +604,9 @@ impl Master {
         let index = child.index;
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
         self.stats.worker_ended(child.slot, index, !is_expected);
+        if !is_expected {
+            body::sweep(&body::directory(&self.settings), pid as u32);
+        }
         self.pass_on(child.slot);
         let level = if is_expected {
             LogLevel::Info

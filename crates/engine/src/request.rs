@@ -37,6 +37,8 @@ pub struct Request {
     pub(crate) unrouted: u16,
     /// The `Allow` header of that answer.
     pub(crate) allow: String,
+    /// Number of what of its body is not in `body_bytes`; 0 for nothing.
+    pub(crate) upload: u32,
 }
 
 /// A view of the current request together with the buffer it lies in.
@@ -62,6 +64,7 @@ impl Request {
             params: Params::default(),
             unrouted: 0,
             allow: String::new(),
+            upload: 0,
         }
     }
 
@@ -123,6 +126,12 @@ impl<'a> RequestView<'a> {
     /// The content, with any transfer coding removed.
     pub fn body(&self) -> &'a [u8] {
         self.body
+    }
+
+    /// Number of what its body left outside of memory, for `Worker::upload`; 0 for nothing. The embedder has to call
+    /// `Worker::release_upload` when the request is over.
+    pub fn upload(&self) -> u32 {
+        self.request.upload
     }
 
     /// Number of header field lines.

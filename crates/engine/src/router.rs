@@ -357,16 +357,8 @@ impl Router {
         !self.body_bytes.is_empty()
     }
 
-    /// Bytes that a body for `method` on `path` may have, where that is not the setting.
-    pub(crate) fn body_bytes_max(
-        &self,
-        method: &[u8],
-        path: &[u8],
-        params: &mut Params,
-    ) -> Option<u64> {
-        let Found::Handler(handler) = self.find(method, path, params) else {
-            return None;
-        };
+    /// Bytes that a body for `handler` may have, where that is not the setting.
+    pub(crate) fn body_bytes_max(&self, handler: u32) -> Option<u64> {
         let at = self
             .body_bytes
             .binary_search_by_key(&handler, |(of, _)| *of);

@@ -24,6 +24,7 @@ use fermata_io::{Driver, Event as IoEvent, Fd};
 use fermata_proto::ws::deflate::Decompressor;
 use fermata_proto::{date, http1};
 
+use crate::body::{Upload, Uploads};
 use crate::connection::{Connection, Origin};
 use crate::encode::Encoder;
 use crate::hold::SWEEP_MS;
@@ -170,6 +171,8 @@ pub struct Worker<D: Driver> {
     pub(crate) input: Vec<u8>,
     pub(crate) current: Option<Current>,
     pub(crate) request: Request,
+    /// What bodies of requests that are not over have left outside of memory.
+    pub(crate) uploads: Uploads,
     /// The WebSockets of the router, by number.
     pub(crate) served: Vec<Served>,
     pub(crate) socket_events: Events,
@@ -296,6 +299,7 @@ impl<D: Driver> Worker<D> {
             input: vec![0; input_bytes],
             current: None,
             request: Request::new(),
+            uploads: Uploads::default(),
             served: websockets
                 .iter()
                 .map(|route| route.served(&settings))
@@ -380,6 +384,16 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub fn request(&self) -> RequestView<'_> {
         self.request.view(&self.input)
+    }
+
+    /// What a body has left outside of memory, by the number that `RequestView::upload` gave.
+    pub fn upload(&self, number: u32) -> Option<&Upload> {
+        self.uploads.get(number)
+    }
+
+    /// The request is over: removes its files, but for those that were moved away.
+    pub fn release_upload(&mut self, number: u32) {
+        self.uploads.release(number);
     }
 
     /// Stops taking requests for good because PHP can no longer run, tells the master to start a

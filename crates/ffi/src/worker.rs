@@ -110,6 +110,8 @@ pub struct FmEvent {
     pub allow: FmStr,
     /// Number of header field lines.
     pub headers_len: u32,
+    /// What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
+    pub upload: u32,
 }
 
 /// A complete response.
@@ -223,6 +225,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                             query: FmStr::lend_option(view.query()),
                             body: FmStr::lend(view.body()),
                             headers_len: view.headers_len() as u32,
+                            upload: view.upload(),
                         },
                     );
                     worker.handle = handle;

@@ -6,8 +6,12 @@ use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
 use crate::response::{valid_name, valid_value};
 use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
 
+mod multipart;
 mod ws;
 
+#[cfg(test)]
+pub(crate) use multipart::events as multipart_events;
+pub use multipart::multipart;
 pub use ws::{ws, ws_deflate, ws_extensions};
 
 /// Longest input for checks whose cost grows with the square of the length.
@@ -479,6 +483,21 @@ mod tests {
                 b"\x015\r\nhello\r\n0\r\n\r\nrest",
                 b"\x07a;b=\"c\"\r\n0123456789\r\n00\r\nA: b\r\nC:d\r\n\r\n",
                 b"\xfe1 \t;x\r\n\r\r\n3e8\r\n",
+            ],
+        );
+    }
+
+    #[test]
+    fn multipart() {
+        run(
+            "multipart",
+            super::multipart,
+            &[
+                b"",
+                b"\x01--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--B--\r\n",
+                b"\x07\r\n--B \t\r\nContent-Type: x\r\nContent-Disposition: form-data; name=a; filename=\"b\\\"\"\r\n\r\n\r\n--\r\n--B\r\n",
+                b"\x00multipart/form-data; boundary=\"B\"",
+                b"\x05--B\r\nContent-Disposition: form-data; name=\"\"; filename*=utf-8''%c3%bc\r\n\r\n--B--x",
             ],
         );
     }

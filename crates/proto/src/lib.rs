@@ -1,4 +1,4 @@
-//! HTTP/1.1, Server-Sent Events and WebSocket as state machines: bytes in, spans, events and bytes out.
+//! HTTP/1.1, multipart forms, Server-Sent Events and WebSocket as state machines: bytes in, spans, events and bytes out.
 //!
 //! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: a message that two
 //! parsers could read differently is refused, never guessed at, and every bound has a name. Each parser is
@@ -12,6 +12,7 @@ pub mod date;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod http1;
+pub mod multipart;
 pub mod number;
 pub mod percent;
 mod refusal;

@@ -96,6 +96,30 @@ pub enum Refusal {
     /// The body is longer than the server takes (RFC 9110, 15.5.14).
     #[error("the request body is too large; send less or raise body_bytes_max")]
     BodyTooLarge,
+    /// `multipart/form-data` without a boundary of 1 to 70 allowed characters (RFC 2046, 5.1.1).
+    #[error(
+        "the Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one"
+    )]
+    MultipartBoundary,
+    /// A line begins like a delimiter and goes on otherwise (RFC 2046, 5.1.1).
+    #[error("a multipart delimiter is malformed; end its line with CRLF, and the last with --")]
+    MultipartDelimiter,
+    /// Part headers that are no headers (RFC 7578, 4).
+    #[error(
+        "the headers of a multipart part are malformed; send lines `Name: value` that end with CRLF"
+    )]
+    MultipartHead,
+    /// More than [`crate::multipart::PART_HEAD_BYTES_MAX`].
+    #[error("the headers of a multipart part are too large; shorten its names")]
+    MultipartHeadTooLarge,
+    /// No `Content-Disposition: form-data` with a name, several of them, or one that cannot be read (RFC 7578, 4.2).
+    #[error(
+        "a multipart part has no valid Content-Disposition; send form-data; name=\"...\" exactly once"
+    )]
+    MultipartDisposition,
+    /// The last delimiter is missing.
+    #[error("the multipart body ends before its last delimiter; send all of it")]
+    MultipartUnfinished,
     /// A `%` without two hexadecimal digits, or `%00` (RFC 3986, 2.1).
     #[error("the path holds a malformed percent escape; write a literal % as %25")]
     PercentEncoding,

@@ -1,0 +1,214 @@
+//! Where the body of a request goes while it arrives.
+//!
+//! Small ones collect in memory. What is larger than `body_memory_bytes_max` goes to a temporary file as it comes, and
+//! a `multipart/form-data` body is taken apart: its files go to temporary files, its fields to memory. So the memory of
+//! a body is bounded, however large it may be.
+//!
+//! Files are written by the loop itself. The price: a write that has to wait for the disk makes the other clients wait;
+//! what the page cache takes costs what a copy costs.
+
+mod arriving;
+mod form;
+mod spool;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fermata_config::Settings;
+use fermata_proto::{Refusal, chunked, http1};
+
+pub(crate) use form::Form;
+pub use form::UploadedFile;
+pub use spool::Temporary;
+pub(crate) use spool::{Spool, sweep};
+
+/// A request whose body is still arriving.
+pub(crate) struct Partial {
+    pub head_bytes: Vec<u8>,
+    pub head: http1::Head,
+    /// The body so far, or what of it is about to go to the sink.
+    pub body: Vec<u8>,
+    pub rest: BodyRest,
+    /// What it may have: the route's limit or the setting.
+    pub bytes_max: u64,
+    pub sink: Sink,
+    /// Bytes of it so far, as the client sees them.
+    pub received: u64,
+    /// When its head was complete.
+    pub begun_ms: u64,
+}
+
+/// How the body of a request is to be taken, known when its head is.
+pub(crate) struct Plan {
+    /// What it may have: the route's limit or the setting.
+    pub bytes_max: u64,
+    /// The route's limit alone.
+    pub own_bytes_max: Option<u64>,
+    /// Of a form that is taken apart.
+    pub boundary: Option<Vec<u8>>,
+}
+
+/// What is missing of a body.
+pub(crate) enum BodyRest {
+    Length(u64),
+    Chunked(chunked::Decoder),
+}
+
+/// Where a body goes.
+pub(crate) enum Sink {
+    /// `Partial::body`.
+    Memory,
+    File(Spool),
+    Form(Box<Form>),
+}
+
+/// A body that arrived and is not only in memory.
+#[derive(Debug, Default)]
+pub struct Upload {
+    /// The whole body, when it was too large for memory: its file and length.
+    pub body: Option<(Temporary, u64)>,
+    /// Names and values of a form, in its order.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Files of a form, in its order.
+    pub files: Vec<UploadedFile>,
+}
+
+/// Why a body is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    /// Malformed, or over a limit of the parser.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// Over a limit that is a setting; the sentence names it.
+    #[error("{0}")]
+    TooLarge(String),
+    /// A temporary file cannot be written.
+    #[error(
+        "a temporary file in {directory} cannot be written: {source}; free space there or set upload_directory"
+    )]
+    Io {
+        directory: String,
+        source: io::Error,
+    },
+}
+
+impl BodyError {
+    /// The status of the answer.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Refused(refusal) => refusal.status(),
+            Self::TooLarge(_) => 413,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+                _ => 500,
+            },
+        }
+    }
+
+    /// What the client is told. The names of our files are for the log.
+    pub fn client_message(&self) -> String {
+        match self {
+            Self::Io { .. } => "The server cannot store the body; its log tells why.\n".to_owned(),
+            _ => format!("{self}.\n"),
+        }
+    }
+
+    fn io(directory: &Path, source: io::Error) -> BodyError {
+        let directory = directory.display().to_string();
+        BodyError::Io { directory, source }
+    }
+}
+
+/// The directory of temporary files.
+pub(crate) fn directory(settings: &Settings) -> PathBuf {
+    let setting = settings.upload_directory.clone();
+    setting.unwrap_or_else(std::env::temp_dir)
+}
+
+impl Partial {
+    /// Takes what of `input` belongs to the body. How much that was, and whether the body is complete.
+    pub fn take(&mut self, input: &[u8], settings: &Settings) -> Result<(usize, bool), BodyError> {
+        match &mut self.rest {
+            BodyRest::Length(missing) => {
+                let taken = (*missing).min(input.len() as u64);
+                *missing -= taken;
+                let is_done = *missing == 0;
+                self.received += taken;
+                let taken = taken as usize;
+                match &mut self.sink {
+                    Sink::Memory => self.body.extend_from_slice(&input[..taken]),
+                    Sink::File(spool) => spool.write(&input[..taken])?,
+                    Sink::Form(form) => form.feed(&input[..taken])?,
+                }
+                Ok((taken, is_done))
+            }
+            BodyRest::Chunked(decoder) => {
+                let decoded = decoder.decode(input, &mut self.body, self.bytes_max)?;
+                self.received = decoder.body_bytes();
+                self.settle(settings)?;
+                Ok((decoded.consumed, decoded.done))
+            }
+        }
+    }
+
+    /// Moves what was decoded to where it belongs.
+    fn settle(&mut self, settings: &Settings) -> Result<(), BodyError> {
+        match &mut self.sink {
+            Sink::Memory if self.body.len() <= settings.body_memory_bytes_max => return Ok(()),
+            Sink::Memory => {
+                let mut spool = Spool::create(&directory(settings))?;
+                spool.write(&self.body)?;
+                self.sink = Sink::File(spool);
+                self.body = Vec::new();
+            }
+            Sink::File(spool) => spool.write(&self.body)?,
+            Sink::Form(form) => form.feed(&self.body)?,
+        }
+        self.body.clear();
+        Ok(())
+    }
+
+    /// The body has arrived: what of it is not in `body`.
+    pub fn finish(sink: Sink) -> Result<Option<Upload>, BodyError> {
+        match sink {
+            Sink::Memory => Ok(None),
+            Sink::File(spool) => Ok(Some(Upload {
+                body: Some(spool.finish()),
+                ..Upload::default()
+            })),
+            Sink::Form(form) => form.finish().map(Some),
+        }
+    }
+}
+
+/// Bodies whose requests are not over, by number. What is dropped here removes its files.
+#[derive(Default)]
+pub(crate) struct Uploads {
+    live: HashMap<u32, Upload>,
+    last: u32,
+}
+
+impl Uploads {
+    /// Keeps a body until it is released; its number is never 0.
+    pub fn keep(&mut self, upload: Upload) -> u32 {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            if self.last != 0 && !self.live.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.live.insert(self.last, upload);
+        self.last
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Upload> {
+        self.live.get(&number)
+    }
+
+    pub fn release(&mut self, number: u32) {
+        self.live.remove(&number);
+    }
+}

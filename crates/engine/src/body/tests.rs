@@ -1,0 +1,201 @@
+use std::fs;
+
+use super::*;
+
+fn settings(directory: &Path) -> Settings {
+    Settings {
+        upload_directory: Some(directory.to_owned()),
+        upload_bytes_max: 10,
+        uploads_max: 2,
+        form_fields_max: 2,
+        body_memory_bytes_max: 20,
+        ..Settings::default()
+    }
+}
+
+/// A directory of one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("the directory for temporary files is writable");
+        Folder(path)
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(&self.0).expect("it is there").count()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn partial(rest: BodyRest, sink: Sink) -> Partial {
+    Partial {
+        head_bytes: Vec::new(),
+        head: http1::Head::default(),
+        body: Vec::new(),
+        rest,
+        bytes_max: 1_000,
+        sink,
+        received: 0,
+        begun_ms: 0,
+    }
+}
+
+fn form(parts: &[(&str, &str)]) -> String {
+    let parts = parts.iter().map(|(parameters, content)| {
+        format!("--B\r\nContent-Disposition: form-data; {parameters}\r\n\r\n{content}\r\n")
+    });
+    parts.collect::<String>() + "--B--"
+}
+
+fn feed(body: &str, settings: &Settings, own: Option<u64>) -> Result<Upload, BodyError> {
+    let mut form = Form::new(b"B", settings, own);
+    for piece in body.as_bytes().chunks(3) {
+        form.feed(piece)?;
+    }
+    form.finish()
+}
+
+#[test]
+fn a_form_is_taken_apart_and_its_files_go_with_it() {
+    let folder = Folder::new("form");
+    let body = form(&[
+        ("name=a", "one"),
+        ("name=f; filename=x.txt", "0123456789"),
+        ("name=none; filename=\"\"", "dropped"),
+        ("name=b", ""),
+    ]);
+    let upload = feed(&body, &settings(&folder.0), None).expect("within all limits");
+    let fields: Vec<_> = upload
+        .fields
+        .iter()
+        .map(|(n, v)| (&n[..], &v[..]))
+        .collect();
+    assert_eq!(fields, [(&b"a"[..], &b"one"[..]), (b"b", b"")]);
+    let [file] = &upload.files[..] else {
+        panic!("one file");
+    };
+    assert_eq!((&file.name[..], file.bytes), (&b"x.txt"[..], 10));
+    assert_eq!(
+        fs::read(file.temporary.path()).expect("it is there"),
+        b"0123456789"
+    );
+    drop(upload);
+    assert_eq!(folder.files(), 0);
+}
+
+#[test]
+fn every_limit_of_a_form_is_named_and_nothing_stays() {
+    let folder = Folder::new("limits");
+    let settings = settings(&folder.0);
+    for (parts, name) in [
+        (
+            &[("name=f; filename=x", "0123456789a")][..],
+            "upload_bytes_max",
+        ),
+        (
+            &[
+                ("name=f; filename=x", ""),
+                ("name=f; filename=x", ""),
+                ("name=f; filename=x", ""),
+            ],
+            "uploads_max",
+        ),
+        (
+            &[("name=a", ""), ("name=a", ""), ("name=a", "")],
+            "form_fields_max",
+        ),
+        (
+            &[("name=a", "0123456789"), ("name=a", "0123456789")],
+            "body_memory_bytes_max",
+        ),
+    ] {
+        let error = feed(&form(parts), &settings, None).expect_err(name);
+        assert_eq!(error.status(), 413);
+        assert!(error.client_message().contains(name), "{error}");
+        assert_eq!(folder.files(), 0, "{name}");
+    }
+    let one = form(&[("name=f; filename=x", "0123456789a")]);
+    assert!(
+        feed(&one, &settings, Some(11)).is_ok(),
+        "the route's own limit counts"
+    );
+    let cut = feed(&one[..one.len() - 3], &settings, Some(11)).expect_err("it is not complete");
+    assert_eq!(cut.status(), 400);
+    assert_eq!(folder.files(), 0);
+}
+
+#[test]
+fn a_large_body_leaves_memory_when_it_gets_large() {
+    let folder = Folder::new("large");
+    let settings = settings(&folder.0);
+    let decoder = BodyRest::Chunked(chunked::Decoder::new());
+    let mut body = partial(decoder, Sink::Memory);
+    let chunk = "a\r\n0123456789\r\n".repeat(3) + "0\r\n\r\nnext";
+    let mut taken = 0;
+    let mut is_done = false;
+    for piece in chunk.as_bytes().chunks(4) {
+        let (now, done) = body.take(piece, &settings).expect("within the limit");
+        taken += now;
+        is_done = done;
+        assert!(body.body.len() <= 20);
+        if done {
+            break;
+        }
+    }
+    assert!(is_done && taken == chunk.len() - 4 && body.received == 30);
+    let upload = Partial::finish(body.sink)
+        .expect("written")
+        .expect("a file");
+    let (file, bytes) = upload.body.as_ref().expect("the whole body");
+    assert_eq!(*bytes, 30);
+    assert_eq!(
+        fs::read(file.path()).expect("it is there"),
+        "0123456789".repeat(3).as_bytes()
+    );
+    drop(upload);
+    assert_eq!(folder.files(), 0);
+}
+
+#[test]
+fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
+    let missing = Spool::create(Path::new("/nonexistent")).expect_err("there is no such directory");
+    assert_eq!(missing.status(), 500);
+    assert!(
+        missing.to_string().contains("/nonexistent")
+            && missing.to_string().contains("upload_directory")
+    );
+    assert!(!missing.client_message().contains("/nonexistent"));
+    let full = BodyError::io(Path::new("/full"), io::ErrorKind::StorageFull.into());
+    assert_eq!(full.status(), 507);
+}
+
+#[test]
+fn the_files_of_one_process_can_be_swept() {
+    let folder = Folder::new("sweep");
+    let (kept, _) = Spool::create(&folder.0).expect("it is writable").finish();
+    fs::write(folder.0.join("fermata-upload-1-0123456789abcdef"), "").expect("it is writable");
+    sweep(&folder.0, 2);
+    assert_eq!(folder.files(), 2);
+    sweep(&folder.0, 1);
+    assert_eq!(folder.files(), 1);
+    assert!(kept.path().exists());
+}
+
+#[test]
+fn numbers_of_uploads_are_never_zero() {
+    let mut uploads = Uploads {
+        last: u32::MAX - 1,
+        ..Uploads::default()
+    };
+    let numbers = [0; 3].map(|_| uploads.keep(Upload::default()));
+    assert_eq!(numbers, [u32::MAX, 1, 2]);
+    uploads.release(1);
+    assert!(uploads.get(1).is_none() && uploads.get(2).is_some());
+}

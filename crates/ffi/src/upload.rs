@@ -1,0 +1,121 @@
+//! What the body of a request has left outside of memory: fields and files of a form, or a large body's file.
+//!
+//! An upload has a number of its own, `FmEvent.upload`, because it may outlive the event: all strings stay valid until
+//! `fm_upload_release`, which removes the files.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use crate::abi::{FmStr, guard, guard_bool, put};
+use crate::worker::FmWorker;
+
+/// A file that came with a form.
+#[repr(C)]
+pub struct FmUploadedFile {
+    /// Name of its field.
+    pub field: FmStr,
+    /// Its name at the client, without directories.
+    pub name: FmStr,
+    /// Its Content-Type as the client says; `ptr` NULL for none.
+    pub content_type: FmStr,
+    /// Where it is until it is moved.
+    pub path: FmStr,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// The field at `index` of a form: name as sent, and value. False past the end.
+///
+/// # Safety
+/// `worker` is a live worker; the other pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_upload_field_at(
+    worker: *mut FmWorker,
+    upload: u32,
+    index: usize,
+    name: *mut FmStr,
+    value: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let upload = (*worker).worker.upload(upload);
+        let Some((field_name, field_value)) = upload.and_then(|upload| upload.fields.get(index))
+        else {
+            return false;
+        };
+        put(name, FmStr::lend(field_name));
+        put(value, FmStr::lend(field_value));
+        true
+    })
+}
+
+/// The file at `index` of a form. False past the end.
+///
+/// # Safety
+/// `worker` is a live worker; `file` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_upload_file_at(
+    worker: *mut FmWorker,
+    upload: u32,
+    index: usize,
+    file: *mut FmUploadedFile,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let upload = (*worker).worker.upload(upload);
+        let Some(found) = upload.and_then(|upload| upload.files.get(index)) else {
+            return false;
+        };
+        put(
+            file,
+            FmUploadedFile {
+                field: FmStr::lend(&found.field),
+                name: FmStr::lend(&found.name),
+                content_type: FmStr::lend_option(found.content_type.as_deref()),
+                path: lend_path(found.temporary.path()),
+                bytes: found.bytes,
+            },
+        );
+        true
+    })
+}
+
+/// The file of a body that is too large for memory. False when the body is not in a file.
+///
+/// # Safety
+/// `worker` is a live worker; `path` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_upload_body(
+    worker: *mut FmWorker,
+    upload: u32,
+    path: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        let upload = (*worker).worker.upload(upload);
+        let Some((file, _)) = upload.and_then(|upload| upload.body.as_ref()) else {
+            return false;
+        };
+        put(path, lend_path(file.path()));
+        true
+    })
+}
+
+/// The request is over: removes its files, but for those that were moved away.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_upload_release(worker: *mut FmWorker, upload: u32) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.release_upload(upload);
+            Ok(())
+        });
+    }
+}
+
+fn lend_path(path: &Path) -> FmStr {
+    FmStr::lend(path.as_os_str().as_bytes())
+}
