@@ -1,13 +1,15 @@
 //! The contract between the engine's loop and a kernel interface.
 //!
-//! It speaks readiness: `wait` tells what may be read or written, `recv` and `send` do it. A
-//! completion driver can serve the same contract from buffers of its own. Streams are edge
+//! It speaks readiness: `wait` tells what may be read or written, `recv` and `send` do it. The
+//! completion driver serves the same contract from buffers of its own. Streams are edge
 //! triggered and registered once, so a connection costs two system calls in its whole life
 //! (`accept4`, `epoll_ctl`) besides its reads and writes. What follows for the caller:
 //!
 //! - A reported `readable` stays true until `recv` returned fewer bytes than were asked for, or
 //!   would block; likewise `writable` and `send`. Remember it, it is not reported twice.
 //! - `hangup` on a stream may stand beside unread bytes: read to the end before closing.
+//! - What `send` has taken may still be with the driver, which delivers it also behind a `close`. A
+//!   connection that breaks then is reported by `hangup` and by the next call.
 //! - A token may arrive once more after `close` (a forked child that has not yet called `exec`
 //!   keeps the kernel object alive), so tokens carry a generation.
 
@@ -198,6 +200,16 @@ pub trait Driver {
         _len: usize,
     ) -> io::Result<Option<usize>> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives the kernel what sends have left with the driver. `wait` does so too: it is for an owner
+    /// that will be busy for long before it waits.
+    fn flush(&mut self) {}
+
+    /// Connections that are closed and whose last bytes are still with the driver: an owner that ends
+    /// first cuts them off.
+    fn leaving(&self) -> usize {
+        0
     }
 
     /// Ends our sending side after what was sent; the peer reads an end of stream.

@@ -4,8 +4,8 @@
 //! one of the two places where `unsafe` is allowed, so what leaves it has to be safe to hold wrong:
 //! a stale token, a late timer or a signal during a fork costs a wake-up, never memory safety.
 //!
-//! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`] and, in tests, by
-//!   [`sys::fake`].
+//! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`], [`sys::uring`] and,
+//!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
 //! - [`net`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
@@ -16,6 +16,7 @@ pub mod buffer;
 pub mod clock;
 pub mod driver;
 pub mod handover;
+pub mod kernel;
 pub mod net;
 pub mod probe;
 pub mod process;
@@ -27,3 +28,4 @@ pub mod wake;
 pub mod wheel;
 
 pub use driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};
+pub use kernel::{Backend, Kernel};

@@ -6,6 +6,8 @@ use std::io;
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
+use crate::sys::uring::Uring;
+
 /// The features that Fermata uses or could use, each with `available` or why not.
 #[must_use]
 pub fn features() -> Vec<(&'static str, String)> {
@@ -18,7 +20,7 @@ pub fn features() -> Vec<(&'static str, String)> {
                 .into_owned(),
         ),
         ("epoll", state(crate::sys::epoll::Epoll::new().map(drop))),
-        ("io_uring", io_uring()),
+        ("io_uring", state(io_uring())),
         (
             "memfd",
             state(rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).map(drop)),
@@ -32,29 +34,33 @@ fn reuse_port() -> rustix::io::Result<()> {
     sockopt::set_socket_reuseport(&socket, true)
 }
 
-/// Sets up the smallest ring and closes it again: seccomp and sysctl show only in the attempt.
-fn io_uring() -> String {
-    // `struct io_uring_params` is 120 bytes of integers; all zero asks for the defaults.
-    let mut params = [0_u64; 15];
-    let entries: libc::c_long = 1;
-    // SAFETY: the kernel reads and writes exactly the 120 bytes of `params`.
-    let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, entries, params.as_mut_ptr()) };
-    if ring >= 0 {
-        // SAFETY: the descriptor was just opened by us, and nobody else knows it.
-        unsafe { libc::close(ring as i32) };
-        return "available".to_owned();
-    }
-    let error = io::Error::last_os_error();
-    match (error.raw_os_error(), disabled_by_sysctl()) {
-        (Some(libc::ENOSYS), _) => "not available: the kernel was built without it".to_owned(),
-        (_, Some(value)) => {
-            format!("not available: sysctl kernel.io_uring_disabled is {value}")
+/// Whether the io_uring driver works here; else why not, and what to do.
+///
+/// Opens a ring as the driver does and closes it again: what a sysctl, a seccomp filter or an old
+/// kernel refuse shows only in the attempt.
+///
+/// # Errors
+/// The reason, in words for a log line.
+pub fn io_uring() -> Result<(), String> {
+    let Err(error) = Uring::new() else {
+        return Ok(());
+    };
+    Err(match (error.raw_os_error(), disabled_by_sysctl()) {
+        (Some(libc::ENOSYS), _) => {
+            "the kernel was built without it, or a seccomp filter hides it".to_owned()
         }
-        (Some(libc::EPERM), None) => {
-            "not available: forbidden, probably by a container's seccomp profile".to_owned()
+        (Some(libc::EPERM), Some(value)) => {
+            format!("sysctl kernel.io_uring_disabled is {value}; 0 allows it")
         }
-        _ => format!("not available: {error}"),
-    }
+        (Some(libc::EPERM | libc::EACCES), None) => {
+            "forbidden, probably by a container's seccomp profile".to_owned()
+        }
+        (Some(libc::EINVAL), _) => "the kernel is older than Linux 6.1".to_owned(),
+        _ if error.kind() == io::ErrorKind::Unsupported => {
+            "the kernel is older than Linux 6.1".to_owned()
+        }
+        _ => error.to_string(),
+    })
 }
 
 fn disabled_by_sysctl() -> Option<String> {

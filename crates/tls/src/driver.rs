@@ -422,6 +422,14 @@ impl<D: Driver> Driver for Tls<D> {
         self.inner.send_file(fd, file, offset, len)
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn leaving(&self) -> usize {
+        self.leaving.len() + self.inner.leaving()
+    }
+
     fn shutdown_write(&mut self, fd: Fd) {
         match self.sessions.get_mut(&fd) {
             Some(session) => {

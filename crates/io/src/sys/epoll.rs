@@ -7,22 +7,16 @@
 use std::fs::File;
 use std::io;
 use std::io::IoSlice;
-use std::net::SocketAddr;
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
-};
 use rustix::time::Timespec;
 
 use crate::clock;
-use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer, borrow};
-
-/// Buffers that one `sendmsg` takes (`UIO_MAXIOV`); more are left for the next call.
-const SEND_BUFS_MAX: usize = 1024;
+use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, borrow};
+use crate::sys::socket;
 
 /// Readiness of real descriptors. Make one per process, after the fork: the kernel object would
 /// otherwise be shared, and a child's watches would be reported to its parent.
@@ -128,38 +122,21 @@ impl Driver for Epoll {
     }
 
     fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>> {
-        loop {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::acceptfrom_with(borrow(listener), flags) {
-                Ok((fd, address)) => {
-                    return Ok(Some(Accepted {
-                        fd: fd.into_raw_fd(),
-                        peer: peer(address),
-                    }));
-                }
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+        socket::accept(listener)
     }
 
     #[inline]
     fn recv(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        would_block(|| Ok(rustix::net::recv(borrow(fd), &mut *buf, RecvFlags::empty())?.0))
+        socket::recv(fd, buf)
     }
 
     fn send(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        let bufs = &bufs[..bufs.len().min(SEND_BUFS_MAX)];
-        would_block(|| {
-            let mut control = SendAncillaryBuffer::default();
-            rustix::net::sendmsg(borrow(fd), bufs, &mut control, SendFlags::NOSIGNAL)
-        })
+        socket::send(fd, bufs)
     }
 
     #[inline]
     fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
-        would_block(|| rustix::net::send(borrow(fd), buf, SendFlags::NOSIGNAL))
+        socket::send_one(fd, buf)
     }
 
     fn can_send_file(&self, _fd: Fd) -> bool {
@@ -173,35 +150,16 @@ impl Driver for Epoll {
         offset: u64,
         len: usize,
     ) -> io::Result<Option<usize>> {
-        // There is no MSG_NOSIGNAL here; workers ignore SIGPIPE for it.
-        would_block(|| {
-            let mut offset = offset;
-            rustix::fs::sendfile(borrow(fd), file, Some(&mut offset), len)
-        })
+        socket::send_file(fd, file, offset, len)
     }
 
     fn shutdown_write(&mut self, fd: Fd) {
-        // It fails only where the connection is already gone, which the next read reports.
-        let _ = rustix::net::shutdown(borrow(fd), Shutdown::Write);
+        socket::shutdown_write(fd);
     }
 
     #[inline]
     fn close(&mut self, fd: Fd) {
-        // SAFETY: by the contract of `Driver` the caller owns `fd`, which `accept` or `net` gave
-        // away as a plain number, and uses it no more after this call.
-        unsafe { rustix::io::close(fd) };
-    }
-}
-
-#[inline]
-fn would_block(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
-    loop {
-        match call() {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        socket::close(fd);
     }
 }
 
@@ -214,13 +172,6 @@ fn event(ready: epoll::Event) -> Event {
         readable: flags.contains(EventFlags::IN),
         writable: flags.contains(EventFlags::OUT),
         hangup,
-    }
-}
-
-fn peer(address: Option<SocketAddrAny>) -> Peer {
-    match address.map(SocketAddr::try_from) {
-        Some(Ok(address)) => Peer::from(address),
-        _ => Peer::Unix,
     }
 }
 

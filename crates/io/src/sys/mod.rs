@@ -2,3 +2,5 @@
 
 pub mod epoll;
 pub mod fake;
+mod socket;
+pub mod uring;

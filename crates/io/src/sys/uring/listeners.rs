@@ -1,0 +1,166 @@
+//! Connections that the kernel has accepted for us and nobody has taken yet.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::Uring;
+use super::ring::Completion;
+use super::ticket::{Op, Ticket};
+use crate::driver::{Accepted, Fd};
+use crate::sys::socket;
+
+/// Connections of a listener that wait to be taken: over it accepting stops until half of them are.
+/// As many more may be in the completion queue then.
+const ACCEPTED_MAX: usize = 1024;
+
+pub(super) struct Listener {
+    fd: Fd,
+    pub token: u64,
+    generation: u32,
+    /// Its owner wants to hear of it.
+    is_watched: bool,
+    /// The kernel accepts for it.
+    is_accepting: bool,
+    /// It is told to stop.
+    is_stopping: bool,
+    /// Why it has stopped by itself; zero = it has not.
+    errno: i32,
+    accepted: VecDeque<Fd>,
+}
+
+impl Listener {
+    pub fn has_news(&self) -> bool {
+        self.is_watched && (!self.accepted.is_empty() || self.errno != 0)
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket {
+            op: Op::Accept,
+            generation: self.generation,
+            fd: self.fd,
+        }
+    }
+}
+
+impl Uring {
+    fn listener(&mut self, fd: Fd) -> Option<&mut Listener> {
+        self.listeners.iter_mut().find(|it| it.fd == fd)
+    }
+
+    pub(super) fn watch_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
+        let generation = self.slot(fd).generation;
+        if self.listener(fd).is_none() {
+            self.listeners.push(Listener {
+                fd,
+                token,
+                generation,
+                is_watched: false,
+                is_accepting: false,
+                is_stopping: false,
+                errno: 0,
+                accepted: VecDeque::new(),
+            });
+        }
+        let Some(listener) = self.listeners.iter_mut().find(|it| it.fd == fd) else {
+            return Ok(());
+        };
+        if std::mem::replace(&mut listener.is_watched, true) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        listener.token = token;
+        listener.errno = 0;
+        self.accept_on();
+        Ok(())
+    }
+
+    /// `None` when `fd` is no listener.
+    pub(super) fn unwatch_listener(&mut self, fd: Fd) -> Option<io::Result<()>> {
+        let listener = self.listener(fd)?;
+        if !std::mem::replace(&mut listener.is_watched, false) {
+            return Some(Err(io::ErrorKind::NotFound.into()));
+        }
+        if listener.is_accepting {
+            let ticket = listener.ticket();
+            // What it has accepted until now comes with this; from here on connections stay in the
+            // kernel's queue, for whoever else listens there.
+            let cancelled = self.ring.cancel_now(ticket);
+            self.reap();
+            return Some(cancelled);
+        }
+        Some(Ok(()))
+    }
+
+    /// Forgets a listener. True when it was one.
+    pub(super) fn close_listener(&mut self, fd: Fd) -> bool {
+        // Fails when it is not watched, which is as well.
+        let _ = self.unwatch_listener(fd);
+        let Some(at) = self.listeners.iter().position(|it| it.fd == fd) else {
+            return false;
+        };
+        for fd in self.listeners.swap_remove(at).accepted {
+            socket::close(fd);
+        }
+        true
+    }
+
+    pub(super) fn take_accepted(&mut self, fd: Fd) -> io::Result<Option<Accepted>> {
+        let Some(listener) = self.listener(fd) else {
+            return socket::accept(fd);
+        };
+        if let Some(fd) = listener.accepted.pop_front() {
+            return match socket::peer_of(fd) {
+                Ok(peer) => Ok(Some(Accepted { fd, peer })),
+                Err(_) => {
+                    socket::close(fd);
+                    Err(io::ErrorKind::ConnectionAborted.into())
+                }
+            };
+        }
+        match std::mem::take(&mut listener.errno) {
+            0 if listener.is_accepting => Ok(None),
+            0 => socket::accept(fd),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Has the kernel accept where it does not.
+    pub(super) fn accept_on(&mut self) {
+        for listener in &mut self.listeners {
+            if listener.is_watched
+                && !listener.is_accepting
+                && listener.errno == 0
+                && listener.accepted.len() <= ACCEPTED_MAX / 2
+            {
+                listener.is_accepting = true;
+                self.ring.accept(listener.ticket());
+            }
+        }
+    }
+
+    pub(super) fn on_accept(&mut self, done: Completion) {
+        let ticket = done.ticket;
+        let listener = self.listeners.iter_mut().find(|it| it.ticket() == ticket);
+        let Some(listener) = listener else {
+            // Its listener was closed meanwhile; nobody will take it.
+            if done.result >= 0 {
+                socket::close(done.result);
+            }
+            return;
+        };
+        if !done.has_more {
+            listener.is_accepting = false;
+            listener.is_stopping = false;
+        }
+        if done.result >= 0 {
+            listener.accepted.push_back(done.result);
+            if listener.accepted.len() >= ACCEPTED_MAX
+                && listener.is_accepting
+                && !std::mem::replace(&mut listener.is_stopping, true)
+            {
+                self.ring.cancel(ticket);
+            }
+        } else if done.result != -libc::ECANCELED {
+            listener.errno = -done.result;
+        }
+    }
+}

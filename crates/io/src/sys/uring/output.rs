@@ -1,0 +1,293 @@
+//! Sending: in batches, with the rest of what the kernel did not take, and behind a close.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+
+use super::Uring;
+use super::ring::Completion;
+use super::sends::SEND_BYTES_MAX;
+use super::slot::Kind;
+use super::streams::errno_of;
+use super::ticket::Op;
+use crate::driver::Fd;
+use crate::sys::socket;
+
+/// How long the kernel may take to take what was sent before a close.
+const LEAVING_MS: u64 = 5_000;
+
+/// Closed connections kept for that at once; over it the oldest is cut off.
+const LEAVING_MAX: usize = 512;
+
+/// What a send had left: at most `SEND_BYTES_MAX`.
+pub(super) struct Rest {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// End our side behind it.
+    shuts_down: bool,
+}
+
+impl Uring {
+    /// Whether `fd` may be sent to; `None`: it would block, and an event comes.
+    fn begin_send(&mut self, fd: Fd) -> io::Result<Option<()>> {
+        if self.slot(fd).is_sending {
+            // Never two at once: the second must not overtake what the first has left.
+            self.submit_sends();
+        }
+        let slot = self.slot(fd);
+        if slot.errno != 0 {
+            return Err(io::Error::from_raw_os_error(i32::from(slot.errno)));
+        }
+        if slot.is_sending || slot.has_rest {
+            slot.wants_room = true;
+            return Ok(None);
+        }
+        if !self.sends.has_room() {
+            self.submit_sends();
+        }
+        Ok(Some(()))
+    }
+
+    pub(super) fn write_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
+        if self.begin_send(fd)?.is_none() {
+            return Ok(None);
+        }
+        if buf.len() <= SEND_BYTES_MAX && self.sends.has_room() {
+            self.slot(fd).is_sending = true;
+            self.sends.add(&mut self.ring, fd, buf);
+            return Ok(Some(buf.len()));
+        }
+        let sent = socket::send_one(fd, buf)?;
+        self.after_send(fd, sent, buf.len());
+        Ok(sent)
+    }
+
+    pub(super) fn write(&mut self, fd: Fd, bufs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        if self.begin_send(fd)?.is_none() {
+            return Ok(None);
+        }
+        let length: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if length <= SEND_BYTES_MAX && self.sends.has_room() {
+            self.slot(fd).is_sending = true;
+            self.sends.add_pieces(&mut self.ring, fd, bufs);
+            return Ok(Some(length));
+        }
+        let sent = socket::send(fd, bufs)?;
+        self.after_send(fd, sent, length);
+        Ok(sent)
+    }
+
+    pub(super) fn write_file(
+        &mut self,
+        fd: Fd,
+        file: &File,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<Option<usize>> {
+        if self.begin_send(fd)?.is_none() {
+            return Ok(None);
+        }
+        let sent = socket::send_file(fd, file, offset, len)?;
+        self.after_send(fd, sent, len);
+        Ok(sent)
+    }
+
+    fn after_send(&mut self, fd: Fd, sent: Option<usize>, length: usize) {
+        if sent != Some(length) {
+            self.slot(fd).wants_room = true;
+            self.await_room(fd);
+        }
+    }
+
+    /// Has the kernel say when there is room.
+    pub(super) fn await_room(&mut self, fd: Fd) {
+        let slot = self.slot(fd);
+        if !std::mem::replace(&mut slot.awaits_room, true) {
+            let ticket = slot.ticket(Op::Room, fd);
+            self.ring.poll_add(ticket, libc::POLLOUT);
+        }
+    }
+
+    /// Gives the kernel what was collected.
+    pub(super) fn submit_sends(&mut self) {
+        if self.sends.has_open() {
+            self.ring.submit();
+            self.reap();
+        }
+    }
+
+    pub(super) fn on_send(&mut self, done: Completion) {
+        let Some(send) = self.sends.complete(done.ticket) else {
+            return;
+        };
+        let fd = send.fd;
+        let slot = &mut self.slots[fd as usize];
+        slot.is_sending = false;
+        let sent = match -done.result {
+            ..=0 => done.result as usize,
+            libc::EAGAIN | libc::EINTR => 0,
+            errno => {
+                slot.errno = errno as u16;
+                self.tell_broken(fd);
+                return;
+            }
+        };
+        if sent == send.len as usize {
+            self.on_sent(fd);
+            return;
+        }
+        if slot.errno != 0 {
+            self.tell_broken(fd);
+            return;
+        }
+        let rest = Rest {
+            bytes: self.sends.bytes(&send)[sent..].to_vec(),
+            sent: 0,
+            shuts_down: false,
+        };
+        slot.has_rest = true;
+        let is_leaving = slot.kind == Kind::Leaving;
+        self.rests.insert(fd, rest);
+        self.await_room(fd);
+        if is_leaving {
+            self.await_leaving(fd);
+        }
+    }
+
+    /// Everything has been taken by the kernel.
+    fn on_sent(&mut self, fd: Fd) {
+        let slot = self.slot(fd);
+        if slot.kind == Kind::Leaving {
+            self.finish_close(fd);
+        } else if std::mem::take(&mut slot.wants_room) {
+            self.tell(fd, |slot| slot.writable = true);
+        }
+    }
+
+    /// There is room, or the connection is broken.
+    pub(super) fn on_room(&mut self, fd: Fd, is_broken: bool) {
+        let slot = self.slot(fd);
+        slot.awaits_room = false;
+        if slot.has_rest {
+            self.send_rest(fd);
+            return;
+        }
+        slot.wants_room = false;
+        self.tell(fd, |slot| {
+            slot.writable = true;
+            slot.hangup |= is_broken;
+        });
+    }
+
+    fn send_rest(&mut self, fd: Fd) {
+        let Some(rest) = self.rests.get_mut(&fd) else {
+            return;
+        };
+        while rest.sent < rest.bytes.len() {
+            match socket::send_one(fd, &rest.bytes[rest.sent..]) {
+                Ok(Some(sent)) => rest.sent += sent,
+                Ok(None) => {
+                    self.await_room(fd);
+                    return;
+                }
+                Err(error) => {
+                    self.slot(fd).errno = errno_of(&error);
+                    self.drop_rest(fd);
+                    self.tell_broken(fd);
+                    return;
+                }
+            }
+        }
+        if rest.shuts_down {
+            socket::shutdown_write(fd);
+        }
+        self.drop_rest(fd);
+        self.on_sent(fd);
+    }
+
+    fn drop_rest(&mut self, fd: Fd) {
+        self.rests.remove(&fd);
+        self.slot(fd).has_rest = false;
+    }
+
+    pub(super) fn shut_down(&mut self, fd: Fd) {
+        if self.slot(fd).is_sending {
+            self.submit_sends();
+        }
+        match self.rests.get_mut(&fd) {
+            Some(rest) => rest.shuts_down = true,
+            None => socket::shutdown_write(fd),
+        }
+    }
+
+    /// Closes at once, or when the kernel has taken what was sent before.
+    pub(super) fn close_stream(&mut self, fd: Fd) {
+        let slot = self.slot(fd);
+        if slot.is_sending || (slot.has_rest && slot.errno == 0) {
+            slot.kind = Kind::Leaving;
+            let has_rest = slot.has_rest;
+            self.leaving_len += 1;
+            self.drop_unread(fd);
+            if has_rest {
+                self.await_leaving(fd);
+            }
+        } else {
+            self.finish_close(fd);
+        }
+    }
+
+    fn await_leaving(&mut self, fd: Fd) {
+        let generation = self.slot(fd).generation;
+        let due_ms = self.now_ms + LEAVING_MS;
+        self.leaving.push_back((due_ms, fd, generation));
+        if self.leaving.len() > LEAVING_MAX {
+            self.cut_off_first();
+        }
+    }
+
+    fn cut_off_first(&mut self) {
+        if let Some((_, fd, generation)) = self.leaving.pop_front()
+            && self.slot(fd).generation == generation
+        {
+            self.finish_close(fd);
+        }
+    }
+
+    /// Cuts off those whose time is over.
+    pub(super) fn expire_leaving(&mut self) {
+        while self
+            .leaving
+            .front()
+            .is_some_and(|&(due_ms, _, _)| due_ms <= self.now_ms)
+        {
+            self.cut_off_first();
+        }
+    }
+
+    fn drop_unread(&mut self, fd: Fd) {
+        let slot = &mut self.slots[fd as usize];
+        self.buffers.drop_chain(&mut slot.chain);
+        if std::mem::take(&mut slot.has_aside) {
+            self.aside.remove(&fd);
+        }
+    }
+
+    /// Ends everything that the kernel does for `fd`, and closes it. The peer hears of it when the
+    /// operations have ended, which is in the next call that lets the kernel work.
+    pub(super) fn finish_close(&mut self, fd: Fd) {
+        self.drop_unread(fd);
+        let slot = *self.slot(fd);
+        for (is_running, op) in slot.operations() {
+            if is_running {
+                self.ring.cancel(slot.ticket(op, fd));
+            }
+        }
+        if slot.has_rest {
+            self.rests.remove(&fd);
+        }
+        if slot.kind == Kind::Leaving {
+            self.leaving_len -= 1;
+        }
+        *self.slot(fd) = slot.successor();
+        socket::close(fd);
+    }
+}

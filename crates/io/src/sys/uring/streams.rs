@@ -1,0 +1,237 @@
+//! What arrives for connections, and where it waits to be read.
+//!
+//! Bytes arrive in the pool's buffers and stay there for one turn: what their owner has not read by the
+//! next wait is set aside, and nothing more is received for it until it has been read. So the whole
+//! pool is the kernel's whenever we sleep, nobody can keep it from others, and a connection costs at
+//! most what fits into it once.
+
+use std::io;
+
+use super::Uring;
+use super::buffers::BUFFER_BYTES;
+use super::ring::Completion;
+use super::slot::{Kind, Receiving};
+use super::ticket::Op;
+use crate::driver::Fd;
+use crate::sys::socket;
+
+/// Bytes that arrived in an earlier turn.
+#[derive(Default)]
+pub(super) struct Aside {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Aside {
+    fn read(&mut self, out: &mut [u8]) -> usize {
+        let left = &self.bytes[self.at..];
+        let taken = left.len().min(out.len());
+        out[..taken].copy_from_slice(&left[..taken]);
+        self.at += taken;
+        taken
+    }
+
+    fn is_read(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+}
+
+impl Uring {
+    pub(super) fn read(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let at = fd as usize;
+        let Some(slot) = self.slots.get(at) else {
+            return socket::recv(fd, buf);
+        };
+        if slot.errno == 0 && !slot.is_watched_stream() && !slot.has_unread() {
+            return socket::recv(fd, buf);
+        }
+        let mut filled = self.read_aside(fd, buf);
+        loop {
+            let slot = &mut self.slots[at];
+            filled += self.buffers.read(&mut slot.chain, &mut buf[filled..]);
+            if filled == buf.len() || !slot.may_hold_more {
+                break;
+            }
+            // What the socket holds comes behind what has been taken from it already.
+            if self.ring.has_completions() {
+                self.reap();
+                continue;
+            }
+            self.read_directly(fd, buf, &mut filled)?;
+            break;
+        }
+        let slot = &mut self.slots[at];
+        if !slot.has_unread() && slot.receiving == Receiving::Stopped {
+            slot.receiving = Receiving::Off;
+            self.list_idle(fd);
+        }
+        let slot = &self.slots[at];
+        match slot.errno {
+            _ if filled > 0 => Ok(Some(filled)),
+            0 if slot.has_ended => Ok(Some(0)),
+            0 => Ok(None),
+            errno => Err(io::Error::from_raw_os_error(i32::from(errno))),
+        }
+    }
+
+    fn read_directly(&mut self, fd: Fd, buf: &mut [u8], filled: &mut usize) -> io::Result<()> {
+        let slot = &mut self.slots[fd as usize];
+        let wanted = buf.len() - *filled;
+        match socket::recv(fd, &mut buf[*filled..]) {
+            Ok(Some(read)) if read == wanted => *filled += read,
+            Ok(read) => {
+                slot.may_hold_more = false;
+                *filled += read.unwrap_or(0);
+                // With bytes before it, the end is left to the kernel to report.
+                slot.has_ended |= *filled == 0 && read == Some(0);
+            }
+            Err(error) => {
+                slot.may_hold_more = false;
+                slot.errno = errno_of(&error);
+                if *filled == 0 {
+                    return Err(error);
+                }
+                self.tell_broken(fd);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_aside(&mut self, fd: Fd, buf: &mut [u8]) -> usize {
+        let slot = &mut self.slots[fd as usize];
+        if !slot.has_aside {
+            return 0;
+        }
+        let Some(aside) = self.aside.get_mut(&fd) else {
+            slot.has_aside = false;
+            return 0;
+        };
+        let read = aside.read(buf);
+        if aside.is_read() {
+            slot.has_aside = false;
+            self.aside.remove(&fd);
+        }
+        read
+    }
+
+    /// Makes all buffers the kernel's again: whoever has not read in its turn gets no more for now.
+    pub(super) fn set_unread_aside(&mut self) {
+        let mut unread = std::mem::take(&mut self.unread);
+        for fd in unread.drain(..) {
+            let slot = &mut self.slots[fd as usize];
+            if !std::mem::take(&mut slot.is_unread) || slot.chain.is_empty() {
+                continue;
+            }
+            let aside = self.aside.entry(fd).or_default();
+            let start = aside.bytes.len();
+            aside.bytes.resize(start + self.buffers.len(&slot.chain), 0);
+            self.buffers
+                .read(&mut slot.chain, &mut aside.bytes[start..]);
+            slot.has_aside = true;
+            match slot.receiving {
+                Receiving::On => {
+                    slot.receiving = Receiving::Stopping;
+                    let ticket = slot.ticket(Op::Recv, fd);
+                    self.ring.cancel(ticket);
+                }
+                Receiving::Off => slot.receiving = Receiving::Stopped,
+                Receiving::Stopping | Receiving::Stopped => {}
+            }
+            let slot = &mut self.slots[fd as usize];
+            // Nothing would tell of the peer's end otherwise.
+            if !slot.is_over() && !std::mem::replace(&mut slot.awaits_hangup, true) {
+                let ticket = slot.ticket(Op::Hangup, fd);
+                self.ring.poll_add(ticket, libc::POLLRDHUP);
+            }
+        }
+        self.unread = unread;
+    }
+
+    /// Lists a descriptor of which the kernel is to be asked anew by the next wait.
+    pub(super) fn list_idle(&mut self, fd: Fd) {
+        let slot = &mut self.slots[fd as usize];
+        if !std::mem::replace(&mut slot.is_idle, true) {
+            self.idle.push(fd);
+        }
+    }
+
+    /// Asks the kernel for what it is not asked for any more.
+    pub(super) fn ask_idle(&mut self) {
+        let mut idle = std::mem::take(&mut self.idle);
+        for fd in idle.drain(..) {
+            let slot = &mut self.slots[fd as usize];
+            // The number may be another descriptor's by now.
+            if !std::mem::take(&mut slot.is_idle) {
+                continue;
+            }
+            match slot.kind {
+                Kind::Wake => {
+                    let ticket = slot.ticket(Op::Wake, fd);
+                    self.ring.poll_add(ticket, libc::POLLIN);
+                }
+                Kind::Stream if slot.receiving == Receiving::Off && !slot.is_over() => {
+                    slot.receiving = Receiving::On;
+                    let ticket = slot.ticket(Op::Recv, fd);
+                    self.ring.recv(ticket);
+                }
+                _ => {}
+            }
+        }
+        self.idle = idle;
+    }
+
+    pub(super) fn on_recv(&mut self, done: Completion) {
+        let fd = done.ticket.fd;
+        let slot = &mut self.slots[fd as usize];
+        let is_ours = slot.generation == done.ticket.generation;
+        if !is_ours || slot.kind != Kind::Stream || done.result <= 0 {
+            if let Some(buffer) = done.buffer {
+                self.buffers.give_back(buffer);
+            }
+            if !is_ours {
+                return;
+            }
+        } else if let Some(buffer) = done.buffer {
+            let length = done.result as usize;
+            self.buffers.append(&mut slot.chain, buffer, length);
+            slot.may_hold_more = length == BUFFER_BYTES;
+            if !std::mem::replace(&mut slot.is_unread, true) {
+                self.unread.push(fd);
+            }
+            self.tell(fd, |slot| slot.readable = true);
+        }
+        let slot = &mut self.slots[fd as usize];
+        match -done.result {
+            0 => {
+                slot.has_ended = true;
+                self.tell_end(fd);
+            }
+            libc::ENOBUFS => slot.may_hold_more = true,
+            libc::ECANCELED | ..0 => {}
+            errno => {
+                slot.errno = errno as u16;
+                self.tell_broken(fd);
+            }
+        }
+        if !done.has_more {
+            self.on_recv_stopped(fd);
+        }
+    }
+
+    fn on_recv_stopped(&mut self, fd: Fd) {
+        let slot = &mut self.slots[fd as usize];
+        if slot.receiving == Receiving::Stopping && slot.has_unread() {
+            slot.receiving = Receiving::Stopped;
+            return;
+        }
+        slot.receiving = Receiving::Off;
+        if !slot.is_over() {
+            self.list_idle(fd);
+        }
+    }
+}
+
+/// The error number of an error of the kernel.
+pub(super) fn errno_of(error: &io::Error) -> u16 {
+    error.raw_os_error().unwrap_or(libc::EIO) as u16
+}
