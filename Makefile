@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-chat bench-json bench-counts bench-held bench-million bench-websocket soak clean help setup generate test-rust test-phpt test-docs \
-	test-server test-loom test-chat test-browser test-bench test-generated test-leak fuzz
+	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -85,6 +85,9 @@ test-rust: ## Unit and property tests of the crates
 
 test-server: all ## Black-box tests over real sockets
 	$(CARGO_TEST) -p fermata-tests
+
+test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
+	FERMATA_IO=io_uring $(CARGO_TEST) -p fermata-tests --test http1 --test sse --test hub --test websocket --test tls --test workers
 
 test-loom: ## The ring's atomics in every order the memory model allows
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS='--cfg loom' CARGO_PROFILE_RELEASE_LTO=off \

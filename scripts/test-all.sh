@@ -4,7 +4,7 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(generated rust loom phpt server chat docs browser bench leak)
+suites=(generated rust loom phpt server io chat docs browser bench leak)
 passed=0
 failed=()
 for suite in "${suites[@]}"; do

@@ -1,6 +1,7 @@
 //! Master and workers: supervision, signals, start and stop.
 
 mod drain;
+mod io;
 mod share;
 mod stall;
 mod start;

@@ -170,8 +170,10 @@ settings! {
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\
          The socket has mode 0600, so only the server's own user can publish.";
-    io: String = "epoll", Kind::Choice(&["epoll"]), None,
-        "Kernel interface of the event loop.";
+    io: String = "auto", Kind::Choice(&["auto", "epoll", "io_uring"]), None,
+        "Kernel interface of the event loop; docs/io.md compares them.\n\
+         auto takes what has measured better for most servers, which is epoll.\n\
+         Where io_uring is asked for and forbidden, one log line says why and epoll is used.";
     log_format: LogFormat = "text", Kind::Choice(&["text", "json"]), Some("Log format"),
         "Form of the log lines on standard error: words for people or one JSON object per line.";
     log_level: LogLevel = "info", Kind::Choice(&["error", "warning", "info", "debug"]),

@@ -67,8 +67,10 @@ impl<D: Driver> Worker<D> {
                 link.tell_retiring();
             }
             if !retired {
-                // Who has connected before the end was announced is still served.
+                // Who has connected before the end was announced is still served. From here on nothing
+                // is accepted behind our back.
                 for listener in self.listeners.clone() {
+                    let _ = self.driver.remove(listener);
                     for _ in 0..LAST_ACCEPTS_MAX {
                         if !self.accept(listener, Origin::Public) {
                             break;
@@ -127,7 +129,9 @@ impl<D: Driver> Worker<D> {
         let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
             return false;
         };
-        if self.connections.is_empty() && self.tls_leaving() == 0 {
+        // Whoever was closed a moment ago still gets its last answer.
+        self.driver.flush();
+        if self.connections.is_empty() && self.driver.leaving() == 0 {
             return true;
         }
         if self.driver.now_ms() < until_ms {

@@ -418,6 +418,7 @@ impl<D: Driver> Worker<D> {
         self.finish_round();
         self.pump();
         self.finish_round();
+        self.driver.flush();
     }
 
     fn finish_round(&mut self) {

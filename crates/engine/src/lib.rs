@@ -7,6 +7,7 @@
 
 mod accept;
 mod answer;
+mod backend;
 mod balance;
 mod body;
 mod connection;

@@ -21,9 +21,10 @@ use fermata_io::process::{self, Exit, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
-use fermata_io::{Driver, Fd, net};
+use fermata_io::{Backend, Driver, Fd, Kernel, net};
 use fermata_tls::Tls;
 
+use crate::backend;
 use crate::body;
 use crate::hub::{self, HubError};
 use crate::listeners;
@@ -96,7 +97,7 @@ pub enum StartError {
 /// Which process `start` has returned in.
 pub enum Started {
     /// In a worker: pull events from it.
-    Worker(Box<Worker<Tls<Epoll>>>),
+    Worker(Box<Worker<Tls<Kernel>>>),
     /// In the process that called: all workers have ended.
     Ended {
         /// What the process should exit with: 0 after an orderly stop.
@@ -191,6 +192,8 @@ pub(crate) struct Master {
     stats: stats::Shared,
     signals: signal::Pipe,
     driver: Epoll,
+    /// What workers wait with.
+    backend: Backend,
     /// The server was started in a terminal.
     has_terminal: bool,
     stopping_until_ms: Option<u64>,
@@ -252,6 +255,10 @@ impl Master {
         driver
             .add_wake(signals.fd(), TOKEN_SIGNALS)
             .map_err(io("epoll"))?;
+        let (backend, why) = backend::choose(&settings);
+        if let Some(why) = why {
+            logger.write(LogLevel::Warning, driver.unix_ms(), &why);
+        }
         let seats = listeners
             .into_iter()
             .map(|listeners| Seat {
@@ -280,6 +287,7 @@ impl Master {
             stats,
             signals,
             driver,
+            backend,
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
             check_due_ms,
@@ -349,10 +357,11 @@ impl Master {
             .map(|(scheme, address)| format!("{scheme}://{address}"))
             .collect();
         let message = format!(
-            "listening on {} with {workers} worker{} (pid={}, io=epoll)",
+            "listening on {} with {workers} worker{} (pid={}, io={})",
             addresses.join(" and "),
             if workers == 1 { "" } else { "s" },
             process::pid(),
+            self.backend,
         );
         self.log(LogLevel::Info, &message);
         if let Some((_, path)) = &self.control {
@@ -362,7 +371,7 @@ impl Master {
     }
 
     /// Forks the worker of a seat. `Some` in the worker.
-    fn spawn(&mut self, index: u16) -> Result<Option<Box<Worker<Tls<Epoll>>>>, StartError> {
+    fn spawn(&mut self, index: u16) -> Result<Option<Box<Worker<Tls<Kernel>>>>, StartError> {
         let seat = &mut self.seats[usize::from(index)];
         seat.due_ms = None;
         if self.stopping_until_ms.is_some() {
@@ -429,7 +438,7 @@ impl Master {
         index: u16,
         slot: u16,
         stream: UnixStream,
-    ) -> Result<Box<Worker<Tls<Epoll>>>, StartError> {
+    ) -> Result<Box<Worker<Tls<Kernel>>>, StartError> {
         let io = |what| move |source| StartError::Io { what, source };
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
@@ -454,8 +463,9 @@ impl Master {
             .collect();
         let tls = self.tls.take().map(|tls| tls.for_worker());
         let handle = tls.as_ref().map(|tls| Rc::clone(&tls.handle));
-        let epoll = Epoll::new().map_err(io("epoll"))?;
-        let mut driver = Tls::new(epoll, handle.unwrap_or_default());
+        let logger = self.logger.named(&format!("worker {index}"));
+        let kernel = backend::open(self.backend, &logger).map_err(io("the event loop"))?;
+        let mut driver = Tls::new(kernel, handle.unwrap_or_default());
         for ((scheme, _), &listener) in self.addresses.iter().zip(&listeners) {
             if *scheme == Scheme::Https {
                 driver.secure(listener);
@@ -476,11 +486,11 @@ impl Master {
             stats: self.stats,
             router: Arc::clone(&self.router),
             websockets: Arc::clone(&self.websockets),
-            logger: self.logger.named(&format!("worker {index}")),
+            logger,
             settings: Arc::clone(&self.settings),
             tls,
         };
-        let worker = Worker::new(driver, parts).map_err(io("epoll"))?;
+        let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;
         Ok(Box::new(worker))
     }
 

@@ -164,11 +164,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Connections that are closed and whose last bytes the kernel has not taken.
-    pub(crate) fn tls_leaving(&self) -> u64 {
-        self.tls.as_ref().map_or(0, |tls| tls.handle.leaving())
-    }
-
     /// The figures that the driver has counted.
     pub(crate) fn report_tls(&mut self, gauges: &mut [u64]) {
         let Some(tls) = &self.tls else {

@@ -461,6 +461,7 @@ impl<D: Driver> Worker<D> {
             self.flush_dirty();
             // What is left over goes on in `turn`, which finds it by itself.
             self.fan_out(FANOUT_SLICE);
+            self.driver.flush();
         }
     }
 

@@ -8,7 +8,7 @@ use fermata_engine::{
     Event, Hold, HoldError, Member, MembersError, Message, Past, PublishFailure, RequestView,
     Worker,
 };
-use fermata_io::sys::epoll::Epoll;
+use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
@@ -38,7 +38,7 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 
 /// One worker process.
 pub struct FmWorker {
-    pub(crate) worker: Worker<Tls<Epoll>>,
+    pub(crate) worker: Worker<Tls<Kernel>>,
     handle: u64,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
@@ -50,7 +50,7 @@ pub struct FmWorker {
 }
 
 impl FmWorker {
-    pub(crate) fn new(worker: Worker<Tls<Epoll>>) -> FmWorker {
+    pub(crate) fn new(worker: Worker<Tls<Kernel>>) -> FmWorker {
         FmWorker {
             worker,
             handle: 0,

@@ -6,6 +6,7 @@ use std::io;
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
+use crate::kernel::Backend;
 use crate::sys::uring::Uring;
 
 /// The features that Fermata uses or could use, each with `available` or why not.
@@ -21,6 +22,7 @@ pub fn features() -> Vec<(&'static str, String)> {
         ),
         ("epoll", state(crate::sys::epoll::Epoll::new().map(drop))),
         ("io_uring", state(io_uring())),
+        ("io=auto", Backend::AUTO.to_string()),
         (
             "memfd",
             state(rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).map(drop)),

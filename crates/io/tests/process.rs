@@ -10,12 +10,12 @@ use fermata_io::shm::Shared;
 use fermata_io::signal::{self, Pipe};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
-use fermata_io::{Driver, Event};
+use fermata_io::{Backend, Driver, Event, Kernel};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() {
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("exits_are_reported_once", exits_are_reported_once),
         (
             "signals_that_kill_are_reported",
@@ -35,6 +35,10 @@ fn main() {
         (
             "the_lock_lives_as_long_as_a_child",
             the_lock_lives_as_long_as_a_child,
+        ),
+        (
+            "a_forbidden_io_uring_is_an_error_with_its_reason",
+            a_forbidden_io_uring_is_an_error_with_its_reason,
         ),
     ];
     for (name, test) in tests {
@@ -209,4 +213,60 @@ fn the_lock_lives_as_long_as_a_child() {
     let shared = soon(|| Shared::file(&path, 8).ok());
     assert!(shared.existed());
     std::fs::remove_dir_all(&folder).expect("clean up");
+}
+
+/// In a child, because a seccomp filter is for ever.
+fn a_forbidden_io_uring_is_an_error_with_its_reason() {
+    let child = start(|| {
+        forbid_io_uring();
+        let why = fermata_io::probe::io_uring().expect_err("it is forbidden");
+        assert!(!why.is_empty());
+        let error = Kernel::open(Backend::IoUring)
+            .map(|_| ())
+            .expect_err("it is forbidden");
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert!(Kernel::open(Backend::Epoll).is_ok());
+        0
+    });
+    assert_eq!(soon(process::reap), (child, Exit::Code(0)));
+}
+
+/// What a container's profile does: `io_uring_setup` fails with EPERM.
+fn forbid_io_uring() {
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut steps = [
+        // The number of the call is the first word that a filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_io_uring_setup as u32,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: the program points to `steps`, which outlive the calls, with their number.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+            0
+        );
+    }
 }

@@ -53,8 +53,20 @@ pub struct ScriptOutput {
 impl Php {
     /// `php` with the extension and these extra `-d` lines ("name=value").
     pub fn new(ini: &[String]) -> Php {
-        let binary = std::env::var_os("FERMATA_PHP");
-        let mut command = Command::new(binary.as_deref().unwrap_or(OsStr::new("php")));
+        Php::behind(&[], ini)
+    }
+
+    /// The same, started by another command that runs what follows it.
+    pub fn behind(starter: &[String], ini: &[String]) -> Php {
+        let binary = std::env::var_os("FERMATA_PHP").unwrap_or_else(|| "php".into());
+        let mut command = match starter {
+            [] => Command::new(binary),
+            [program, arguments @ ..] => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(binary);
+                command
+            }
+        };
         command.arg("-d").arg(extension_argument(&extension_path()));
         // Errors belong on stderr in tests whatever the machine's php.ini says.
         command.args([

@@ -34,9 +34,16 @@ pub struct Builder {
     environment: Vec<(String, OsString)>,
     directory: Arc<Directory>,
     workers: usize,
+    starter: Vec<String>,
 }
 
 impl Builder {
+    /// Starts the server by another command that runs what follows it, such as `setpriv …`.
+    pub fn behind(mut self, starter: &[&str]) -> Builder {
+        self.starter = starter.iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// Sets an environment variable; the last value of a name counts.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Builder {
         self.environment
@@ -128,7 +135,7 @@ impl Builder {
     }
 
     fn spawn(&self) -> (Child, Log) {
-        let mut php = Php::new(&self.ini)
+        let mut php = Php::behind(&self.starter, &self.ini)
             .env("PORT", "0")
             .env("FERMATA_WORKERS", self.workers.to_string())
             .env("TEST_DIRECTORY", self.directory.path());
@@ -192,6 +199,7 @@ impl Server {
             environment: Vec::new(),
             directory: Arc::new(Directory::new()),
             workers: WORKERS,
+            starter: Vec::new(),
         }
     }
 
