@@ -310,6 +310,19 @@ settings! {
     history_path: Option<PathBuf> = "", Kind::Path, Some("History path"),
         "File that holds the ring, so that history survives a restart.\n\
          Empty keeps it in memory.";
+    fibers_max: usize = "2048", Kind::Count { min: 2, max: 30_000, unit: "fibers" }, None,
+        "Handlers and tasks per worker that may wait at the same time, plus one.\n\
+         When all wait, new requests and messages wait for a free one.\n\
+         Each takes two memory maps of the kernel's vm.max_map_count, and about 25 KB once it was used.";
+    fibers_idle_max: usize = "256", Kind::Count { min: 1, max: 30_000, unit: "fibers" }, None,
+        "Fibers that a worker keeps for reuse when they have nothing to do.\n\
+         A new one costs about 12 microseconds.";
+    fiber_stack_bytes: usize = "2097152", Kind::Bytes { min: 128 * KIB, max: 64 * MIB }, None,
+        "Size of a fiber's stack for PHP's internal functions, of which only used pages take memory.\n\
+         Code that nests internal functions deeply (recursion through array_map or __get) needs it.";
+    tasks_queue_max: usize = "65536", Kind::Count { min: 1, max: 10_000_000, unit: "tasks" }, None,
+        "Tasks per worker that async() or defer() has accepted and that have not begun.\n\
+         One more is refused with BackpressureException.";
     members_max: usize = "16384", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
         "Users present, counted once per channel over all workers.\n\
          A hold over the limit throws BackpressureException.";

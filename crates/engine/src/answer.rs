@@ -224,6 +224,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
+        connection.is_deferred = false;
         if connection.keeps_alive {
             connection.reading = Reading::Head;
         } else {

@@ -95,6 +95,8 @@ pub(crate) struct Connection {
     /// Responses piled up over `queue_bytes_max`, or a file is on its way; parsing goes on when
     /// they are sent.
     pub is_paused: bool,
+    /// Its handler waits: its next request or message waits, too, and its leaving is told.
+    pub is_deferred: bool,
     /// A held client's policy when the log has moved past it: close instead of a gap event.
     pub closes_on_gap: bool,
     /// Number of the request in progress, part of its handle.
@@ -158,6 +160,7 @@ impl Connection {
             has_hung_up: false,
             has_ended: false,
             is_paused: false,
+            is_deferred: false,
             closes_on_gap: false,
             serial: 0,
             chain: SubId::NONE,

@@ -131,7 +131,9 @@ impl<D: Driver> Worker<D> {
         };
         // Whoever was closed a moment ago still gets its last answer.
         self.driver.flush();
-        if self.connections.is_empty() && self.driver.leaving() == 0 {
+        // What waits for neither a client nor the clock would wait for ever.
+        if self.connections.is_empty() && self.driver.leaving() == 0 && !self.waiting.can_finish() {
+            self.set_full(false);
             return true;
         }
         if self.driver.now_ms() < until_ms {
@@ -147,6 +149,7 @@ impl<D: Driver> Worker<D> {
         for index in self.connections.indexes() {
             self.close(index);
         }
+        self.set_full(false);
         true
     }
 }

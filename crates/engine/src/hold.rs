@@ -136,6 +136,7 @@ impl<D: Driver> Worker<D> {
         self.reporter.held += 1;
         self.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
+        connection.is_deferred = false;
         connection.closes_on_gap = hold.closes_on_gap;
         connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let has_unread = connection.has_unread || connection.has_hung_up;

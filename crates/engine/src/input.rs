@@ -39,10 +39,20 @@ impl<D: Driver> Worker<D> {
             }
             Reading::Head | Reading::Body | Reading::WebSocket => {}
         }
-        if connection.is_paused || connection.writing != Writing::Open {
+        if connection.is_paused || connection.is_deferred || connection.writing != Writing::Open {
             connection.has_unread = true;
+            if let Some(socket) = &mut connection.socket {
+                // A pong may be among what is not read.
+                socket.note_alive();
+            }
             return false;
         }
+        if self.hold_back(index) {
+            return false;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
         debug_assert!(self.current.is_none());
         let mut filled = 0;
         if !connection.inbox.is_empty() {
@@ -112,8 +122,14 @@ impl<D: Driver> Worker<D> {
                 self.current = None;
                 return None;
             }
-            if connection.is_paused {
-                // A file is on its way, and responses must not overtake it.
+            if connection.is_paused || connection.is_deferred {
+                // A file is on its way, and responses must not overtake it; or the handler of a socket
+                // waits, and messages must not overtake each other.
+                self.stash();
+                return None;
+            }
+            if self.waiting.is_full() && connection.origin == Origin::Public {
+                connection.has_unread = true;
                 self.stash();
                 return None;
             }

@@ -34,6 +34,7 @@ pub mod stats;
 mod tests;
 mod timers;
 mod tls;
+mod waiting;
 pub mod websocket;
 mod worker;
 
@@ -50,4 +51,5 @@ pub use publisher::{PublisherError, publish};
 pub use request::{Request, RequestView};
 pub use server::Server;
 pub use tls::{ServerTls, TlsError};
+pub use waiting::Left;
 pub use worker::{Event, Parts, Worker};

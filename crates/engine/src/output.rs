@@ -236,6 +236,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: u32) {
+        self.note_left(index);
         if self
             .connections
             .at(index)

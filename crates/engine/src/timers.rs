@@ -148,6 +148,13 @@ impl<D: Driver> Worker<D> {
                 self.keep_alive(index);
             }
             Reading::WebSocket => self.on_socket_deadline(index),
+            Reading::Head if self.waiting.is_full() && connection.has_unread => {
+                self.refuse_head(
+                    index,
+                    503,
+                    "All handlers are waiting, and none was free in time; try again.\n",
+                );
+            }
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
                 self.refuse_head(

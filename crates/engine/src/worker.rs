@@ -35,6 +35,7 @@ use crate::router::Router;
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
 use crate::tls::ServerTls;
+use crate::waiting::Waiting;
 use crate::websocket::{Events, Route, Served, Upgrade, private_channel};
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
@@ -76,6 +77,10 @@ pub enum Event {
     Message,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
+    /// `Worker::left` has left while its handler waits.
+    Gone,
+    /// It is the time that was given to `Worker::wake_at`.
+    Wake,
     /// The worker has stopped: nothing is left to serve.
     Stop,
 }
@@ -181,6 +186,8 @@ pub struct Worker<D: Driver> {
     /// Decompresses what sockets send; allocates nothing until one does.
     pub(crate) inflater: Decompressor,
     pub(crate) serial: u32,
+    /// Handlers that are not done yet.
+    pub(crate) waiting: Waiting,
 
     pub(crate) owner: Owner,
     pub(crate) ring: Ring,
@@ -308,6 +315,7 @@ impl<D: Driver> Worker<D> {
             upgrades: HashMap::new(),
             inflater: Decompressor::new(),
             serial: 0,
+            waiting: Waiting::new(),
             owner,
             ring,
             reader,
@@ -360,6 +368,11 @@ impl<D: Driver> Worker<D> {
             }
             if self.next_input() {
                 continue;
+            }
+            let event = self.next_wait_event();
+            if event.is_some() {
+                self.reporter.shared.set_handler(self.slot, None);
+                return event;
             }
             return match self.turn() {
                 // The program is told of the sockets that were cut off.
@@ -431,6 +444,11 @@ impl<D: Driver> Worker<D> {
     /// Takes over a connected stream, for tests and inherited sockets.
     pub fn adopt(&mut self, fd: Fd, peer: fermata_io::Peer) {
         self.open(fd, peer, Origin::Public);
+    }
+
+    /// Effective settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Number of the worker, from 0.
@@ -512,8 +530,12 @@ impl<D: Driver> Worker<D> {
         if event.hangup {
             connection.has_hung_up = true;
         }
+        let has_left = event.hangup && connection.is_deferred;
         if event.writable && connection.is_blocked {
             self.on_writable(key.index);
+        }
+        if has_left {
+            self.note_left(key.index);
         }
         (event.readable || event.hangup) && self.load(key.index)
     }
@@ -578,6 +600,10 @@ impl<D: Driver> Worker<D> {
             self.wait(timeout);
         }
         self.turn_ms = self.driver.now_ms();
+        if self.turn_ms >= self.waiting.wake_ms {
+            self.waiting.wake_ms = u64::MAX;
+            self.waiting.is_due = true;
+        }
         self.flushed_unix_ms = self.driver.unix_ms();
         self.refresh_date();
         Turn::Goes
@@ -605,6 +631,7 @@ impl<D: Driver> Worker<D> {
             .unwrap_or(u64::MAX)
             .min(self.sweep_ms)
             .min(self.accept_ms)
+            .min(self.waiting.wake_ms)
             .min(self.reporter.due_ms());
         if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
             due_ms = due_ms.min(until_ms);

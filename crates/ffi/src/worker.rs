@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Event, Hold, HoldError, Member, MembersError, Message, Past, PublishFailure, RequestView,
+    Event, Hold, HoldError, Left, Member, MembersError, Message, Past, PublishFailure, RequestView,
     Worker,
 };
 use fermata_io::Kernel;
@@ -30,6 +30,11 @@ pub const FM_EVENT_WS_MESSAGE: u32 = 5;
 /// `socket` has ended with `code` (1005: none was given, 1006: cut off) and the reason `body`: exactly once
 /// for each socket that was accepted. Only `kind`, `handler`, `socket`, `code` and `body` are set.
 pub const FM_EVENT_WS_CLOSE: u32 = 6;
+/// The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
+/// once for each. Only `kind`, `request` and `socket` are set.
+pub const FM_EVENT_GONE: u32 = 7;
+/// It is the time of `fm_worker_wake_at`. Only `kind` is set.
+pub const FM_EVENT_WAKE: u32 = 8;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -202,6 +207,8 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Open => FM_EVENT_WS_OPEN,
                 Event::Message => FM_EVENT_WS_MESSAGE,
                 Event::Close => FM_EVENT_WS_CLOSE,
+                Event::Gone => FM_EVENT_GONE,
+                Event::Wake => FM_EVENT_WAKE,
             };
             match next {
                 Event::Request | Event::Upgrade => {
@@ -240,7 +247,16 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).binary).write(found.is_binary);
                     (&raw mut (*event).body).write(FmStr::lend(found.payload));
                 }
-                Event::Stop => (&raw mut (*event).kind).write(kind),
+                Event::Gone => {
+                    let (request, socket) = match worker.worker.left() {
+                        Left::Request(request) => (request, 0),
+                        Left::Socket(socket) => (0, socket),
+                    };
+                    (&raw mut (*event).kind).write(kind);
+                    (&raw mut (*event).request).write(request);
+                    (&raw mut (*event).socket).write(socket);
+                }
+                Event::Stop | Event::Wake => (&raw mut (*event).kind).write(kind),
             }
             Ok(())
         })

@@ -122,6 +122,10 @@ figures! {
     }
     "handler_failures" "handler_failures_total" Plain Sum
     "Handlers that threw, exited or returned nonsense; their clients got an error response, or close code 1011 on a WebSocket." { HandlerFailures }
+    "handlers_waited" "handlers_waited_total" Plain Sum
+    "Handlers of requests and WebSockets that waited for something at least once." { HandlersWaited }
+    "fibers_exhausted" "fibers_exhausted_total" Plain Sum
+    "Times that all fibers_max fibers were waiting, so that new requests and messages had to wait, too." { FibersExhausted }
     "bytes_received" "received_bytes_total" Plain Sum
     "Bytes read from public connections." { BytesReceived }
     "bytes_sent" "sent_bytes_total" Plain Sum

@@ -11,6 +11,7 @@ mod holds;
 mod requests;
 mod resume;
 mod sockets;
+mod waiting;
 mod websocket;
 mod websocket_channels;
 mod websocket_deflate;
@@ -32,7 +33,7 @@ use proptest::prelude::ProptestConfig;
 use sockets::Told;
 
 use crate::router::Router;
-use crate::{Event, Hold, HoldError, Logger, Message, Parts, Worker};
+use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
 
 const HELLO: u32 = 1;
 const ECHO: u32 = 2;
@@ -61,6 +62,10 @@ pub struct Rig {
     pub told: Vec<Told>,
     /// Sockets that are open, in the order they were opened.
     pub open: Vec<u64>,
+    /// Clients that have left while their handler waited.
+    pub left: Vec<Left>,
+    /// Times the program was woken.
+    pub wakes: usize,
 }
 
 /// Settings with small shared memory, as every test leaks its own.
@@ -143,6 +148,8 @@ impl Rig {
             is_stopped: false,
             told: Vec::new(),
             open: Vec::new(),
+            left: Vec::new(),
+            wakes: 0,
         }
     }
 
@@ -192,6 +199,8 @@ impl Rig {
                     self.is_stopped = true;
                     break;
                 }
+                Some(Event::Gone) => self.left.push(self.worker.left()),
+                Some(Event::Wake) => self.wakes += 1,
                 Some(event) => self.on_socket(event),
                 None => break,
             }

@@ -210,7 +210,7 @@ impl<D: Driver> Worker<D> {
     /// The next event that has waited.
     #[inline]
     pub(crate) fn next_socket_event(&mut self) -> Option<Event> {
-        if self.socket_events.is_empty() {
+        if self.socket_events.is_empty() || self.waiting.is_full() {
             return None;
         }
         if matches!(self.running, Running::Retired { .. }) {

@@ -174,6 +174,13 @@ impl Socket {
         self.busy.as_ref().is_some_and(|busy| busy.awaits_pong)
     }
 
+    /// The client has sent something, which may be its pong.
+    pub fn note_alive(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.awaits_pong = false;
+        }
+    }
+
     fn busy(&mut self) -> &mut Busy {
         self.busy.get_or_insert_default()
     }

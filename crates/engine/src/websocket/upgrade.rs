@@ -179,6 +179,7 @@ impl<D: Driver> Worker<D> {
         socket.busy().unsent_frame = queued;
         connection.socket = Some(socket);
         connection.reading = Reading::WebSocket;
+        connection.is_deferred = false;
         let is_late = self.current.is_none_or(|current| current.index != index);
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {

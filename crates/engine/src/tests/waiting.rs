@@ -1,0 +1,197 @@
+//! Handlers that wait: answers in order, clients that leave, waking, holding back new work, stopping.
+
+use fermata_config::Settings;
+use fermata_io::sys::fake::{End, FakePeer};
+
+use super::client::answers;
+use super::sockets::text;
+use super::{Rig, get, settings};
+use crate::Left;
+
+/// A rig with one request whose handler waits, and its client.
+fn waiting() -> (Rig, FakePeer, u64) {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/late"));
+    let handle = rig.late.pop_front().expect("it was handed out");
+    rig.worker.defer(handle).expect("it is open");
+    (rig, peer, handle)
+}
+
+fn answer(rig: &mut Rig, handle: u64, body: &str) -> Result<(), crate::Gone> {
+    let none = std::iter::empty();
+    rig.worker.respond(handle, 200, None, none, body.as_bytes())
+}
+
+fn bodies(peer: &FakePeer) -> Vec<String> {
+    let text = |body: &Vec<u8>| String::from_utf8_lossy(body).into_owned();
+    let answers = answers(&peer.read(), &[]);
+    answers.iter().map(|answer| text(&answer.body)).collect()
+}
+
+#[test]
+fn the_next_request_of_a_client_comes_after_the_answer() {
+    let (mut rig, peer, handle) = waiting();
+    peer.write(&[get("/hello"), get("/hello")].concat());
+    rig.run();
+    assert_eq!(rig.requests, 1);
+    let other = rig.peer(&get("/hello"));
+    assert_eq!(bodies(&other), ["hello"]);
+    answer(&mut rig, handle, "late").expect("the client is there");
+    rig.run();
+    assert_eq!(bodies(&peer), ["late", "hello", "hello"]);
+    assert_eq!(rig.left, []);
+}
+
+#[test]
+fn a_client_that_leaves_is_told_of_once_and_may_still_be_answered() {
+    let (mut rig, peer, handle) = waiting();
+    peer.shutdown_write();
+    rig.run();
+    assert_eq!(rig.left, [Left::Request(handle)]);
+    answer(&mut rig, handle, "late").expect("it may read on");
+    rig.run();
+    assert_eq!(bodies(&peer), ["late"]);
+    assert_eq!(rig.left.len(), 1);
+    assert_eq!(peer.end(), End::Finished);
+}
+
+#[test]
+fn a_client_that_has_left_before_the_handler_waits_is_told_of() {
+    let mut rig = Rig::new(2);
+    let peer = rig.connect();
+    peer.write(&get("/late"));
+    peer.shutdown_write();
+    rig.run();
+    let handle = rig.late.pop_front().expect("it was handed out");
+    assert_eq!(rig.left, []);
+    rig.worker.defer(handle).expect("it is open");
+    rig.run();
+    assert_eq!(rig.left, [Left::Request(handle)]);
+}
+
+#[test]
+fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
+    let mut rig = Rig::new(3);
+    let peer = rig.peer(&get("/late"));
+    peer.close();
+    rig.run();
+    assert_eq!(rig.left, []);
+    let (mut rig, peer, handle) = waiting();
+    answer(&mut rig, handle, "late").expect("the client is there");
+    rig.run();
+    peer.close();
+    rig.run();
+    assert_eq!(rig.left, []);
+    assert!(rig.worker.defer(handle).is_err());
+}
+
+#[test]
+fn the_program_is_woken_when_it_wants_to_be() {
+    let mut rig = Rig::new(4);
+    let due_ms = rig.worker.now_ms() + 500;
+    rig.worker.wake_at(due_ms);
+    rig.advance(499);
+    assert_eq!(rig.wakes, 0);
+    rig.advance(1);
+    assert_eq!(rig.wakes, 1);
+    rig.advance(1000);
+    assert_eq!(rig.wakes, 1);
+    rig.worker.wake_at(0);
+    rig.run();
+    assert_eq!(rig.wakes, 2);
+    rig.worker.wake_at(due_ms + 3000);
+    rig.worker.wake_at(u64::MAX);
+    rig.advance(5000);
+    assert_eq!(rig.wakes, 2);
+}
+
+#[test]
+fn new_work_is_held_back_while_there_is_no_room() {
+    let mut rig = Rig::new(5);
+    let old = rig.peer(&get("/hello"));
+    let mut socket = rig.socket("/ws");
+    let _ = old.read();
+    rig.worker.set_full(true);
+    let requests = rig.requests;
+    old.write(&[get("/hello"), get("/hello")].concat());
+    let new = rig.peer(&get("/hello"));
+    socket.peer.write(&text("one"));
+    for _ in 0..3 {
+        new.write(&get("/hello"));
+        rig.run();
+    }
+    assert_eq!(rig.requests, requests);
+    assert_eq!(socket.texts(), [""; 0]);
+    rig.worker.set_full(false);
+    rig.run();
+    assert_eq!(bodies(&old), ["hello"; 2]);
+    assert_eq!(bodies(&new), ["hello"; 4]);
+    assert_eq!(socket.texts(), ["one"]);
+}
+
+#[test]
+fn who_is_held_back_for_too_long_is_told_so() {
+    let mut rig = Rig::with(
+        6,
+        Settings {
+            header_timeout_ms: 1000,
+            ..settings()
+        },
+    );
+    rig.worker.set_full(true);
+    let peer = rig.peer(&get("/hello"));
+    rig.advance(1100);
+    let answers = answers(&peer.read(), &[]);
+    assert_eq!(answers[0].status, 503);
+    rig.worker.set_full(false);
+    rig.advance(5000);
+    assert_eq!(rig.requests, 0);
+}
+
+#[test]
+fn messages_of_a_socket_wait_for_its_handler() {
+    let mut rig = Rig::new(7);
+    let mut socket = rig.socket("/ws");
+    let handle = rig.open[0];
+    rig.worker.defer_socket(handle).expect("it is open");
+    socket.peer.write(&[text("one"), text("two")].concat());
+    rig.run();
+    socket.peer.write(&text("three"));
+    rig.run();
+    assert_eq!(socket.texts(), [""; 0]);
+    rig.worker.resume_socket(handle);
+    rig.run();
+    assert_eq!(socket.texts(), ["one", "two", "three"]);
+    rig.worker.defer_socket(handle).expect("it is open");
+    socket.peer.close();
+    rig.run();
+    assert_eq!(rig.left, [Left::Socket(handle)]);
+    rig.worker.resume_socket(handle);
+    rig.run();
+    assert!(rig.open.is_empty());
+    assert!(rig.worker.defer_socket(handle).is_err());
+}
+
+#[test]
+fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
+    let (mut rig, peer, handle) = waiting();
+    rig.worker.begin_drain(false);
+    rig.advance(1000);
+    assert!(!rig.is_stopped);
+    answer(&mut rig, handle, "late").expect("the client is there");
+    let due_ms = rig.worker.now_ms() + 1000;
+    rig.worker.wake_at(due_ms);
+    rig.worker.set_busy(true);
+    rig.run();
+    assert_eq!(bodies(&peer), ["late"]);
+    peer.close();
+    rig.advance(500);
+    assert!(!rig.is_stopped, "a task waits for the clock");
+    rig.advance(600);
+    assert!(rig.is_stopped, "it waits for nothing that can happen");
+
+    let (mut rig, _peer, _) = waiting();
+    rig.worker.begin_drain(false);
+    rig.advance(11_000);
+    assert!(rig.is_stopped, "drain_timeout_ms is over");
+}

@@ -1,0 +1,206 @@
+//! Handlers that wait: a program may put a request or a message aside and answer it later.
+//!
+//! While it does, its connection is not read from, so the next request or message of the same client
+//! comes after the answer, and what the client may send meanwhile is bounded by the kernel. The
+//! program is told when the client leaves (`Event::Gone`), is woken when it wants to be
+//! (`Event::Wake`), and can hold back new work when it has no room for another handler that waits.
+
+use std::collections::VecDeque;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::answer::Gone;
+use crate::connection::{Origin, Reading, Writing};
+use crate::slab::Key;
+use crate::stats::Counter;
+use crate::worker::{Event, Worker};
+
+/// Connections listed while new work is held back that are not worth looking at for those listed twice.
+const HELD_BACK_SLACK: usize = 1024;
+
+/// What is handed out as `Event::Gone`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The client of this request.
+    Request(u64),
+    /// The client of this WebSocket.
+    Socket(u64),
+}
+
+/// What the worker remembers about waiting handlers.
+pub(crate) struct Waiting {
+    /// When the program wants to be woken; `u64::MAX` = not at all.
+    pub wake_ms: u64,
+    /// The time has come, and the program has not been told.
+    pub is_due: bool,
+    /// The program has begun something that the worker must not stop before.
+    pub is_busy: bool,
+    /// No new request or message can be handled.
+    is_full: bool,
+    /// Clients that have left, and their handlers have not been told: each is listed once.
+    left: VecDeque<Left>,
+    /// The last that was told of.
+    told: Left,
+    /// Connections with something to read, held back while `is_full`.
+    held_back: Vec<u32>,
+}
+
+impl Waiting {
+    pub fn new() -> Waiting {
+        Waiting {
+            wake_ms: u64::MAX,
+            is_due: false,
+            is_busy: false,
+            is_full: false,
+            left: VecDeque::new(),
+            told: Left::Request(0),
+            held_back: Vec::new(),
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether the program has begun something that can still come to its end.
+    pub fn can_finish(&self) -> bool {
+        self.is_busy && self.wake_ms != u64::MAX
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// The handler of a request waits. Its client is watched from now on.
+    pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        self.defer_at(index);
+        Ok(())
+    }
+
+    /// The handler of a socket waits: the socket's next message comes after `resume_socket`.
+    pub fn defer_socket(&mut self, socket: u64) -> Result<(), Gone> {
+        let key = Key::from_u64(socket);
+        match self.connections.get(key) {
+            Some(connection) if connection.socket.is_some() => {
+                self.defer_at(key.index);
+                Ok(())
+            }
+            _ => Err(Gone),
+        }
+    }
+
+    /// The handler of a socket has come to its end.
+    pub fn resume_socket(&mut self, socket: u64) {
+        let key = Key::from_u64(socket);
+        if let Some(connection) = self.connections.get_mut(key)
+            && std::mem::take(&mut connection.is_deferred)
+        {
+            self.go_on(key.index);
+        }
+    }
+
+    fn defer_at(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if !std::mem::replace(&mut connection.is_deferred, true) {
+            self.counts.add(Counter::HandlersWaited, 1);
+            if connection.has_hung_up {
+                self.note_left(index);
+            }
+        }
+    }
+
+    /// The client of a connection whose handler waits has left, or its connection is closed.
+    pub(crate) fn note_left(&mut self, index: u32) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        if !connection.is_deferred {
+            return;
+        }
+        if connection.socket.is_some() {
+            self.waiting.left.push_back(Left::Socket(key.to_u64()));
+        } else if connection.reading == Reading::Handling && connection.writing == Writing::Open {
+            let handle = (u64::from(connection.serial) << 32) | u64::from(index);
+            self.waiting.left.push_back(Left::Request(handle));
+        }
+    }
+
+    /// The next client that has left, or the time to wake the program.
+    pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
+        if let Some(left) = self.waiting.left.pop_front() {
+            self.waiting.told = left;
+            return Some(Event::Gone);
+        }
+        std::mem::take(&mut self.waiting.is_due).then_some(Event::Wake)
+    }
+
+    /// Who has left, of the last `Event::Gone`.
+    pub fn left(&self) -> Left {
+        self.waiting.told
+    }
+
+    /// Asks for one `Event::Wake` at `due_ms` of `Worker::now_ms`; 0 = after the next turn,
+    /// `u64::MAX` = not any more.
+    pub fn wake_at(&mut self, due_ms: u64) {
+        self.waiting.wake_ms = due_ms;
+    }
+
+    /// Milliseconds of the monotonic clock, read now.
+    pub fn now_ms(&mut self) -> u64 {
+        self.driver.refresh_now()
+    }
+
+    /// Whether the program has begun something (a task, a job for later) that should come to its end
+    /// before the worker stops, within `drain_timeout_ms`.
+    pub fn set_busy(&mut self, is_busy: bool) {
+        self.waiting.is_busy = is_busy;
+    }
+
+    /// Whether the program has no room for another handler. Meanwhile requests and messages stay where
+    /// they are, in the sockets; files and held clients wait with them, for they come by requests.
+    pub fn set_full(&mut self, is_full: bool) {
+        if is_full == self.waiting.is_full {
+            return;
+        }
+        self.waiting.is_full = is_full;
+        if is_full {
+            self.counts.add(Counter::FibersExhausted, 1);
+            let message = format!(
+                "all fibers ({}) wait; new requests and messages wait, too, until one is free; \
+                 raise fibers_max, or wait for less time",
+                self.settings.fibers_max
+            );
+            self.log_for_client(LogLevel::Warning, &message);
+        } else {
+            self.again.append(&mut self.waiting.held_back);
+        }
+    }
+
+    /// Lists a connection for the time when there is room again. True when it has to wait.
+    pub(crate) fn hold_back(&mut self, index: u32) -> bool {
+        if !self.waiting.is_full {
+            return false;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return true;
+        };
+        if connection.origin != Origin::Public {
+            return false;
+        }
+        connection.has_unread = true;
+        if !std::mem::replace(&mut connection.is_again, true) {
+            self.waiting.held_back.push(index);
+            // A place that is used by client after client is listed for each of them.
+            if self.waiting.held_back.len() > 2 * self.connections.len() + HELD_BACK_SLACK {
+                self.waiting.held_back.sort_unstable();
+                self.waiting.held_back.dedup();
+            }
+        }
+        true
+    }
+}
