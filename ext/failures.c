@@ -1,5 +1,5 @@
 /* What becomes of handlers that fail: the client's answer, the line in the log, the end of the worker. */
-#include "runner.h"
+#include "fibers.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
@@ -22,22 +22,39 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 	}
 }
 
+/* A line for the log in a buffer of LOG_LINE_BYTES_MAX; returns its length. */
+static size_t with_place(char *text, const char *prefix, FmStr message, FmStr file, uint32_t line)
+{
+	char place[32];
+	size_t size = LOG_LINE_BYTES_MAX, len = fermata_copy(text, size, prefix, message);
+	if (file.len) {
+		len += fermata_copy(text + len, size - len, " in ", file);
+		snprintf(place, sizeof(place), ":%u", line);
+		len += fermata_copy(text + len, size - len, place, FERMATA_LITERAL(""));
+	}
+	return len;
+}
+
 /* The client gets nothing but the code: the details are for the log. Allocates nothing, for memory may be the problem. */
 static void fail_socket(FmStr message, FmStr file, uint32_t line)
 {
-	char text[LOG_LINE_BYTES_MAX], place[32];
-	size_t len = fermata_copy(text, sizeof(text), "WebSocket handler: ", message);
-	if (file.len) {
-		len += fermata_copy(text + len, sizeof(text) - len, " in ", file);
-		snprintf(place, sizeof(place), ":%u", line);
-		len += fermata_copy(text + len, sizeof(text) - len, place, FERMATA_LITERAL(""));
-	}
+	char text[LOG_LINE_BYTES_MAX];
+	size_t len = with_place(text, "WebSocket handler: ", message, file, line);
 	fm_ws_fail(fermata_run.worker, fermata_run.socket, (FmStr){text, len});
+}
+
+/* Nobody is answered: whoever awaits the task is told by it. Allocates nothing. */
+static void fail_task(FmStr message, FmStr file, uint32_t line)
+{
+	char text[LOG_LINE_BYTES_MAX];
+	fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, with_place(text, "task: ", message, file, line)});
 }
 
 static void fail(FmStr message, FmStr file, uint32_t line)
 {
-	if (fermata_run.socket) {
+	if (fermata_run.fiber->future) {
+		fail_task(message, file, line);
+	} else if (fermata_run.socket) {
 		fail_socket(message, file, line);
 	} else {
 		fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line);
@@ -85,6 +102,15 @@ static void fail_with_bad_request(zend_object *exception)
 	fermata_log_exception(FERMATA_LOG_INFO);
 }
 
+/* The answer ends what the client may have left half open; nothing has failed. */
+static void fail_with_client_gone(void)
+{
+	if (!fermata_run.socket) {
+		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The client has left.\n"));
+	}
+	fermata_log_exception(FERMATA_LOG_DEBUG);
+}
+
 /* A client that leaves while its handler sends is no failure of the program. */
 static bool has_left(const zend_object *exception)
 {
@@ -96,6 +122,11 @@ static bool has_left(const zend_object *exception)
 /* True when the handler has called exit(), for which its client is answered here. */
 static bool fail_with_exit(const fermata_handler *handler)
 {
+	if (zend_is_graceful_exit(EG(exception)) && fermata_fibers_is_unwinding()) {
+		/* Nobody is left to be answered. */
+		zend_clear_exception();
+		return true;
+	}
 	if (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception))) {
 		/* PHP builds that report an exhausted memory limit late leave by an exit where others jump. */
 		if (fermata_run.fatal_seen) {
@@ -116,6 +147,10 @@ static bool fail_with_exit(const fermata_handler *handler)
 ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 {
 	if (fail_with_exit(handler)) {
+		return;
+	}
+	if (EG(exception)->ce == fermata_ce_client_gone) {
+		fail_with_client_gone();
 		return;
 	}
 	if (!fermata_run.socket && fermata_error_handled()) {
@@ -187,6 +222,7 @@ ZEND_COLD void fermata_after_fatal(void)
 	fermata_let_go();
 	if (!fermata_run.retired) {
 		fermata_run.retired = true;
+		fermata_fibers_abandon();
 		if (!fermata_run.stopped) {
 			fm_worker_retire(fermata_run.worker);
 		}

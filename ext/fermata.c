@@ -31,6 +31,8 @@ zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_
 zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
 zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
+zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
@@ -48,6 +50,9 @@ static void register_exceptions(void)
 	fermata_ce_connection = register_class_Fermata_Exception_ConnectionException(runtime, common);
 	fermata_ce_timeout = register_class_Fermata_Exception_TimeoutException(runtime, common);
 	fermata_ce_protocol = register_class_Fermata_Exception_ProtocolException(runtime, common);
+	fermata_ce_cancelled = register_class_Fermata_Exception_CancelledException(runtime, common);
+	fermata_ce_client_gone = register_class_Fermata_Exception_ClientGoneException(fermata_ce_cancelled);
+	fermata_ce_queue_closed = register_class_Fermata_Exception_QueueClosedException(runtime, common);
 }
 
 static void register_websocket_classes(void)
@@ -63,6 +68,20 @@ static void register_websocket_classes(void)
 	fermata_ce_format = register_class_Fermata_WebSocket_Format();
 	fermata_ce_options = register_class_Fermata_WebSocket_Options();
 	fermata_ce_compression = register_class_Fermata_WebSocket_Compression();
+}
+
+static void register_waiting_classes(void)
+{
+	fermata_ce_future = register_class_Fermata_Future();
+	fermata_tasks_init();
+	fermata_ce_cancellation = register_class_Fermata_Cancellation();
+	fermata_cancellation_init();
+	register_class_Fermata_Context();
+	fermata_ce_mutex = register_class_Fermata_Sync_Mutex();
+	fermata_ce_semaphore = register_class_Fermata_Sync_Semaphore();
+	fermata_sync_init();
+	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable);
+	fermata_queue_init();
 }
 
 static void register_classes(void)
@@ -97,6 +116,7 @@ static void register_classes(void)
 	fermata_ce_member = register_class_Fermata_Member();
 	fermata_ce_publisher = register_class_Fermata_Publisher();
 	fermata_publisher_init();
+	register_waiting_classes();
 	register_websocket_classes();
 	register_class_Fermata_WebSocket_Codec();
 	fermata_ce_client = register_class_Fermata_WebSocket_Client();
@@ -256,7 +276,7 @@ zend_module_entry fermata_module_entry = {
 	NULL,
 	dependencies,
 	"fermata",
-	NULL,
+	ext_functions,
 	PHP_MINIT(fermata),
 	PHP_MSHUTDOWN(fermata),
 	NULL,

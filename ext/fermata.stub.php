@@ -1020,6 +1020,201 @@ namespace Fermata {
         /** The peer's port; 0 on a Unix socket. */
         public function remotePort(): int {}
     }
+
+    /**
+     * Waits for so many seconds, to the millisecond; others go on meanwhile. 0 lets the others have their turn.
+     *
+     * As every function that waits, it can be called in handlers and tasks of a running server, and in Fibers that they
+     * run. It cannot in a destructor, a callback of ob_start() or an autoloader.
+     *
+     * @throws Exception\CancelledException when the wait has to end: the task or a Cancellation was cancelled,
+     *         or, as a ClientGoneException, the client of the handler has left
+     * @throws Exception\TimeoutException when the time of a timeout() around it is over
+     * @throws Exception\MisuseError where PHP cannot wait; the message says why
+     */
+    function delay(float $seconds): void {}
+
+    /**
+     * Begins a task: `$work` is called soon, without arguments, while this handler or task waits or when it has ended.
+     *
+     * The task works for the same client: when it leaves before it is answered, waits in the task end, too. It has a
+     * copy of the Context. A failure that nobody awaits is logged.
+     *
+     * @throws Exception\BackpressureException when tasks_queue_max tasks have not begun
+     */
+    function async(callable $work): Future {}
+
+    /** The same as `$future->await()`. */
+    function await(Future $future): mixed {}
+
+    /**
+     * Runs all at the same time and waits for all. The results have the names of named arguments.
+     *
+     * When one fails, what was given as a callable and has not ended is cancelled, and the exception is thrown.
+     * Each argument is a callable or a Future; the results are in their order.
+     */
+    function all(callable|Future ...$works): array {}
+
+    /**
+     * Runs all at the same time and waits for the first that ends; returns its result or throws its exception.
+     * What was given as a callable and has not ended is cancelled. Each argument is a callable or a Future.
+     */
+    function race(callable|Future ...$works): mixed {}
+
+    /**
+     * Calls `$work`, whose waits end with a TimeoutException when the time is over. Code that does not wait is not
+     * interrupted.
+     */
+    function timeout(float $seconds, callable $work): mixed {}
+
+    /**
+     * Calls `$work`, whose waits nothing from outside ends: neither a client that leaves, nor a cancelled task, nor a
+     * timeout() around it.
+     */
+    function shield(callable $work): mixed {}
+
+    /**
+     * The result of a task, now or later.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Future
+    {
+        private function __construct() {}
+
+        /**
+         * Waits for the end of the task and returns its result, or throws its exception. It may be asked again.
+         *
+         * @throws Exception\MisuseError when the task waits, maybe over others, for the one that asks
+         */
+        public function await(): mixed {}
+
+        /** Whether the task has ended; then await() does not wait. */
+        public function isDone(): bool {}
+
+        /** Ends the waits of the task with a CancelledException, each one from now on. A task that has not begun never does. */
+        public function cancel(): void {}
+    }
+
+    /**
+     * Ends the waits of everything that runs under it.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Cancellation
+    {
+        /** Waits in run() end with a CancelledException, those of now and those to come. */
+        public function cancel(): void {}
+
+        public function isCancelled(): bool {}
+
+        /** Calls `$work`, whose waits end when this is cancelled. */
+        public function run(callable $work): mixed {}
+    }
+
+    /** Values that belong to one handler and the tasks it begins, such as a user or a trace id. */
+    final class Context
+    {
+        public static function get(string $name, mixed $default = null): mixed {}
+
+        /** Tasks begun later have the value; it is gone when the handler or task ends. */
+        public static function set(string $name, mixed $value): void {}
+    }
+}
+
+namespace Fermata\Sync {
+    /**
+     * One at a time, first come, first served. It belongs to the handler or task that has locked it, in this worker.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Mutex
+    {
+        /**
+         * Waits until it is free, and locks it.
+         *
+         * @throws \Fermata\Exception\MisuseError when that would be a deadlock; the message says where the other waits
+         */
+        public function lock(): void {}
+
+        /** Locks it if it is free. */
+        public function tryLock(): bool {}
+
+        /** Gives it to the first who waits. */
+        public function unlock(): void {}
+
+        public function isLocked(): bool {}
+
+        /** Calls `$work` with it locked, and unlocks it also when that throws. */
+        public function synchronized(callable $work): mixed {}
+    }
+
+    /**
+     * So many at a time, first come, first served.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Semaphore
+    {
+        /** @param int $permits 1 or more */
+        public function __construct(int $permits) {}
+
+        /** Waits for a permit. */
+        public function acquire(): void {}
+
+        /** Takes a permit if there is one. */
+        public function tryAcquire(): bool {}
+
+        /** Gives a permit back, to the first who waits. Any handler or task may. */
+        public function release(): void {}
+
+        /** Calls `$work` with a permit, and gives it back also when that throws. */
+        public function run(callable $work): mixed {}
+    }
+
+    /**
+     * Values from some handlers or tasks to others of the same worker, in order.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Queue implements \Countable
+    {
+        /** @param int $capacity values that may be between push() and pop() */
+        public function __construct(int $capacity = 1) {}
+
+        /**
+         * Waits while it is full.
+         *
+         * @throws \Fermata\Exception\QueueClosedException
+         */
+        public function push(mixed $item): void {}
+
+        /** False when it is full. */
+        public function tryPush(mixed $item): bool {}
+
+        /**
+         * Waits while it is empty.
+         *
+         * @throws \Fermata\Exception\QueueClosedException when it is closed and empty
+         */
+        public function pop(): mixed {}
+
+        /** The default when it is empty. */
+        public function tryPop(mixed $default = null): mixed {}
+
+        /** Nothing more is taken in; what is in it can still be taken out. */
+        public function close(): void {}
+
+        public function isClosed(): bool {}
+
+        /** Values in it. */
+        public function count(): int {}
+    }
 }
 
 namespace Fermata\WebSocket {
@@ -1496,8 +1691,17 @@ namespace Fermata\Exception {
     /** The control socket cannot be reached. */
     final class ConnectionException extends \RuntimeException implements FermataException {}
 
-    /** The control socket did not answer in time. */
+    /** The control socket did not answer in time, or the time given to timeout() is over. */
     final class TimeoutException extends \RuntimeException implements FermataException {}
+
+    /** What waited was told to end. */
+    class CancelledException extends \RuntimeException implements FermataException {}
+
+    /** The client has left while its handler waited. Left uncaught it is no failure. */
+    final class ClientGoneException extends CancelledException {}
+
+    /** The queue takes nothing more, and nothing is left in it. */
+    final class QueueClosedException extends \RuntimeException implements FermataException {}
 
     /** The peer broke the protocol; the message says how. */
     final class ProtocolException extends \RuntimeException implements FermataException

@@ -1,5 +1,34 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 1841f200ea492e082b52fe98dac69310e05d00b2 */
+ * Stub hash: a2465bad9dd95cc0d0d380bf5ca7cf46f78bf920 */
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_Fermata_async, 0, 1, Fermata\\Future, 0)
+	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_await, 0, 1, IS_MIXED, 0)
+	ZEND_ARG_OBJ_INFO(0, future, Fermata\\Future, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_all, 0, 0, IS_ARRAY, 0)
+	ZEND_ARG_VARIADIC_OBJ_TYPE_MASK(0, works, Fermata\\Future, MAY_BE_CALLABLE)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_race, 0, 0, IS_MIXED, 0)
+	ZEND_ARG_VARIADIC_OBJ_TYPE_MASK(0, works, Fermata\\Future, MAY_BE_CALLABLE)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_timeout, 0, 2, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
+	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_shield, 0, 1, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_MASK(0, listen, MAY_BE_STRING|MAY_BE_ARRAY|MAY_BE_NULL, "null")
@@ -428,6 +457,73 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_remotePort arginfo_class_Fermata_Request_remotePort
 
+#define arginfo_class_Fermata_Future___construct arginfo_class_Fermata_Routes___construct
+
+#define arginfo_class_Fermata_Future_await arginfo_class_Fermata_Request_json
+
+#define arginfo_class_Fermata_Future_isDone arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Future_cancel arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Cancellation_cancel arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Cancellation_isCancelled arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Cancellation_run arginfo_Fermata_shield
+
+#define arginfo_class_Fermata_Context_get arginfo_class_Fermata_Request_attribute
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Context_set, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, value, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Sync_Mutex_lock arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Sync_Mutex_tryLock arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Sync_Mutex_unlock arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Sync_Mutex_isLocked arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Sync_Mutex_synchronized arginfo_Fermata_shield
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Sync_Semaphore___construct, 0, 0, 1)
+	ZEND_ARG_TYPE_INFO(0, permits, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Sync_Semaphore_acquire arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Sync_Semaphore_tryAcquire arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Sync_Semaphore_release arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Sync_Semaphore_run arginfo_Fermata_shield
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Sync_Queue___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, capacity, IS_LONG, 0, "1")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Sync_Queue_push, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, item, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Sync_Queue_tryPush, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, item, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Sync_Queue_pop arginfo_class_Fermata_Request_json
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Sync_Queue_tryPop, 0, 0, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, default, IS_MIXED, 0, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Sync_Queue_close arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Sync_Queue_isClosed arginfo_class_Fermata_WebSocket_isOpen
+
+#define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Request_remotePort
+
 #define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
@@ -562,6 +658,13 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolE
 ZEND_END_ARG_INFO()
 
 
+ZEND_FUNCTION(Fermata_delay);
+ZEND_FUNCTION(Fermata_async);
+ZEND_FUNCTION(Fermata_await);
+ZEND_FUNCTION(Fermata_all);
+ZEND_FUNCTION(Fermata_race);
+ZEND_FUNCTION(Fermata_timeout);
+ZEND_FUNCTION(Fermata_shield);
 ZEND_METHOD(Fermata_Server, __construct);
 ZEND_METHOD(Fermata_Server, get);
 ZEND_METHOD(Fermata_Server, post);
@@ -680,6 +783,33 @@ ZEND_METHOD(Fermata_WebSocket, queuedBytes);
 ZEND_METHOD(Fermata_WebSocket, protocol);
 ZEND_METHOD(Fermata_WebSocket, remoteAddress);
 ZEND_METHOD(Fermata_WebSocket, remotePort);
+ZEND_METHOD(Fermata_Future, __construct);
+ZEND_METHOD(Fermata_Future, await);
+ZEND_METHOD(Fermata_Future, isDone);
+ZEND_METHOD(Fermata_Future, cancel);
+ZEND_METHOD(Fermata_Cancellation, cancel);
+ZEND_METHOD(Fermata_Cancellation, isCancelled);
+ZEND_METHOD(Fermata_Cancellation, run);
+ZEND_METHOD(Fermata_Context, get);
+ZEND_METHOD(Fermata_Context, set);
+ZEND_METHOD(Fermata_Sync_Mutex, lock);
+ZEND_METHOD(Fermata_Sync_Mutex, tryLock);
+ZEND_METHOD(Fermata_Sync_Mutex, unlock);
+ZEND_METHOD(Fermata_Sync_Mutex, isLocked);
+ZEND_METHOD(Fermata_Sync_Mutex, synchronized);
+ZEND_METHOD(Fermata_Sync_Semaphore, __construct);
+ZEND_METHOD(Fermata_Sync_Semaphore, acquire);
+ZEND_METHOD(Fermata_Sync_Semaphore, tryAcquire);
+ZEND_METHOD(Fermata_Sync_Semaphore, release);
+ZEND_METHOD(Fermata_Sync_Semaphore, run);
+ZEND_METHOD(Fermata_Sync_Queue, __construct);
+ZEND_METHOD(Fermata_Sync_Queue, push);
+ZEND_METHOD(Fermata_Sync_Queue, tryPush);
+ZEND_METHOD(Fermata_Sync_Queue, pop);
+ZEND_METHOD(Fermata_Sync_Queue, tryPop);
+ZEND_METHOD(Fermata_Sync_Queue, close);
+ZEND_METHOD(Fermata_Sync_Queue, isClosed);
+ZEND_METHOD(Fermata_Sync_Queue, count);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, __construct);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, request);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, protocols);
@@ -714,6 +844,18 @@ ZEND_METHOD(Fermata_WebSocket_Client, closeCode);
 ZEND_METHOD(Fermata_WebSocket_Client, closeReason);
 ZEND_METHOD(Fermata_WebSocket_Frame, __construct);
 ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode);
+
+
+static const zend_function_entry ext_functions[] = {
+	ZEND_NS_FALIAS("Fermata", delay, Fermata_delay, arginfo_Fermata_delay)
+	ZEND_NS_FALIAS("Fermata", async, Fermata_async, arginfo_Fermata_async)
+	ZEND_NS_FALIAS("Fermata", await, Fermata_await, arginfo_Fermata_await)
+	ZEND_NS_FALIAS("Fermata", all, Fermata_all, arginfo_Fermata_all)
+	ZEND_NS_FALIAS("Fermata", race, Fermata_race, arginfo_Fermata_race)
+	ZEND_NS_FALIAS("Fermata", timeout, Fermata_timeout, arginfo_Fermata_timeout)
+	ZEND_NS_FALIAS("Fermata", shield, Fermata_shield, arginfo_Fermata_shield)
+	ZEND_FE_END
+};
 
 
 static const zend_function_entry class_Fermata_Server_methods[] = {
@@ -949,6 +1091,63 @@ static const zend_function_entry class_Fermata_WebSocket_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_Future_methods[] = {
+	ZEND_ME(Fermata_Future, __construct, arginfo_class_Fermata_Future___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Future, await, arginfo_class_Fermata_Future_await, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Future, isDone, arginfo_class_Fermata_Future_isDone, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Future, cancel, arginfo_class_Fermata_Future_cancel, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Cancellation_methods[] = {
+	ZEND_ME(Fermata_Cancellation, cancel, arginfo_class_Fermata_Cancellation_cancel, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Cancellation, isCancelled, arginfo_class_Fermata_Cancellation_isCancelled, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Cancellation, run, arginfo_class_Fermata_Cancellation_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Context_methods[] = {
+	ZEND_ME(Fermata_Context, get, arginfo_class_Fermata_Context_get, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Context, set, arginfo_class_Fermata_Context_set, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Sync_Mutex_methods[] = {
+	ZEND_ME(Fermata_Sync_Mutex, lock, arginfo_class_Fermata_Sync_Mutex_lock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Mutex, tryLock, arginfo_class_Fermata_Sync_Mutex_tryLock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Mutex, unlock, arginfo_class_Fermata_Sync_Mutex_unlock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Mutex, isLocked, arginfo_class_Fermata_Sync_Mutex_isLocked, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Mutex, synchronized, arginfo_class_Fermata_Sync_Mutex_synchronized, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Sync_Semaphore_methods[] = {
+	ZEND_ME(Fermata_Sync_Semaphore, __construct, arginfo_class_Fermata_Sync_Semaphore___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Semaphore, acquire, arginfo_class_Fermata_Sync_Semaphore_acquire, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Semaphore, tryAcquire, arginfo_class_Fermata_Sync_Semaphore_tryAcquire, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Semaphore, release, arginfo_class_Fermata_Sync_Semaphore_release, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Semaphore, run, arginfo_class_Fermata_Sync_Semaphore_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Sync_Queue_methods[] = {
+	ZEND_ME(Fermata_Sync_Queue, __construct, arginfo_class_Fermata_Sync_Queue___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, push, arginfo_class_Fermata_Sync_Queue_push, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, tryPush, arginfo_class_Fermata_Sync_Queue_tryPush, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, pop, arginfo_class_Fermata_Sync_Queue_pop, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, tryPop, arginfo_class_Fermata_Sync_Queue_tryPop, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, close, arginfo_class_Fermata_Sync_Queue_close, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, isClosed, arginfo_class_Fermata_Sync_Queue_isClosed, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, count, arginfo_class_Fermata_Sync_Queue_count, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_WebSocket_Upgrade_methods[] = {
 	ZEND_ME(Fermata_WebSocket_Upgrade, __construct, arginfo_class_Fermata_WebSocket_Upgrade___construct, ZEND_ACC_PRIVATE)
 	ZEND_ME(Fermata_WebSocket_Upgrade, request, arginfo_class_Fermata_WebSocket_Upgrade_request, ZEND_ACC_PUBLIC)
@@ -1078,6 +1277,21 @@ static const zend_function_entry class_Fermata_Exception_ConnectionException_met
 
 
 static const zend_function_entry class_Fermata_Exception_TimeoutException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_CancelledException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_ClientGoneException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_QueueClosedException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -1610,6 +1824,73 @@ static zend_class_entry *register_class_Fermata_WebSocket(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_Future(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Future", class_Fermata_Future_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Cancellation(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Cancellation", class_Fermata_Cancellation_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Context(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Context", class_Fermata_Context_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Sync_Mutex(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Sync", "Mutex", class_Fermata_Sync_Mutex_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Sync_Semaphore(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Sync", "Semaphore", class_Fermata_Sync_Semaphore_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Sync_Queue(zend_class_entry *class_entry_Countable)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Sync", "Queue", class_Fermata_Sync_Queue_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+	zend_class_implements(class_entry, 1, class_entry_Countable);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_WebSocket_Upgrade(void)
 {
 	zend_class_entry ce, *class_entry;
@@ -2078,6 +2359,40 @@ static zend_class_entry *register_class_Fermata_Exception_TimeoutException(zend_
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "TimeoutException", class_Fermata_Exception_TimeoutException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_CancelledException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "CancelledException", class_Fermata_Exception_CancelledException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_ClientGoneException(zend_class_entry *class_entry_Fermata_Exception_CancelledException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ClientGoneException", class_Fermata_Exception_ClientGoneException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_CancelledException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_QueueClosedException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "QueueClosedException", class_Fermata_Exception_QueueClosedException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);

@@ -155,6 +155,17 @@
 #define FM_EVENT_WS_CLOSE 6
 
 /**
+ * The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
+ * once for each. Only `kind`, `request` and `socket` are set.
+ */
+#define FM_EVENT_GONE 7
+
+/**
+ * It is the time of `fm_worker_wake_at`. Only `kind` is set.
+ */
+#define FM_EVENT_WAKE 8
+
+/**
  * A slow client is told by a `gap` event what it has missed.
  */
 #define FM_SLOW_GAP 0
@@ -482,6 +493,28 @@ typedef struct FmUploadedFile {
    */
   uint64_t bytes;
 } FmUploadedFile;
+
+/**
+ * The settings that concern fibers.
+ */
+typedef struct FmFibers {
+  /**
+   * Fibers at most.
+   */
+  uint32_t max;
+  /**
+   * Fibers kept for reuse.
+   */
+  uint32_t idle_max;
+  /**
+   * Tasks at most that have not begun.
+   */
+  uint32_t tasks_max;
+  /**
+   * Bytes of a fiber's stack.
+   */
+  size_t stack_bytes;
+} FmFibers;
 
 /**
  * What `fm_next_event` hands out.
@@ -1137,6 +1170,77 @@ bool fm_upload_body(struct FmWorker *worker, uint32_t upload, struct FmStr *path
  * `worker` is a live worker.
  */
 void fm_upload_release(struct FmWorker *worker, uint32_t upload);
+
+/**
+ * The settings that concern fibers.
+ *
+ * # Safety
+ * `worker` is a live worker; `fibers` is valid for writing.
+ */
+void fm_worker_fibers(const struct FmWorker *worker, struct FmFibers *fibers);
+
+/**
+ * The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
+ * before. FM_GONE when it has left already, or was answered.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint32_t fm_defer(struct FmWorker *worker, uint64_t request);
+
+/**
+ * The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
+ * FM_EVENT_GONE and its close. FM_GONE when it has ended.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint32_t fm_ws_defer(struct FmWorker *worker,
+                     uint64_t socket);
+
+/**
+ * The handler of a WebSocket that waited has come to its end.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_ws_resume(struct FmWorker *worker, uint64_t socket);
+
+/**
+ * Asks for one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`; 0 = as soon as output has gone out and
+ * events were looked for, UINT64_MAX = not any more. The last call counts.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_worker_wake_at(struct FmWorker *worker,
+                       uint64_t due_ms);
+
+/**
+ * Milliseconds of the monotonic clock.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint64_t fm_worker_now_ms(struct FmWorker *worker);
+
+/**
+ * Whether something is under way that has no client, and should come to its end before the worker stops.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_worker_busy(struct FmWorker *worker,
+                    bool busy);
+
+/**
+ * Whether there is no room for another handler. Meanwhile only FM_EVENT_WAKE, FM_EVENT_GONE and
+ * FM_EVENT_STOP come.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_worker_full(struct FmWorker *worker, bool full);
 
 /**
  * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*

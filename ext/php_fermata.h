@@ -38,6 +38,8 @@ extern zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *f
 extern zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
 extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
 extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
+extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
+extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
@@ -93,6 +95,18 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place);
 
 /* tls.c */
 bool fermata_strings_check(HashTable *list, uint32_t argument);
+
+/* tasks.c */
+void fermata_tasks_init(void);
+
+/* cancellation.c */
+void fermata_cancellation_init(void);
+
+/* sync.c */
+void fermata_sync_init(void);
+
+/* queue.c */
+void fermata_queue_init(void);
 
 /* json.c */
 zend_string *fermata_json_encode(zval *data);

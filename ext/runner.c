@@ -7,7 +7,7 @@
  *                                           again, the core finishes the other clients, and the master replaces the worker
  *
  * What one handler leaves behind must not reach the next one: see fermata_clean_up(). */
-#include "runner.h"
+#include "fibers.h"
 #include "main/php_main.h"
 #include "ext/random/php_random.h"
 #include "ext/standard/basic_functions.h"
@@ -16,7 +16,6 @@
 
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
 #define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
-#define STATUS_UNAVAILABLE 503
 
 fermata_runner fermata_run;
 
@@ -170,7 +169,9 @@ void fermata_clean_up(void)
 
 static void take_fresh_request(void)
 {
-	fermata_request_keep(fermata_run.request);
+	if (!fermata_run.request->kept) {
+		fermata_request_keep(fermata_run.request);
+	}
 	OBJ_RELEASE(&fermata_run.request->std);
 	fermata_run.request = fermata_request_new();
 }
@@ -223,13 +224,16 @@ void fermata_request_done(void)
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
-	if (EXPECTED(!fermata_held_by_others(&fermata_run.request->std))) {
+	if (EXPECTED(!fermata_held_by_others(&fermata_run.request->std) && !fermata_run.request->kept)) {
 		fermata_request_forget(fermata_run.request);
 	} else {
 		take_fresh_request();
 	}
 	fermata_clean_up();
 	fermata.handling = false;
+	if (UNEXPECTED(fermata_run.fiber->touched)) {
+		fermata_fiber_settle();
+	}
 }
 
 static void handle(const fermata_handler *handler)
@@ -257,7 +261,7 @@ static void handle(const fermata_handler *handler)
 static void dispatch_retired(const FmEvent *event)
 {
 	if (event->kind == FM_EVENT_REQUEST || event->kind == FM_EVENT_UPGRADE) {
-		fermata_refuse(event->request, STATUS_UNAVAILABLE, FERMATA_LITERAL("Service Unavailable\n"));
+		fermata_refuse(event->request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("Service Unavailable\n"));
 	}
 }
 
@@ -273,12 +277,17 @@ static void dispatch(const FmEvent *event)
 		case FM_EVENT_WS_OPEN: fermata_socket_open(event); break;
 		case FM_EVENT_WS_CLOSE: fermata_socket_close(event); break;
 		case FM_EVENT_UPGRADE: fermata_socket_upgrade(event); break;
+		case FM_EVENT_GONE: fermata_fibers_gone(event); break;
+		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
 	}
 }
 
 /* Connections that were not closed in order leave data, whose destructors may log. */
 static void stop(void)
 {
+	if (!fermata_run.retired) {
+		fermata_fibers_unwind();
+	}
 	fermata_run.stopped = true;
 	if (!fermata_run.retired) {
 		fermata_websocket_release_all();
@@ -289,7 +298,10 @@ static void stop(void)
 static void loop(void)
 {
 	FmEvent *event;
-	while (!fermata_run.stopped) {
+	while (!fermata_run.stopped && !fermata_run.fiber->dying) {
+		if (UNEXPECTED(fermata_run.waits) && fermata_fibers_poll()) {
+			continue;
+		}
 		event = &fermata_run.request->event;
 		if (UNEXPECTED(fm_next_event(fermata_run.worker, event) != FM_OK)) {
 			/* A bug of the core: its state is not to be trusted, so the master has to start anew. */
@@ -306,7 +318,21 @@ static void loop(void)
 	}
 }
 
-static void release_objects(void)
+/* The loop until it ends, on any fiber. `frame` is where PHP goes on after a fatal error. */
+void fermata_runner_loop(zend_execute_data *frame)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	do {
+		zend_try {
+			loop();
+		} zend_catch {
+			EG(current_execute_data) = frame;
+			fermata_after_fatal();
+		} zend_end_try();
+	} while (!fermata_run.stopped && !self->dying);
+}
+
+void fermata_runner_release(void)
 {
 	OBJ_RELEASE(&fermata_run.request->std);
 	OBJ_RELEASE(&fermata_run.websocket->std);
@@ -325,21 +351,18 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_run.message = fermata_message_new();
 	enter_process();
 
-	do {
-		zend_try {
-			loop();
-		} zend_catch {
-			EG(current_execute_data) = frame;
-			fermata_after_fatal();
-		} zend_end_try();
-	} while (!fermata_run.stopped);
+	fermata_fibers_start(frame);
+	fermata_runner_loop(frame);
 
 	fermata.worker = NULL;
 	fermata.handling = false;
 	if (fermata_run.leaves) {
 		/* The core's state belongs to the parent process. */
 		fermata_let_go();
-		release_objects();
+		fermata_runner_release();
+		if (!EG(exception)) {
+			zend_throw_unwind_exit();
+		}
 		return;
 	}
 	int exit_status = fermata_run.broken ? EXIT_STATUS_FATAL : fm_worker_exit_code(fermata_run.worker);
@@ -350,7 +373,8 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 		EG(exit_status) = exit_status;
 		zend_bailout();
 	}
-	release_objects();
+	fermata_fibers_end();
+	fermata_runner_release();
 	EG(exit_status) = exit_status;
 	zend_throw_unwind_exit();
 }

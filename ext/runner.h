@@ -6,11 +6,15 @@
 #include "php_fermata.h"
 #include "main/php_output.h"
 
+typedef struct fermata_fiber fermata_fiber;
+
 #define FERMATA_LOG_ERROR 0
+#define FERMATA_LOG_WARNING 1
 #define FERMATA_LOG_INFO 2
 #define FERMATA_LOG_DEBUG 3
 #define FERMATA_STATUS_ERROR 500
 #define FERMATA_STATUS_BAD_REQUEST 400
+#define FERMATA_STATUS_UNAVAILABLE 503
 
 typedef struct fermata_runner {
 	FmWorker *worker;
@@ -18,7 +22,9 @@ typedef struct fermata_runner {
 	fermata_request *request; /* these three are reused while nobody else holds them */
 	fermata_websocket *websocket;
 	fermata_message *message;
+	fermata_fiber *fiber;    /* the one that runs */
 	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
+	bool waits;              /* some fiber or task waits, or is ready to go on */
 	bool stopped;
 	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
 	bool retired;            /* after a fatal error */
@@ -27,6 +33,7 @@ typedef struct fermata_runner {
 	uint8_t display_errors;  /* may be PHP_DISPLAY_ERRORS_STDERR */
 	bool log_errors;
 	zend_long timeout_seconds;
+	int error_reporting;
 	int output_level;
 	const php_output_handler *output_active;
 } fermata_runner;
@@ -44,6 +51,8 @@ static zend_always_inline bool fermata_held_by_others(const zend_object *object)
 }
 
 /* runner.c */
+void fermata_runner_loop(zend_execute_data *frame);
+void fermata_runner_release(void);
 bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);
 void fermata_clean_up(void);
 void fermata_request_done(void);

@@ -2,7 +2,7 @@
  *
  *   exception, exit()   the connection is closed with 1011 (or 1007); an upgrade is answered 500 (or 400)
  *   fatal error         the same, and the worker retires; see failures.c */
-#include "runner.h"
+#include "fibers.h"
 
 #define HEADERS_STACK 8 /* acceptances with more header lines fill them on the heap */
 
@@ -92,7 +92,9 @@ static zend_always_inline void use_socket(uint64_t handle, zval *argument)
 
 static void take_fresh_websocket(void)
 {
-	fermata_websocket_keep(fermata_run.websocket);
+	if (!fermata_run.websocket->kept) {
+		fermata_websocket_keep(fermata_run.websocket);
+	}
 	OBJ_RELEASE(&fermata_run.websocket->std);
 	fermata_run.websocket = fermata_websocket_new();
 }
@@ -120,11 +122,14 @@ static zend_always_inline bool call(const fermata_handler *handler, zval *argume
 
 static zend_always_inline void done(void)
 {
-	if (UNEXPECTED(fermata_held_by_others(&fermata_run.websocket->std))) {
+	if (UNEXPECTED(fermata_held_by_others(&fermata_run.websocket->std) || fermata_run.websocket->kept)) {
 		take_fresh_websocket();
 	}
 	fermata_clean_up();
 	fermata.handling = false;
+	if (UNEXPECTED(fermata_run.fiber->touched)) {
+		fermata_fiber_settle();
+	}
 }
 
 void fermata_socket_open(const FmEvent *event)
@@ -167,11 +172,23 @@ void fermata_socket_close(const FmEvent *event)
 {
 	const fermata_socket_route *route = route_of(event);
 	zval arguments[3];
+	fermata_fiber *waiting = UNEXPECTED(fermata_run.waits) ? fermata_fiber_of_socket(event->socket) : NULL;
+	if (UNEXPECTED(waiting)) {
+		/* Events of a socket come one after the other: this one comes when the handler has ended, which learns of it now. */
+		waiting->close_reason = zend_string_init(event->body.len ? event->body.ptr : "", event->body.len, false);
+		waiting->close_code = event->code;
+		waiting->close_handler = event->handler;
+		waiting->client->gone = true;
+		fermata_interrupt(waiting);
+		return;
+	}
 	if (route && !Z_ISUNDEF(route->close.closure)) {
 		use_socket(event->socket, &arguments[0]);
 		ZVAL_LONG(&arguments[1], event->code);
 		ZVAL_STRINGL_FAST(&arguments[2], event->body.len ? event->body.ptr : "", event->body.len);
+		fermata_run.fiber->without_client = true;
 		bool stays = call(&route->close, arguments, 3);
+		fermata_run.fiber->without_client = false;
 		zval_ptr_dtor(&arguments[2]);
 		if (UNEXPECTED(!stays)) {
 			return;
