@@ -45,11 +45,12 @@ export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
 jobs=$(nproc)
 subject=$php
 if [ -n "$valgrind" ]; then
-    # One report per process, forked workers included. Fibers switch stacks, which memcheck has to be told.
+    # One report per process, forked workers included. A jump of the stack pointer by more than a frame ever has is a
+    # switch to the stack of another fiber, which lie 2 MiB apart.
     subject=$work/php-valgrind
     cat >"$subject" <<WRAPPER
 #!/bin/sh
-exec valgrind -q --max-stackframe=8000000 --num-callers=30 --suppressions="$root/ext/tests/valgrind.supp" \\
+exec valgrind -q --max-stackframe=1000000 --num-callers=30 --suppressions="$root/ext/tests/valgrind.supp" \\
     --log-file="$work/valgrind/%p.log" "$php" "\$@"
 WRAPPER
     chmod +x "$subject"

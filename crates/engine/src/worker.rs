@@ -371,7 +371,7 @@ impl<D: Driver> Worker<D> {
             }
             let event = self.next_wait_event();
             if event.is_some() {
-                self.reporter.shared.set_handler(self.slot, None);
+                self.reporter.shared.end_handler(self.slot);
                 return event;
             }
             return match self.turn() {
