@@ -179,6 +179,8 @@ def measure_row(
     entries = [id for id, peer in run.peers.items() if row.fits(peer) and id not in run.not_run]
     if row.kind == START:
         often = set(entries)
+        if (alone := machine.php_start_ms()) is not None:
+            run.notes[row.id] = f"PHP itself takes {alone:.1f} ms here to start and to end again, with its php.ini."
         rounds_of(run, row, entries, often, source, deadline, lambda id, at: first_byte(row, run.peers[id], at))
         return
     servers: Servers = {}

@@ -6,9 +6,13 @@ import os
 import platform
 import re
 import subprocess
+import time
 from pathlib import Path
+from statistics import median
 
-from .peers import ROOT
+from .peers import PHP, ROOT
+
+PHP_STARTS = 9
 
 SYSCTLS = (
     "net/core/somaxconn",
@@ -45,6 +49,19 @@ def facts() -> dict[str, str]:
         if value.startswith("Mitigation"):
             found[f"mitigation {path.name}"] = value
     return found
+
+
+def php_start_ms() -> float | None:
+    """How long PHP takes to start and end without doing anything, the median of a few times."""
+    times = []
+    for _ in range(PHP_STARTS):
+        before = time.monotonic()
+        try:
+            subprocess.run([PHP, "-r", "exit;"], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        times.append((time.monotonic() - before) * 1000)
+    return median(times)
 
 
 def _os_name() -> str:

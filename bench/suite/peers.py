@@ -253,9 +253,8 @@ def read_table(path: Path, extra: set[str]) -> tuple[dict[str, Any], dict[str, A
 
 
 def environment(directory: Path) -> None:
-    """What the sources of peers look for: an autoloader and Node's packages outside the repository."""
+    """What the sources of peers look for: an autoloader outside the repository."""
     os.environ["BENCH_AUTOLOAD"] = str(directory / "autoload.php")
-    os.environ["BENCH_NODE_MODULES"] = str(directory / "node_modules")
     os.environ.setdefault("GOTOOLCHAIN", "local")
 
 

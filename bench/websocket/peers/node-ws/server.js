@@ -1,13 +1,13 @@
-// `node server.js echo|subprotocol|broadcast PORT [CERTIFICATE KEY]`, with the package `ws` in BENCH_NODE_MODULES.
+// `node server.js MODULES echo|subprotocol|broadcast PORT [CERTIFICATE KEY]`, with the package `ws` in MODULES.
 'use strict';
 
 const fs = require('node:fs');
 const http = require('node:http');
 const https = require('node:https');
 const path = require('node:path');
-const { WebSocketServer } = require(path.join(process.env.BENCH_NODE_MODULES, 'ws'));
+const { WebSocketServer } = require(path.join(process.argv[2], 'ws'));
 
-const [mode, port, certificate, key] = process.argv.slice(2);
+const [mode, port, certificate, key] = process.argv.slice(3);
 const server = certificate
   ? https.createServer({ cert: fs.readFileSync(certificate), key: fs.readFileSync(key) })
   : http.createServer();

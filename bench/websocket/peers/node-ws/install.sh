@@ -1,0 +1,8 @@
+#!/bin/sh
+# `install.sh PEERS`, in the build folder: the package ws from npm, or from PEERS where it is.
+[ -d node_modules/ws ] && exit 0
+if [ -d "$1/node_modules/ws" ]; then
+    mkdir -p node_modules && cp -r "$1/node_modules/ws" node_modules/
+else
+    npm install --no-audit --no-fund --no-save --prefix "$PWD" ws@8
+fi
