@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::courtesy::Courtesy;
 use crate::clock;
 use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, borrow};
 use crate::sys::socket;
@@ -27,6 +28,7 @@ pub struct Epoll {
     now_ms: u64,
     /// The last wait found something: there was work since.
     has_worked: bool,
+    courtesy: Courtesy,
 }
 
 impl Epoll {
@@ -40,6 +42,7 @@ impl Epoll {
             ready: Vec::with_capacity(EVENTS_MAX),
             now_ms: clock::monotonic_ms(),
             has_worked: false,
+            courtesy: Courtesy::default(),
         })
     }
 
@@ -97,12 +100,10 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
-        // Whoever shares our core gets a chance to ask for more before we sleep. Asleep, we would be
-        // woken by its first byte, interrupt it, and do the same for the next one: two switches per
-        // request where one per batch is enough (measured: a third of the CPU of a connection per
-        // request). On a core of our own this costs one short call per sleep.
+        // Whoever shares our core gets a chance to ask for more before we sleep.
         if timeout_ms != Some(0) && self.has_worked {
-            rustix::thread::sched_yield();
+            self.courtesy
+                .run(clock::monotonic_ms, rustix::thread::sched_yield);
         }
         let timeout = timeout_ms.map(timespec);
         let waited = epoll::wait(

@@ -1,5 +1,6 @@
 //! The kernels behind [`crate::Driver`].
 
+mod courtesy;
 pub mod epoll;
 pub mod fake;
 mod socket;
