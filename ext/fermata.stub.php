@@ -28,6 +28,8 @@ namespace Fermata {
          * @param History|null $history how much each channel remembers
          * @param Log|null $log format and level of the lines on standard error
          * @param Tls|null $tls certificates for https addresses
+         * @param array|null $trustedProxies list<string> of addresses, networks such as "10.0.0.0/8", or "unix": proxies in front
+         *        whose Forwarded and X-Forwarded-* headers tell who the client is
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
@@ -38,6 +40,7 @@ namespace Fermata {
             ?History $history = null,
             ?Log $log = null,
             ?Tls $tls = null,
+            ?array $trustedProxies = null,
         ) {}
 
         /**
@@ -553,13 +556,22 @@ namespace Fermata {
         /** The Last-Event-ID header, for Hold::since(); null when it is absent or empty. */
         public function lastEventId(): ?string {}
 
-        /** The peer's address: the client's, or that of a proxy in front. Empty on a Unix socket. */
+        /**
+         * The client's address: as a proxy of the setting trusted_proxies says, else that of the connection's other end.
+         * "unix" on a Unix socket.
+         */
         public function remoteAddress(): string {}
 
-        /** The peer's port; 0 on a Unix socket. */
+        /** The port that belongs to remoteAddress(); 0 on a Unix socket, and where a proxy does not tell it. */
         public function remotePort(): int {}
 
-        /** "https" when this connection is encrypted, otherwise "http". What a proxy in front speaks is in its headers. */
+        /**
+         * The host the client asked for, with the port if it named one: as a proxy of the setting trusted_proxies says, else
+         * that of the request. Empty for an HTTP/1.0 request without one.
+         */
+        public function host(): string {}
+
+        /** "https" when the client speaks TLS, to this server or to a proxy of the setting trusted_proxies; otherwise "http". */
         public function scheme(): string {}
 
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
@@ -1014,10 +1026,13 @@ namespace Fermata {
         /** The subprotocol that was agreed on. */
         public function protocol(): ?string {}
 
-        /** The peer's address: the client's, or that of a proxy in front. Empty on a Unix socket. */
+        /**
+         * The client's address: as a proxy of the setting trusted_proxies says, else that of the connection's other end.
+         * "unix" on a Unix socket.
+         */
         public function remoteAddress(): string {}
 
-        /** The peer's port; 0 on a Unix socket. */
+        /** The port that belongs to remoteAddress(); 0 on a Unix socket, and where a proxy does not tell it. */
         public function remotePort(): int {}
     }
 

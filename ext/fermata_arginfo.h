@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: a2465bad9dd95cc0d0d380bf5ca7cf46f78bf920 */
+ * Stub hash: 8c53b8c112bbdc5b823999dd92c1f62c7f1bf127 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -38,6 +38,7 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, history, Fermata\\History, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, log, Fermata\\Log, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, tls, Fermata\\Tls, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, trustedProxies, IS_ARRAY, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, IS_STATIC, 0)
@@ -228,6 +229,8 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_remotePort, 0, 0, IS_LONG, 0)
 ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_host arginfo_class_Fermata_Request_method
 
 #define arginfo_class_Fermata_Request_scheme arginfo_class_Fermata_Request_method
 
@@ -724,6 +727,7 @@ ZEND_METHOD(Fermata_Request, attributes);
 ZEND_METHOD(Fermata_Request, lastEventId);
 ZEND_METHOD(Fermata_Request, remoteAddress);
 ZEND_METHOD(Fermata_Request, remotePort);
+ZEND_METHOD(Fermata_Request, host);
 ZEND_METHOD(Fermata_Request, scheme);
 ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_UploadedFile, __construct);
@@ -983,6 +987,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, lastEventId, arginfo_class_Fermata_Request_lastEventId, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remoteAddress, arginfo_class_Fermata_Request_remoteAddress, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, host, arginfo_class_Fermata_Request_host, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_FE_END

@@ -858,7 +858,8 @@ bool fm_request_route_at(struct FmWorker *worker,
                          struct FmStr *value);
 
 /**
- * The client's address (without port; `unix` for a Unix socket) and port.
+ * The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
+ * connection.
  *
  * # Safety
  * As `fm_request_header`.
@@ -869,8 +870,18 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint16_t *port);
 
 /**
- * Whether the client's connection is encrypted; subject and PEM of its certificate, `ptr` NULL when
- * it has shown none.
+ * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
+ *
+ * # Safety
+ * As `fm_request_header`.
+ */
+bool fm_request_host(struct FmWorker *worker,
+                     uint64_t request,
+                     struct FmStr *host);
+
+/**
+ * Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
+ * NULL when it has shown none.
  *
  * # Safety
  * As `fm_request_header`.

@@ -209,6 +209,7 @@ void fermata_request_keep(fermata_request *request);
 bool fermata_request_header_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
 bool fermata_request_header(const fermata_request *request, FmStr lower_case_name, size_t nth, FmStr *value);
 bool fermata_request_route_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
+FmStr fermata_request_host(const fermata_request *request);
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);

@@ -15,7 +15,7 @@ struct fermata_kept {
 	FmStr address;
 	uint16_t port;
 	bool is_secure;
-	FmStr certificate_subject, certificate_pem;
+	FmStr certificate_subject, certificate_pem, host;
 	pair pairs[1];
 };
 
@@ -161,6 +161,18 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port)
 	return address;
 }
 
+/* Empty when the client named none. */
+FmStr fermata_request_host(const fermata_request *request)
+{
+	FmStr host = FERMATA_LITERAL("");
+	if (request->worker) {
+		fm_request_host(request->worker, request->event.request, &host);
+	} else if (request->kept) {
+		host = request->kept->host;
+	}
+	return host;
+}
+
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem)
 {
 	*subject = *pem = (FmStr){NULL, 0};
@@ -195,7 +207,7 @@ void fermata_request_keep(fermata_request *request)
 	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body, &event->allow};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;
 	uint16_t port;
-	FmStr name, value, address = fermata_request_remote(request, &port), subject, pem;
+	FmStr name, value, address = fermata_request_remote(request, &port), subject, pem, host = fermata_request_host(request);
 	bool is_secure = fermata_request_tls(request, &subject, &pem);
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
@@ -207,7 +219,7 @@ void fermata_request_keep(fermata_request *request)
 	for (; fermata_request_route_at(request, routes_len, &name, &value); routes_len++) {
 		bytes += name.len + value.len;
 	}
-	bytes += address.len + subject.len + pem.len;
+	bytes += address.len + subject.len + pem.len + host.len;
 
 	size_t fixed = XtOffsetOf(fermata_kept, pairs) + (headers_len + routes_len) * sizeof(pair);
 	fermata_kept *kept = emalloc(fixed + bytes);
@@ -225,6 +237,7 @@ void fermata_request_keep(fermata_request *request)
 	kept->is_secure = is_secure;
 	kept->certificate_subject = copy_bytes(&free_bytes, subject);
 	kept->certificate_pem = copy_bytes(&free_bytes, pem);
+	kept->host = copy_bytes(&free_bytes, host);
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		*own[i] = copy_bytes(&free_bytes, *own[i]);
 	}

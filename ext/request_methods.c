@@ -469,6 +469,12 @@ ZEND_METHOD(Fermata_Request, remotePort)
 	RETURN_LONG(port);
 }
 
+ZEND_METHOD(Fermata_Request, host)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	return_str(return_value, fermata_request_host(THIS_REQUEST()));
+}
+
 ZEND_METHOD(Fermata_Request, scheme)
 {
 	FmStr subject, pem;

@@ -170,11 +170,11 @@ static bool set_ini(fermata_server *server)
 ZEND_METHOD(Fermata_Server, __construct)
 {
 	zend_string *listen = NULL, *control = NULL;
-	HashTable *listens = NULL;
+	HashTable *listens = NULL, *proxies = NULL;
 	zend_long workers = 0;
 	bool workers_null = true;
 	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, count;
-	ZEND_PARSE_PARAMETERS_START(0, 7)
+	ZEND_PARSE_PARAMETERS_START(0, 8)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
 		Z_PARAM_LONG_OR_NULL(workers, workers_null)
@@ -183,8 +183,9 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(tls, fermata_ce_tls)
+		Z_PARAM_ARRAY_HT_OR_NULL(proxies)
 	ZEND_PARSE_PARAMETERS_END();
-	if (listens && !fermata_strings_check(listens, 1)) {
+	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))) {
 		RETURN_THROWS();
 	}
 
@@ -204,6 +205,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		|| (listens && !set_list(server, FERMATA_LITERAL("listen"), listens))
 		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
 		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
+		|| (proxies && !set_list(server, FERMATA_LITERAL("trusted_proxies"), proxies))
 		|| !set_properties(server, limits)
 		|| !set_properties(server, history)
 		|| !set_properties(server, log)

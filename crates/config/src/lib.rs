@@ -15,6 +15,7 @@
 mod builder;
 mod error;
 mod listen;
+mod networks;
 pub mod reference;
 mod table;
 mod value;
@@ -22,5 +23,6 @@ mod value;
 pub use builder::{Builder, Source};
 pub use error::SettingError;
 pub use listen::{LISTENERS_MAX, Listen, Scheme};
+pub use networks::Networks;
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
 pub use value::{Kind, LogFormat, LogLevel};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::builder::ENVIRONMENT_PREFIX;
 use crate::listen::{Listen, Scheme};
+use crate::networks::Networks;
 use crate::value::{Kind, LogFormat, LogLevel, Value};
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
@@ -170,6 +171,10 @@ settings! {
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\
          The socket has mode 0600, so only the server's own user can publish.";
+    trusted_proxies: Networks = "", Kind::Networks, Some("Server trustedProxies"),
+        "Proxies in front whose Forwarded or X-Forwarded-For, -Proto and -Host headers are believed.\n\
+         unix stands for all peers on Unix sockets.\n\
+         Empty believes nobody: the headers are there to read, and change nothing.";
     io: String = "auto", Kind::Choice(&["auto", "epoll", "io_uring"]), None,
         "Kernel interface of the event loop; docs/io.md compares them.\n\
          auto takes what has measured better for most servers, which is epoll.\n\

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::listen::{Listen, parse_control};
+use crate::networks::Networks;
 
 /// What text a setting accepts, with its bounds. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Kind {
         /// What is counted, in the plural.
         unit: &'static str,
     },
+    /// Addresses, networks such as `10.0.0.0/8`, and `unix`, with commas between them.
+    Networks,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
     Bytes {
         /// Smallest accepted value.
@@ -51,6 +54,7 @@ impl Kind {
             Self::Control => "socket",
             Self::Path => "path",
             Self::Paths => "paths",
+            Self::Networks => "networks",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
@@ -64,7 +68,12 @@ impl Kind {
             Self::Count { unit, .. } => unit,
             Self::Bytes { .. } => "bytes",
             Self::Milliseconds { .. } => "ms",
-            Self::Addresses | Self::Control | Self::Path | Self::Paths | Self::Choice(_) => "",
+            Self::Addresses
+            | Self::Control
+            | Self::Path
+            | Self::Paths
+            | Self::Networks
+            | Self::Choice(_) => "",
         }
     }
 
@@ -77,6 +86,9 @@ impl Kind {
             Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
             Self::Path => "a file path, or empty for none".to_owned(),
             Self::Paths => "file paths with commas, or empty for none".to_owned(),
+            Self::Networks => {
+                "addresses, networks and unix with commas, or empty for none".to_owned()
+            }
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
             Self::Bytes { min, max } => format!("{} to {}", bytes_text(*min), bytes_text(*max)),
@@ -93,6 +105,7 @@ impl Kind {
             Self::Control => "unix:/path/to.sock, or nothing for no control socket".to_owned(),
             Self::Path => "a file path, or nothing".to_owned(),
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
+            Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
@@ -116,7 +129,12 @@ impl Kind {
                 let (digits, unit) = split_size(text);
                 (digits, unit, min, max)
             }
-            Self::Addresses | Self::Control | Self::Path | Self::Paths | Self::Choice(_) => {
+            Self::Addresses
+            | Self::Control
+            | Self::Path
+            | Self::Paths
+            | Self::Networks
+            | Self::Choice(_) => {
                 return Err("not a number".to_owned());
             }
         };
@@ -254,6 +272,15 @@ impl Value for Vec<PathBuf> {
     fn text(&self) -> String {
         let paths: Vec<String> = self.iter().map(|path| path.display().to_string()).collect();
         paths.join(",")
+    }
+}
+
+impl Value for Networks {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+        Networks::parse(text)
+    }
+    fn text(&self) -> String {
+        Networks::text(self)
     }
 }
 

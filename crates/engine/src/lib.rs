@@ -15,6 +15,7 @@ mod control;
 mod drain;
 mod encode;
 pub mod files;
+mod forwarded;
 mod hold;
 mod hub;
 mod input;

@@ -171,6 +171,11 @@ impl<'a> RequestView<'a> {
         Some((name, span.of(self.path())))
     }
 
+    /// The host and port that the client asked for: of the target when it has one, else of `Host`.
+    pub fn host(&self) -> Option<&'a [u8]> {
+        self.request.head.host.map(|host| host.of(self.head))
+    }
+
     /// For a fallback handler: the status that the server would answer with, and its `Allow` header. 0 when a route
     /// was found.
     pub fn unrouted(&self) -> (u16, Option<&'a [u8]>) {

@@ -129,6 +129,12 @@ fn development_pair(logger: &Logger) -> Result<(PathBuf, PathBuf), TlsError> {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
+    pub fn is_client_secure(&self) -> bool {
+        let claimed = self.claim().is_secure;
+        claimed.unwrap_or_else(|| self.is_secure())
+    }
+
     /// Whether the connection of the current request is encrypted.
     pub fn is_secure(&self) -> bool {
         let connection = self.connections.at(self.request.handle as u32);

@@ -108,7 +108,8 @@ pub unsafe extern "C" fn fm_request_route_at(
     })
 }
 
-/// The client's address (without port; `unix` for a Unix socket) and port.
+/// The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
+/// connection.
 ///
 /// # Safety
 /// As `fm_request_header`.
@@ -121,23 +122,47 @@ pub unsafe extern "C" fn fm_request_remote(
 ) -> bool {
     // SAFETY: pointers are valid by this function's contract.
     guard_bool(|| unsafe {
-        let Some(peer) = (*worker).view(request).map(|view| view.peer()) else {
+        if (*worker).view(request).is_none() {
             return false;
-        };
+        }
+        let client = (*worker).worker.client_address();
         let text = &mut (*worker).text;
         text.clear();
-        let _ = match peer.ip() {
-            Some(ip) => write!(text, "{ip}"),
+        let _ = match client {
+            Some((ip, _)) => write!(text, "{ip}"),
             None => write!(text, "unix"),
         };
         put(address, FmStr::lend(text));
-        put(port, peer.port());
+        put(port, client.map_or(0, |(_, port)| port));
         true
     })
 }
 
-/// Whether the client's connection is encrypted; subject and PEM of its certificate, `ptr` NULL when
-/// it has shown none.
+/// The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_host(
+    worker: *mut FmWorker,
+    request: u64,
+    host: *mut FmStr,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        if (*worker).view(request).is_none() {
+            return false;
+        }
+        let Some(found) = (*worker).worker.client_host() else {
+            return false;
+        };
+        put(host, FmStr::lend(found));
+        true
+    })
+}
+
+/// Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
+/// NULL when it has shown none.
 ///
 /// # Safety
 /// As `fm_request_header`.

@@ -73,9 +73,9 @@ impl FmWorker {
         self.client = self.worker.client_certificate();
     }
 
-    /// Whether the current request came encrypted.
+    /// Whether the current request came encrypted, as far as its client is concerned.
     pub(crate) fn is_secure(&self) -> bool {
-        self.worker.is_secure()
+        self.worker.is_client_secure()
     }
 
     /// The current request, if `request` is it.

@@ -186,7 +186,7 @@ const HOST: [bool; 256] = {
 };
 
 /// Whether `host` is a host name or address with an optional port (RFC 9110, 4.2.1 refuses an empty one).
-pub(super) fn valid_host(host: &[u8]) -> bool {
+pub fn valid_host(host: &[u8]) -> bool {
     let name_end = if host.first() == Some(&b'[') {
         match memchr::memchr(b']', host) {
             Some(end) if valid_ip_literal(&host[1..end]) => end + 1,

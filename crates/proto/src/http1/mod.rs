@@ -8,6 +8,7 @@ mod scan;
 mod tests;
 
 pub use crate::{Refusal, Span};
+pub use fields::valid_host;
 pub use head::{Body, Head, HeaderSpan, Limits, Method};
 pub use parse::{METHOD_BYTES_MAX, Parse, parse};
 pub use scan::is_token;
