@@ -183,6 +183,9 @@ def measure_row(
             run.notes[row.id] = f"PHP itself takes {alone:.1f} ms here to start and to end again, with its php.ini."
         rounds_of(run, row, entries, often, source, deadline, lambda id, at: first_byte(row, run.peers[id], at))
         return
+    if row.kind == LATENCY and (os.cpu_count() or 1) < 2:
+        run.notes[row.id] = "Not measured: it needs a second core."
+        return
     servers: Servers = {}
     try:
         for id in entries:
