@@ -20,7 +20,8 @@ BLOCK = re.compile(r"(<!-- bench:begin -->\n)(.*?)(<!-- bench:end -->)", re.DOTA
 MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
 SUBJECT, CONTROL = "fermata", "control"
 LEGEND = """One run each on one machine, everybody in turns; medians over the rounds. Of Fermata the table has the rate,
-of all others how many times their rate Fermata's is: above 1× Fermata is faster."""
+of all others how many times their rate Fermata's is: above 1× Fermata is faster. The C servers, Node `net` and the
+bare loops in PHP (select, non-blocking, single process, Revolt) parse nothing and send a constant."""
 TABLES = {
     "json": (
         "Small JSON by a PHP closure, `wrk` with 100 connections (`make bench-json`, after seed 004)",
