@@ -42,6 +42,7 @@ COLUMNS: dict[str, list[tuple[str, str, bool]]] = {
 """Title and metric of every column, and whether it is the ratio to the subject."""
 
 
+PICTURED = {RATE: "requests per second", LATENCY: "p99", START: "time"}
 GOAL_TITLES = {"cpu": "CPU", "first-byte": "first byte", MEMORY_METRIC: "private memory of a worker"}
 
 
@@ -140,7 +141,9 @@ def picture(run: Run) -> str:
         metric = METRICS[MAIN[row.kind]]
         bars = [_bar(run, line, MAIN[row.kind]) for line in run.lines(row)]
         if bars:
-            panels.append(plot.Panel(row.title.replace("`", ""), bars, metric.show))
+            panels.append(plot.Panel(f"{row.title}: {PICTURED[row.kind]}".replace("`", ""), bars, metric.show))
+    if run.memory:
+        panels.append(plot.Panel("Private memory of the largest worker", _memory_bars(run), "{:.1f} MB".format))
     return plot.plot(TABLES[run.table].replace("`", ""), panels)
 
 
@@ -194,6 +197,15 @@ def _bar(run: Run, line: Line, metric: str) -> plot.Bar:
         note=f"({ratio.median:.2f}×)" if ratio else "",
         colour={SUBJECT: plot.OURS, CONTROL: plot.CONTROL}.get(line.peer, plot.OTHERS),
     )
+
+
+def _memory_bars(run: Run) -> list[plot.Bar]:
+    bars = []
+    for line in sorted(run.memory, key=lambda line: line.worker):
+        size = line.worker / 1e6
+        colour = plot.OURS if line.peer == SUBJECT else plot.OTHERS
+        bars.append(plot.Bar(run.name(line.peer), size, size, size, "", colour))
+    return bars
 
 
 def _row(run: Run, row: Row) -> str:

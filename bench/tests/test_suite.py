@@ -18,7 +18,8 @@ from suite import plot, process
 from suite.check import check_pipelining
 from suite.load import LoadError, parse_ab
 from suite.peers import BENCH, SUBJECT, CannotRun, load_all, read_table
-from suite.report import Run, markdown, picture, write
+from suite.process import Memory
+from suite.report import MemoryLine, Run, markdown, picture, write
 from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample
 from suite.stats import interval, ratios
 from suite.summary import CONTROL, MEMORY_METRIC, METRICS, UNITS, Goal, load_goals, rivals, summarise
@@ -165,6 +166,9 @@ class Tables(unittest.TestCase):
         self.assertIn("0.80 ms", texts)
         # The ground, and a bar for each line.
         self.assertEqual(len(list(root.iter("{http://www.w3.org/2000/svg}rect"))), 1 + 3)
+        half = Memory(1, 1, 1)
+        run.memory.append(MemoryLine(SUBJECT, half, half, 700_000, 300))
+        self.assertIn("0.7 MB", picture(run))
 
     def test_names_of_peers_cannot_break_the_picture(self) -> None:
         panel = plot.Panel("<a>", [plot.Bar("A & B", 1.0, 1.0, 1.0, "", plot.OTHERS)], str)
