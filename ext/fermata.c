@@ -21,6 +21,7 @@ fermata_state fermata;
 fermata_strings fermata_known;
 
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
+zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
 zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
 zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
@@ -98,6 +99,8 @@ static void register_classes(void)
 	fermata_ce_limits = register_class_Fermata_Limits();
 	fermata_ce_history = register_class_Fermata_History();
 	fermata_ce_log = register_class_Fermata_Log();
+	fermata_ce_access_log = register_class_Fermata_AccessLog();
+	fermata_ce_access_log_format = register_class_Fermata_AccessLogFormat();
 	fermata_ce_tls = register_class_Fermata_Tls();
 	fermata_ce_tls_version = register_class_Fermata_TlsVersion();
 	fermata_ce_client_certificate = register_class_Fermata_ClientCertificate();

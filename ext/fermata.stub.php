@@ -30,6 +30,9 @@ namespace Fermata {
          * @param Tls|null $tls certificates for https addresses
          * @param array|null $trustedProxies list<string> of addresses, networks such as "10.0.0.0/8", or "unix": proxies in front
          *        whose Forwarded and X-Forwarded-* headers tell who the client is
+         * @param AccessLog|null $accessLog a line for every request. Default: none.
+         * @param string|null $metrics "http://HOST:PORT" that answers GET /metrics, /health/live and /health/ready.
+         *        Default: none.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
@@ -41,6 +44,8 @@ namespace Fermata {
             ?Log $log = null,
             ?Tls $tls = null,
             ?array $trustedProxies = null,
+            ?AccessLog $accessLog = null,
+            ?string $metrics = null,
         ) {}
 
         /**
@@ -320,6 +325,29 @@ namespace Fermata {
     }
 
     /**
+     * A line for every request when it has ended: also refused ones, files, held clients and WebSockets.
+     *
+     * The file is opened anew when the master gets SIGUSR1 or SIGHUP. A line that cannot be written is left out and
+     * counted; no request waits for it.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class AccessLog
+    {
+        /** A file, or "stderr" or "stdout". */
+        public readonly string $path;
+
+        /** Default: Combined. */
+        public readonly ?AccessLogFormat $format;
+
+        /** Whether lines contain what follows the `?`, which often holds secrets. Default: no. */
+        public readonly ?bool $query;
+
+        public function __construct(string $path, ?AccessLogFormat $format = null, ?bool $query = null) {}
+    }
+
+    /**
      * What a server shows to clients of its https addresses, and what it asks of them. Null means the default.
      *
      * The files are read when the server runs, and again when the master gets SIGHUP; connections stay open meanwhile.
@@ -403,6 +431,18 @@ namespace Fermata {
     }
 
     /** The least severe line that is written. */
+    enum AccessLogFormat: string
+    {
+        /** The Common Log Format. */
+        case Common = 'common';
+
+        /** The same with Referer and User-Agent, as most programs expect it. */
+        case Combined = 'combined';
+
+        /** One JSON object per line, with the duration. */
+        case Json = 'json';
+    }
+
     enum LogLevel: string
     {
         case Error = 'error';

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 8c53b8c112bbdc5b823999dd92c1f62c7f1bf127 */
+ * Stub hash: 2cda325420c541a0a3e38f4a63e1937983153ed2 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -39,6 +39,8 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Server___construct, 0, 0, 0)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, log, Fermata\\Log, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, tls, Fermata\\Tls, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, trustedProxies, IS_ARRAY, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, accessLog, Fermata\\AccessLog, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, metrics, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, IS_STATIC, 0)
@@ -147,6 +149,12 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Log___construct, 0, 0, 0)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, format, Fermata\\LogFormat, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, level, Fermata\\LogLevel, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_AccessLog___construct, 0, 0, 1)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, format, Fermata\\AccessLogFormat, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, query, _IS_BOOL, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Tls___construct, 0, 0, 2)
@@ -699,6 +707,7 @@ ZEND_METHOD(Fermata_Next, __invoke);
 ZEND_METHOD(Fermata_Limits, __construct);
 ZEND_METHOD(Fermata_History, __construct);
 ZEND_METHOD(Fermata_Log, __construct);
+ZEND_METHOD(Fermata_AccessLog, __construct);
 ZEND_METHOD(Fermata_Tls, __construct);
 ZEND_METHOD(Fermata_Tls, development);
 ZEND_METHOD(Fermata_ClientCertificate, __construct);
@@ -923,6 +932,12 @@ static const zend_function_entry class_Fermata_Log_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_AccessLog_methods[] = {
+	ZEND_ME(Fermata_AccessLog, __construct, arginfo_class_Fermata_AccessLog___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_Tls_methods[] = {
 	ZEND_ME(Fermata_Tls, __construct, arginfo_class_Fermata_Tls___construct, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Tls, development, arginfo_class_Fermata_Tls_development, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
@@ -942,6 +957,11 @@ static const zend_function_entry class_Fermata_ClientCertificate_methods[] = {
 
 
 static const zend_function_entry class_Fermata_LogFormat_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_AccessLogFormat_methods[] = {
 	ZEND_FE_END
 };
 
@@ -1476,6 +1496,36 @@ static zend_class_entry *register_class_Fermata_Log(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_AccessLog(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "AccessLog", class_Fermata_AccessLog_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_path_default_value;
+	ZVAL_UNDEF(&property_path_default_value);
+	zend_string *property_path_name = zend_string_init("path", sizeof("path") - 1, 1);
+	zend_declare_typed_property(class_entry, property_path_name, &property_path_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_path_name);
+
+	zend_string *property_format_class_Fermata_AccessLogFormat = zend_string_init("Fermata\\AccessLogFormat", sizeof("Fermata\\AccessLogFormat")-1, 1);
+	zval property_format_default_value;
+	ZVAL_UNDEF(&property_format_default_value);
+	zend_string *property_format_name = zend_string_init("format", sizeof("format") - 1, 1);
+	zend_declare_typed_property(class_entry, property_format_name, &property_format_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_format_class_Fermata_AccessLogFormat, 0, MAY_BE_NULL));
+	zend_string_release(property_format_name);
+
+	zval property_query_default_value;
+	ZVAL_UNDEF(&property_query_default_value);
+	zend_string *property_query_name = zend_string_init("query", sizeof("query") - 1, 1);
+	zend_declare_typed_property(class_entry, property_query_name, &property_query_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL|MAY_BE_NULL));
+	zend_string_release(property_query_name);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_Tls(void)
 {
 	zend_class_entry ce, *class_entry;
@@ -1572,6 +1622,28 @@ static zend_class_entry *register_class_Fermata_LogFormat(void)
 	zend_string *enum_case_Text_value_str = zend_string_init("text", strlen("text"), 1);
 	ZVAL_STR(&enum_case_Text_value, enum_case_Text_value_str);
 	zend_enum_add_case_cstr(class_entry, "Text", &enum_case_Text_value);
+
+	zval enum_case_Json_value;
+	zend_string *enum_case_Json_value_str = zend_string_init("json", strlen("json"), 1);
+	ZVAL_STR(&enum_case_Json_value, enum_case_Json_value_str);
+	zend_enum_add_case_cstr(class_entry, "Json", &enum_case_Json_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_AccessLogFormat(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\AccessLogFormat", IS_STRING, class_Fermata_AccessLogFormat_methods);
+
+	zval enum_case_Common_value;
+	zend_string *enum_case_Common_value_str = zend_string_init("common", strlen("common"), 1);
+	ZVAL_STR(&enum_case_Common_value, enum_case_Common_value_str);
+	zend_enum_add_case_cstr(class_entry, "Common", &enum_case_Common_value);
+
+	zval enum_case_Combined_value;
+	zend_string *enum_case_Combined_value_str = zend_string_init("combined", strlen("combined"), 1);
+	ZVAL_STR(&enum_case_Combined_value, enum_case_Combined_value_str);
+	zend_enum_add_case_cstr(class_entry, "Combined", &enum_case_Combined_value);
 
 	zval enum_case_Json_value;
 	zend_string *enum_case_Json_value_str = zend_string_init("json", strlen("json"), 1);

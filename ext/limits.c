@@ -1,4 +1,4 @@
-/* Fermata\Limits, History and Log (and the settings of Tls): readonly values; a property holds what the constructor was given, and names a setting. */
+/* Fermata\Limits, History, Log and AccessLog (and the settings of Tls): readonly values; a property holds what the constructor was given, and names a setting. */
 #include "php_fermata.h"
 
 #define SETTING(name) {name, sizeof(name) - 1}
@@ -12,6 +12,7 @@ static const FmStr history_settings[] = {
 	SETTING("history_count_max"), SETTING("history_age_ms_max"), SETTING("history_bytes_max"), SETTING("history_path"),
 };
 static const FmStr log_settings[] = {SETTING("log_format"), SETTING("log_level")};
+static const FmStr access_log_settings[] = {SETTING("access_log"), SETTING("access_log_format"), SETTING("access_log_query")};
 static const FmStr tls_settings[] = {
 	SETTING("tls_certificate"), SETTING("tls_key"), SETTING("tls_client_ca"), SETTING("tls_client_required"),
 	SETTING("tls_version_min"), SETTING("tls_development"),
@@ -29,6 +30,9 @@ bool fermata_property_setting(const zend_class_entry *ce, uint32_t number, FmStr
 	} else if (ce == fermata_ce_log) {
 		settings = log_settings;
 		len = COUNT(log_settings);
+	} else if (ce == fermata_ce_access_log) {
+		settings = access_log_settings;
+		len = COUNT(access_log_settings);
 	} else if (ce == fermata_ce_tls) {
 		settings = tls_settings;
 		len = COUNT(tls_settings);
@@ -125,5 +129,33 @@ ZEND_METHOD(Fermata_Log, __construct)
 		} else {
 			ZVAL_NULL(OBJ_PROP_NUM(object, i));
 		}
+	}
+}
+
+ZEND_METHOD(Fermata_AccessLog, __construct)
+{
+	zend_string *path;
+	zval *format = NULL;
+	bool query = false, query_null = true;
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+		Z_PARAM_PATH_STR(path)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(format, fermata_ce_access_log_format)
+		Z_PARAM_BOOL_OR_NULL(query, query_null)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_object *object = Z_OBJ_P(ZEND_THIS);
+	if (!constructed_check(object)) {
+		RETURN_THROWS();
+	}
+	ZVAL_STR_COPY(OBJ_PROP_NUM(object, 0), path);
+	if (format) {
+		ZVAL_COPY(OBJ_PROP_NUM(object, 1), format);
+	} else {
+		ZVAL_NULL(OBJ_PROP_NUM(object, 1));
+	}
+	if (query_null) {
+		ZVAL_NULL(OBJ_PROP_NUM(object, 2));
+	} else {
+		ZVAL_BOOL(OBJ_PROP_NUM(object, 2), query);
 	}
 }

@@ -169,12 +169,12 @@ static bool set_ini(fermata_server *server)
 
 ZEND_METHOD(Fermata_Server, __construct)
 {
-	zend_string *listen = NULL, *control = NULL;
+	zend_string *listen = NULL, *control = NULL, *metrics = NULL;
 	HashTable *listens = NULL, *proxies = NULL;
 	zend_long workers = 0;
 	bool workers_null = true;
-	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, count;
-	ZEND_PARSE_PARAMETERS_START(0, 8)
+	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, *access_log = NULL, count;
+	ZEND_PARSE_PARAMETERS_START(0, 10)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
 		Z_PARAM_LONG_OR_NULL(workers, workers_null)
@@ -183,7 +183,12 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(tls, fermata_ce_tls)
+<<<<<<< HEAD
 		Z_PARAM_ARRAY_HT_OR_NULL(proxies)
+=======
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(access_log, fermata_ce_access_log)
+		Z_PARAM_STR_OR_NULL(metrics)
+>>>>>>> 8966381 (engine: write an access log; answer metrics and health at an address of their own)
 	ZEND_PARSE_PARAMETERS_END();
 	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))) {
 		RETURN_THROWS();
@@ -209,6 +214,8 @@ ZEND_METHOD(Fermata_Server, __construct)
 		|| !set_properties(server, limits)
 		|| !set_properties(server, history)
 		|| !set_properties(server, log)
+		|| !set_properties(server, access_log)
+		|| (metrics && !set(server, FERMATA_LITERAL("metrics_listen"), fermata_str(metrics), FM_SOURCE_CODE))
 		|| !set_properties(server, tls)) {
 		RETURN_THROWS();
 	}

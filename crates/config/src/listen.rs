@@ -50,12 +50,23 @@ impl Listen {
         Ok(all)
     }
 
+    /// Reads `http://HOST:PORT` and nothing else.
+    ///
+    /// # Errors
+    /// The cause, as a clause after "it is …".
+    pub(crate) fn parse_plain(text: &str) -> Result<Self, String> {
+        match Self::parse(text)? {
+            listen if listen.scheme == Scheme::Http => Ok(listen),
+            _ => Err("not an http:// address, the only kind that is served here".to_owned()),
+        }
+    }
+
     /// Reads `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address stands in brackets, a final
     /// `/` is ignored.
     ///
     /// # Errors
     /// The cause, as a clause after "it is …".
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty".to_owned());
         }

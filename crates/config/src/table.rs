@@ -184,6 +184,22 @@ settings! {
     log_level: LogLevel = "info", Kind::Choice(&["error", "warning", "info", "debug"]),
         Some("Log level"),
         "Least severe line that is still written.";
+    access_log: Option<PathBuf> = "", Kind::Path, Some("AccessLog path"),
+        "File that gets a line for every request, or stderr or stdout.\n\
+         Empty writes none.\n\
+         SIGUSR1 or SIGHUP to the master opens the file anew after it was moved away.";
+    access_log_format: String = "combined", Kind::Choice(&["common", "combined", "json"]),
+        Some("AccessLog format"),
+        "Form of those lines.";
+    access_log_query: String = "off", Kind::Choice(&["off", "on"]), Some("AccessLog query"),
+        "Whether the lines contain what follows the ? of targets and referers, which often holds secrets.";
+    access_log_buffer_bytes_max: usize = "262144", Kind::Bytes { min: 64 * KIB, max: GIB }, None,
+        "Bytes of lines per worker that may wait for a disk or reader that does not take them.\n\
+         Lines over the limit are left out and counted; no request ever waits for its line.";
+    metrics_listen: Option<String> = "", Kind::Address, Some("Server metrics"),
+        "Address that answers GET /metrics for Prometheus, /health/live and /health/ready.\n\
+         Empty means none.\n\
+         Whoever can connect reads all figures, so keep it away from the public.";
     connections_max: usize = "10000",
         Kind::Count { min: 1, max: 10_000_000, unit: "connections" }, Some("Limits connections"),
         "Open connections per worker.\n\
@@ -339,6 +355,9 @@ settings! {
          After it the publish is refused with BackpressureException.";
     restart_delay_ms_max: u64 = "5000", Kind::Milliseconds { min: 10, max: HOUR }, None,
         "Longest pause before a worker that keeps dying is started again.";
+    blocking_call_ms: u64 = "100", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Time a handler may hold its worker's loop before the log says so, with the line of PHP it was in.\n\
+         0 turns the report off.";
     stall_timeout_ms: u64 = "60000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Time a worker may stay inside one handler, or otherwise not answer its master, before it is killed and replaced.\n\
          Its other clients hang meanwhile, so long work belongs into another process.\n\

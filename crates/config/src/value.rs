@@ -13,6 +13,8 @@ pub enum Kind {
     Addresses,
     /// `unix:/path`, or empty for none.
     Control,
+    /// `http://HOST:PORT`, or empty for none.
+    Address,
     /// A file path, or empty for none.
     Path,
     /// File paths with commas between them, or empty for none.
@@ -52,6 +54,7 @@ impl Kind {
         match self {
             Self::Addresses => "addresses",
             Self::Control => "socket",
+            Self::Address => "address",
             Self::Path => "path",
             Self::Paths => "paths",
             Self::Networks => "networks",
@@ -70,6 +73,7 @@ impl Kind {
             Self::Milliseconds { .. } => "ms",
             Self::Addresses
             | Self::Control
+            | Self::Address
             | Self::Path
             | Self::Paths
             | Self::Networks
@@ -84,6 +88,7 @@ impl Kind {
                 "http://HOST:PORT or https://HOST:PORT, several with commas".to_owned()
             }
             Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
+            Self::Address => "http://HOST:PORT, or empty for none".to_owned(),
             Self::Path => "a file path, or empty for none".to_owned(),
             Self::Paths => "file paths with commas, or empty for none".to_owned(),
             Self::Networks => {
@@ -103,6 +108,9 @@ impl Kind {
                 "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080".to_owned()
             }
             Self::Control => "unix:/path/to.sock, or nothing for no control socket".to_owned(),
+            Self::Address => {
+                "http://HOST:PORT, such as http://127.0.0.1:9464, or nothing".to_owned()
+            }
             Self::Path => "a file path, or nothing".to_owned(),
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
@@ -131,6 +139,7 @@ impl Kind {
             }
             Self::Addresses
             | Self::Control
+            | Self::Address
             | Self::Path
             | Self::Paths
             | Self::Networks
@@ -232,6 +241,7 @@ impl Value for Option<String> {
         match kind {
             _ if text.is_empty() => Ok(None),
             Kind::Control => parse_control(text).map(|()| Some(text.to_owned())),
+            Kind::Address => Listen::parse_plain(text).map(|_| Some(text.to_owned())),
             _ => kind.word(text).map(Some),
         }
     }

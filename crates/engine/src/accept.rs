@@ -5,7 +5,7 @@ use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::connection::{Connection, Origin};
 use crate::stats::Counter;
-use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, Worker};
+use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS, Worker};
 
 /// Connections accepted in a row before other clients get their turn.
 const ACCEPT_BATCH: usize = 64;
@@ -40,7 +40,8 @@ impl<D: Driver> Worker<D> {
 
     fn pause_accepting(&mut self) {
         self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
-        for fd in self.listeners.iter().copied().chain(self.control) {
+        let inner = self.control.into_iter().chain(self.metrics);
+        for fd in self.listeners.iter().copied().chain(inner) {
             let _ = self.driver.remove(fd);
         }
     }
@@ -53,7 +54,8 @@ impl<D: Driver> Worker<D> {
         self.accept_ms = u64::MAX;
         let control = self.control.map(|fd| (fd, TOKEN_CONTROL));
         let public = self.listeners.iter().copied().zip(TOKEN_LISTENER..);
-        for (fd, token) in public.chain(control) {
+        let metrics = self.metrics.map(|fd| (fd, TOKEN_METRICS));
+        for (fd, token) in public.chain(control).chain(metrics) {
             if self.driver.add_listener(fd, token).is_err() {
                 // Short of memory still.
                 self.pause_accepting();
@@ -71,7 +73,7 @@ impl<D: Driver> Worker<D> {
         }
         match origin {
             Origin::Public => self.counts.add(Counter::Accepted, 1),
-            Origin::Control => self.reporter.control += 1,
+            Origin::Control | Origin::Metrics => self.reporter.control += 1,
         }
         let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
         self.insert(Connection::new(fd, peer, origin), deadline_ms);
@@ -161,6 +163,7 @@ impl<D: Driver> Worker<D> {
         if let Ok(Some(sent)) = self.driver.send_one(fd, &out) {
             self.counts.add(Counter::BytesSent, sent as u64);
         }
+        self.trace_turned_away(peer, refused.status, body.len());
         self.pool.give(out);
         self.driver.shutdown_write(fd);
         if self.current.is_none() {

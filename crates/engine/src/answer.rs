@@ -11,6 +11,7 @@ use crate::connection::{FileBody, Origin, Reading, Writing};
 use crate::files::{self, FileError};
 use crate::slab::Key;
 use crate::stats::Counter;
+use crate::trace::End;
 use crate::worker::{Running, Worker};
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
@@ -215,12 +216,22 @@ impl<D: Driver> Worker<D> {
             framing,
             keep_alive,
         );
+        self.trace_head(index, status);
     }
 
     /// The response is complete: the next request may come, or the connection ends.
     #[inline]
     pub(crate) fn finish_answer(&mut self, index: u32) {
         let current = self.current.filter(|current| current.index == index);
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let end = if connection.file.is_some() {
+            End::Sent
+        } else {
+            End::Queued
+        };
+        self.trace_answered(index, end);
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };

@@ -26,6 +26,8 @@ pub(crate) enum Origin {
     Public,
     /// The control socket: requests are answered by `control`.
     Control,
+    /// The listener for metrics and health: requests are answered by `metrics`.
+    Metrics,
 }
 
 /// What the bytes that arrive next mean.

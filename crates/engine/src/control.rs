@@ -83,12 +83,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let (now_ms, unix_ms) = (self.driver.now_ms(), self.driver.unix_ms());
         Snapshot::take(&self.reporter.shared, &self.ring, now_ms, unix_ms)
     }
 
-    fn json_snapshot(&self) -> String {
+    pub(crate) fn json_snapshot(&self) -> String {
         serde_json::to_string(&self.snapshot()).expect("maps with text keys are always JSON")
     }
 }

@@ -22,6 +22,7 @@ impl<D: Driver> Worker<D> {
             crate::master::Order::None => {}
             crate::master::Order::Drain => self.begin_drain(false),
             crate::master::Order::ReloadTls => self.reload_tls(),
+            crate::master::Order::ReopenLog => self.reopen_access_log(),
             crate::master::Order::MasterDied => {
                 self.log(LogLevel::Error, "the master process has ended; stopping");
                 self.unlink();
@@ -79,7 +80,11 @@ impl<D: Driver> Worker<D> {
                 }
                 self.accept_ms = u64::MAX;
             }
-            for fd in self.listeners.drain(..).chain(self.control.take()) {
+            // While the whole server stops somebody has to say that it is not ready.
+            let is_stopping = self.reporter.shared.is_stopping();
+            let metrics = self.metrics.take_if(|_| !is_stopping);
+            let inner = self.control.take().into_iter().chain(metrics);
+            for fd in self.listeners.drain(..).chain(inner) {
                 // The master keeps a copy, unless the whole server stops.
                 let _ = self.driver.remove(fd);
                 self.driver.close(fd);

@@ -17,6 +17,7 @@ use crate::encode;
 use crate::hub::{Member, Message, PublishFailure, check_channel, check_message};
 use crate::resume::{OnLoss, Resume};
 use crate::stats::Counter;
+use crate::trace::End;
 use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
@@ -128,6 +129,7 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         }
         if ends_at_once {
+            self.trace_answered(index, End::Closed);
             self.end_hold(index);
             return Ok(());
         }
@@ -150,6 +152,7 @@ impl<D: Driver> Worker<D> {
             }
             None => self.go_live(index, hold.channels.iter().copied()),
         }
+        self.trace_answered(index, End::Closed);
         self.mark_settled(index);
         self.mark_dirty(index);
         if has_unread {
@@ -497,6 +500,9 @@ impl<D: Driver> Worker<D> {
         };
         if let Ok(Some(sent)) = sent {
             self.counts.add(Counter::BytesSent, sent as u64);
+            if let Some(trace) = &mut self.trace {
+                trace.on_sent(index, sent);
+            }
         }
         match sent {
             Ok(Some(sent)) if sent == wanted => {

@@ -238,6 +238,7 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
+        self.trace_request(index, at, head_bytes);
         let Some(plan) = self.plan_body(index, &(at..body_start)) else {
             return Step::Again;
         };
@@ -321,6 +322,10 @@ impl<D: Driver> Worker<D> {
         if origin == Origin::Control {
             self.counts.add(Counter::ControlRequests, 1);
             self.answer_control(index);
+            return None;
+        }
+        if origin == Origin::Metrics {
+            self.answer_metrics(index);
             return None;
         }
         self.counts.add(Counter::Requests, 1);

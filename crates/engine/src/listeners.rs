@@ -23,31 +23,31 @@ pub(crate) fn bind(
     Ok((seats, addresses))
 }
 
+/// The one listener at `metrics_listen`, if there is one.
+pub(crate) fn bind_metrics(
+    settings: &Settings,
+) -> Result<Option<(OwnedFd, SocketAddr)>, StartError> {
+    let Some(text) = &settings.metrics_listen else {
+        return Ok(None);
+    };
+    let failed = |cause: String| StartError::Metrics {
+        address: text.clone(),
+        cause,
+    };
+    let listen = Listen::parse(text).map_err(failed)?;
+    let address = resolve(&listen).map_err(failed)?;
+    let bound = net::bind_tcp(address, BACKLOG, false);
+    bound.map(Some).map_err(|error| failed(explain(&error)))
+}
+
 /// One listener per seat, all on the same port.
 fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
     let failed = |cause: String| StartError::Listen {
         address: listen.to_string(),
         cause,
     };
-    let mut address = (listen.host.as_str(), listen.port)
-        .to_socket_addrs()
-        .map_err(|error| failed(format!("the host cannot be resolved: {error}")))?
-        .next()
-        .ok_or_else(|| failed("the host has no address".to_owned()))?;
-    let explain = |error: std::io::Error| {
-        failed(match error.kind() {
-            std::io::ErrorKind::AddrInUse => "the port is in use by another process; stop that, \
-                or choose another port by `listen:` or the environment variable PORT"
-                .to_owned(),
-            std::io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need a privilege; choose a higher one".to_owned()
-            }
-            std::io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
-            }
-            _ => error.to_string(),
-        })
-    };
+    let mut address = resolve(listen).map_err(failed)?;
+    let explain = |error: std::io::Error| failed(explain(&error));
     // With SO_REUSEPORT a second server of the same user would share the port in silence.
     net::check_tcp_free(address).map_err(explain)?;
     for listeners in seats {
@@ -56,4 +56,27 @@ fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, S
         listeners.push(listener);
     }
     Ok(address)
+}
+
+fn resolve(listen: &Listen) -> Result<SocketAddr, String> {
+    (listen.host.as_str(), listen.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("the host cannot be resolved: {error}"))?
+        .next()
+        .ok_or_else(|| "the host has no address".to_owned())
+}
+
+fn explain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => "the port is in use by another process; stop that, \
+            or choose another port by `listen:` or the environment variable PORT"
+            .to_owned(),
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a privilege; choose a higher one".to_owned()
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }

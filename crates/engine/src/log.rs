@@ -122,7 +122,7 @@ impl Limiter {
 }
 
 /// `2026-11-21T07:30:00.123Z` (RFC 3339, UTC).
-fn rfc3339(unix_ms: u64) -> String {
+pub(crate) fn rfc3339(unix_ms: u64) -> String {
     let (days, ms) = ((unix_ms / 86_400_000) as i64, unix_ms % 86_400_000);
     // Days to civil date; the era arithmetic counts from 1 March of year 0, so that the leap day is
     // the last day of a counting year.

@@ -18,7 +18,7 @@ use fermata_config::{LogLevel, Scheme, SettingError, Settings};
 use fermata_hub::{Owner, Ring};
 use fermata_io::handover::Inbox;
 use fermata_io::process::{self, Exit, Fork};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, Fd, Kernel, net};
@@ -32,6 +32,7 @@ use crate::log::Logger;
 use crate::router::Router;
 use crate::stats;
 use crate::tls::{ServerTls, TlsError};
+use crate::trace::{Sink, SinkError};
 use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
 use stall::Pulse;
@@ -65,6 +66,17 @@ pub enum StartError {
     /// The certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The access log.
+    #[error(transparent)]
+    AccessLog(#[from] SinkError),
+    /// The address for metrics.
+    #[error("metrics_listen: cannot listen on {address}: {cause}")]
+    Metrics {
+        /// What was asked for.
+        address: String,
+        /// What went wrong and what helps.
+        cause: String,
+    },
     /// A listener.
     #[error("listen: cannot listen on {address}: {cause}")]
     Listen {
@@ -110,6 +122,7 @@ pub(crate) enum Order {
     None,
     Drain,
     ReloadTls,
+    ReopenLog,
     MasterDied,
 }
 
@@ -121,6 +134,7 @@ pub struct Link {
 
 const ORDER_DRAIN: u8 = b'd';
 const ORDER_RELOAD_TLS: u8 = b't';
+const ORDER_REOPEN_LOG: u8 = b'l';
 const NOTE_RETIRING: u8 = b'r';
 
 impl Link {
@@ -137,6 +151,7 @@ impl Link {
         match self.stream.read(&mut byte) {
             Ok(1) if byte[0] == ORDER_DRAIN => Order::Drain,
             Ok(1) if byte[0] == ORDER_RELOAD_TLS => Order::ReloadTls,
+            Ok(1) if byte[0] == ORDER_REOPEN_LOG => Order::ReopenLog,
             Ok(0) => Order::MasterDied,
             _ => Order::None,
         }
@@ -185,6 +200,10 @@ pub(crate) struct Master {
     seats: Vec<Seat>,
     children: Vec<Child>,
     control: Option<(OwnedFd, PathBuf)>,
+    /// Where metrics are read.
+    metrics: Option<(OwnedFd, SocketAddr)>,
+    /// The access log is a file, which may be moved away.
+    has_log_file: bool,
     wakers: Arc<Vec<Waker>>,
     inboxes: Arc<Vec<Inbox>>,
     /// `Some` in the master; a worker takes it with it.
@@ -215,7 +234,9 @@ impl Master {
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         // Before anything is bound: a bad certificate is the likeliest mistake.
         let tls = ServerTls::open(&settings, &logger)?;
+        let access_log = Sink::open(&settings)?;
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
+        let metrics = listeners::bind_metrics(&settings)?;
         let ring = hub::open(&settings, &logger)?;
         let stats = hub::open_stats()?;
         // A worker that drains keeps its slot while its replacement starts: twice as many slots.
@@ -249,7 +270,7 @@ impl Master {
         };
         process::raise_descriptor_limit();
         let io = |what| move |source| StartError::Io { what, source };
-        let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGCHLD])
+        let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD])
             .map_err(io("signal handlers"))?;
         let mut driver = Epoll::new().map_err(io("epoll"))?;
         driver
@@ -281,6 +302,8 @@ impl Master {
             seats,
             children: Vec::new(),
             control,
+            metrics,
+            has_log_file: access_log.is_some_and(|log| log.is_file()),
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
@@ -368,6 +391,10 @@ impl Master {
             let message = format!("control socket unix:{}", path.display());
             self.log(LogLevel::Info, &message);
         }
+        if let Some((_, address)) = &self.metrics {
+            let message = format!("metrics and health at http://{address}");
+            self.log(LogLevel::Info, &message);
+        }
     }
 
     /// Forks the worker of a seat. `Some` in the worker.
@@ -443,7 +470,8 @@ impl Master {
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
         // And sendfile() to a client that has left raises SIGPIPE, whatever PHP has set up.
-        for signal in [SIGINT, SIGHUP, SIGPIPE] {
+        // Who reopens logs may tell the whole group, too.
+        for signal in [SIGINT, SIGHUP, SIGPIPE, SIGUSR1] {
             signal::ignore(signal).map_err(io("signal handlers"))?;
         }
         signal::restore_default(SIGCHLD).map_err(io("signal handlers"))?;
@@ -489,6 +517,8 @@ impl Master {
             logger,
             settings: Arc::clone(&self.settings),
             tls,
+            metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
+            access_log: self.open_access_log(),
         };
         let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;
         Ok(Box::new(worker))
@@ -509,13 +539,40 @@ impl Master {
                     }
                 }
             }
-            SIGHUP if self.tls.is_some() && !self.has_lost_terminal() => self.reload_tls(),
+            SIGUSR1 => self.reopen_access_log(),
+            SIGHUP if self.can_reload() && !self.has_lost_terminal() => {
+                self.reload_tls();
+                self.reopen_access_log();
+            }
             _ if self.stopping_until_ms.is_none() => self.stop(),
             _ => {
                 self.log(LogLevel::Warning, "second signal: stopping at once");
                 self.kill_all();
             }
         }
+    }
+
+    /// Whether SIGHUP has something to read again.
+    fn can_reload(&self) -> bool {
+        self.tls.is_some() || self.has_log_file
+    }
+
+    /// Has the workers open the access log anew.
+    fn reopen_access_log(&mut self) {
+        if self.has_log_file {
+            for child in &mut self.children {
+                let _ = child.stream.write(&[ORDER_REOPEN_LOG]);
+            }
+        }
+    }
+
+    /// The access log of a new worker. The master has opened it before; a file that cannot be opened
+    /// any more is no reason not to serve.
+    fn open_access_log(&self) -> Option<Sink> {
+        Sink::open(&self.settings).unwrap_or_else(|error| {
+            self.log(LogLevel::Error, &error.to_string());
+            None
+        })
     }
 
     /// Reads the certificates again, and has the workers do so when they are good.
@@ -540,6 +597,7 @@ impl Master {
     fn stop(&mut self) {
         let now_ms = self.driver.refresh_now();
         self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
+        self.stats.set_stopping();
         self.log(
             LogLevel::Info,
             "stopping; send the signal again to stop at once",
@@ -669,7 +727,7 @@ impl Master {
             ring.close();
         }
         self.log(LogLevel::Info, "stopped");
-        for signal in [SIGTERM, SIGINT, SIGHUP, SIGCHLD] {
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
             let _ = signal::restore_default(signal);
         }
         Started::Ended { exit_code: 0 }

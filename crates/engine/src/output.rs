@@ -75,11 +75,17 @@ impl<D: Driver> Worker<D> {
                         if connection.origin == Origin::Public {
                             self.counts.add(Counter::BytesSent, sent as u64);
                         }
+                        if let Some(trace) = &mut self.trace {
+                            trace.on_sent(index, sent);
+                        }
                     }
                     Ok(Some(sent)) => {
                         connection.drop_sent(sent);
                         if connection.origin == Origin::Public {
                             self.counts.add(Counter::BytesSent, sent as u64);
+                        }
+                        if let Some(trace) = &mut self.trace {
+                            trace.on_sent(index, sent);
                         }
                         self.reporter.end_blocked(connection);
                         self.block(index);
@@ -124,6 +130,7 @@ impl<D: Driver> Worker<D> {
 
     /// Everything has been taken by the kernel.
     fn on_flushed(&mut self, index: u32) {
+        self.trace_flushed(index);
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
@@ -244,6 +251,7 @@ impl<D: Driver> Worker<D> {
         {
             self.tell_ended(index, CloseCode::Abnormal as u16, "");
         }
+        self.trace_closed(index);
         let Some(mut connection) = self.connections.remove(index) else {
             return;
         };

@@ -35,6 +35,7 @@ use crate::router::Router;
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
 use crate::tls::ServerTls;
+use crate::trace::{Sink, Trace};
 use crate::waiting::Waiting;
 use crate::websocket::{Events, Route, Served, Upgrade, private_channel};
 
@@ -62,6 +63,7 @@ const TOKEN_WAKE: u64 = u64::MAX - 2;
 const TOKEN_LINK: u64 = u64::MAX - 3;
 const TOKEN_SIGNAL: u64 = u64::MAX - 4;
 const TOKEN_INBOX: u64 = u64::MAX - 5;
+pub(crate) const TOKEN_METRICS: u64 = u64::MAX - 6;
 
 /// What `next_event` hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,10 @@ pub struct Parts {
     pub settings: Arc<Settings>,
     /// What the driver shares with us when a listener speaks TLS.
     pub tls: Option<ServerTls>,
+    /// The listener for metrics and health, shared by all workers.
+    pub metrics: Option<Fd>,
+    /// The access log, opened.
+    pub(crate) access_log: Option<Sink>,
 }
 
 /// A worker's whole state.
@@ -144,6 +150,7 @@ pub struct Worker<D: Driver> {
     pub(crate) listeners: Vec<Fd>,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) control: Option<Fd>,
+    pub(crate) metrics: Option<Fd>,
     pub(crate) wakers: Arc<Vec<Waker>>,
     pub(crate) inboxes: Arc<Vec<Inbox>>,
     pub(crate) link: Option<Link>,
@@ -199,6 +206,8 @@ pub struct Worker<D: Driver> {
     pub(crate) rest: Vec<u8>,
     pub(crate) sweep_ms: u64,
 
+    /// What is remembered of requests in progress, when somebody wants it.
+    pub(crate) trace: Option<Box<Trace>>,
     pub(crate) counts: Counts,
     pub(crate) reporter: Reporter,
 
@@ -237,12 +246,17 @@ impl<D: Driver> Worker<D> {
             logger,
             settings,
             tls,
+            metrics,
+            access_log,
         } = parts;
         for (fd, token) in listeners.iter().zip(TOKEN_LISTENER..) {
             driver.add_listener(*fd, token)?;
         }
         if let Some(fd) = control {
             driver.add_listener(fd, TOKEN_CONTROL)?;
+        }
+        if let Some(fd) = metrics {
+            driver.add_listener(fd, TOKEN_METRICS)?;
         }
         if let Some(waker) = wakers.get(usize::from(slot)) {
             driver.add_wake(waker.fd(), TOKEN_WAKE)?;
@@ -285,6 +299,7 @@ impl<D: Driver> Worker<D> {
             listeners,
             tls,
             control,
+            metrics,
             wakers,
             inboxes,
             link,
@@ -325,6 +340,7 @@ impl<D: Driver> Worker<D> {
             rest: Vec::new(),
             // Users whose worker has died may be waiting to be announced as gone.
             sweep_ms: now_ms,
+            trace: Trace::new(&settings, access_log, index),
             counts: Counts::new(),
             reporter: Reporter::new(stats),
             date: date::imf_fixdate(0),
@@ -499,6 +515,11 @@ impl<D: Driver> Worker<D> {
                         self.accept(control, Origin::Control);
                     }
                 }
+                TOKEN_METRICS => {
+                    if let Some(metrics) = self.metrics {
+                        self.accept(metrics, Origin::Metrics);
+                    }
+                }
                 TOKEN_WAKE => {
                     if let Some(waker) = self.wakers.get(usize::from(self.slot)) {
                         waker.drain();
@@ -556,6 +577,9 @@ impl<D: Driver> Worker<D> {
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
+        if let Some(trace) = &mut self.trace {
+            trace.flush(false);
+        }
         if self.is_stopped() {
             self.report(self.driver.now_ms());
             return Turn::Stopped;
@@ -603,6 +627,9 @@ impl<D: Driver> Worker<D> {
         if self.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.begin_turn();
         }
         self.flushed_unix_ms = self.driver.unix_ms();
         self.refresh_date();

@@ -9,6 +9,15 @@ pub fn monotonic_ms() -> u64 {
     as_ms(clock_gettime(ClockId::Monotonic))
 }
 
+/// The same clock in microseconds.
+#[inline]
+#[must_use]
+pub fn monotonic_us() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000
+}
+
 /// Milliseconds since 1970 by the wall clock, which may be set back.
 ///
 /// Read from the coarse clock: up to one kernel tick (1-10 ms) behind, five times cheaper, and the

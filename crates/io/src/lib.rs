@@ -8,7 +8,7 @@
 //!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
-//! - [`net`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
+//! - [`net`], [`log_file`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
 pub mod alarm;
@@ -17,6 +17,7 @@ pub mod clock;
 pub mod driver;
 pub mod handover;
 pub mod kernel;
+pub mod log_file;
 pub mod net;
 pub mod probe;
 pub mod process;

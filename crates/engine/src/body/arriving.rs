@@ -218,6 +218,7 @@ impl<D: Driver> Worker<D> {
         self.request.head = head;
         self.request.head_bytes = head_bytes;
         self.request.body_bytes = body;
+        self.trace_body(index);
         self.take_request(index, Place::Owned);
         if let Some(upload) = upload {
             self.request.upload = self.uploads.keep(upload);

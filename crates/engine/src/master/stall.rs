@@ -90,6 +90,7 @@ impl Master {
                 doing(pid),
             );
             self.log(LogLevel::Error, &message);
+            self.stats.worker_stalled();
             let _ = process::kill(pid, SIGKILL);
         }
     }

@@ -6,7 +6,7 @@
 use std::fmt::{self, Write};
 
 use super::snapshot::Snapshot;
-use super::table::{Counter, Figure, Gauge, Unit};
+use super::table::{Counter, Figure, Gauge, HISTOGRAM, Unit};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";
@@ -57,6 +57,12 @@ impl Snapshot {
                 self.worker_failures.to_string(),
             ),
             (
+                "worker_stalls_total",
+                "counter",
+                "Worker processes killed because they did not answer for stall_timeout_ms.",
+                self.worker_stalls.to_string(),
+            ),
+            (
                 "ring_bytes",
                 "gauge",
                 "Size of the ring of records.",
@@ -69,6 +75,7 @@ impl Snapshot {
         }
         let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
         self.write_table(out, Counter::TABLE, "counter", &counter)?;
+        self.write_histogram(out, &counter)?;
         let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
         self.write_table(out, Gauge::TABLE, "gauge", &gauge)
     }
@@ -83,6 +90,9 @@ impl Snapshot {
         let mut last_key = "";
         for (at, figure) in table.iter().enumerate() {
             let metric = figure.metric;
+            if metric.starts_with(HISTOGRAM) {
+                continue;
+            }
             if figure.key != last_key {
                 last_key = figure.key;
                 writeln!(out, "# HELP fermata_{metric} {}", figure.help)?;
@@ -99,6 +109,41 @@ impl Snapshot {
                     Unit::Milliseconds => writeln!(out, "}} {}", Seconds(value))?,
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Counters that each have a bound, as a histogram: every bucket holds those below it as well.
+    fn write_histogram(
+        &self,
+        out: &mut String,
+        value: &dyn Fn(usize, usize) -> u64,
+    ) -> fmt::Result {
+        let buckets = Counter::Latency0 as usize..=Counter::LatencyInf as usize;
+        let help = Counter::TABLE[*buckets.start()].help;
+        writeln!(out, "# HELP fermata_{HISTOGRAM} {help}")?;
+        writeln!(out, "# TYPE fermata_{HISTOGRAM} histogram")?;
+        for (place, worker) in self.workers.iter().enumerate() {
+            let worker = worker.worker;
+            let mut count = 0;
+            for at in buckets.clone() {
+                count += value(place, at);
+                let bound = Counter::TABLE[at].label.map_or("+Inf", |(_, bound)| bound);
+                writeln!(
+                    out,
+                    "fermata_{HISTOGRAM}_bucket{{worker=\"{worker}\",le=\"{bound}\"}} {count}"
+                )?;
+            }
+            let sum_us = value(place, Counter::LatencySumUs as usize);
+            let (seconds, rest) = (sum_us / 1_000_000, sum_us % 1_000_000);
+            writeln!(
+                out,
+                "fermata_{HISTOGRAM}_sum{{worker=\"{worker}\"}} {seconds}.{rest:06}"
+            )?;
+            writeln!(
+                out,
+                "fermata_{HISTOGRAM}_count{{worker=\"{worker}\"}} {count}"
+            )?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use fermata_io::Driver;
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, Gauge};
 use crate::connection::{Connection, Origin, Reading};
+use crate::trace::LATENCY_BOUNDS_US;
 use crate::worker::Worker;
 
 /// Age that figures in shared memory may reach.
@@ -51,6 +52,13 @@ impl Counts {
         let class = usize::from(status / 100);
         let class = if class <= 5 { class } else { 0 };
         self.0[Counter::ResponsesOther as usize + class] += 1;
+    }
+
+    /// Counts the time of a request.
+    pub fn latency(&mut self, duration_us: u64) {
+        let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < duration_us);
+        self.0[Counter::Latency0 as usize + bucket] += 1;
+        self.0[Counter::LatencySumUs as usize] += duration_us;
     }
 
     /// Counts a request that the server itself refuses.
@@ -150,7 +158,7 @@ impl Reporter {
         self.end_blocked(connection);
         self.held -= u64::from(connection.reading == Reading::Held);
         self.sockets -= u64::from(connection.socket.is_some());
-        self.control -= u64::from(connection.origin == Origin::Control);
+        self.control -= u64::from(connection.origin != Origin::Public);
     }
 }
 
@@ -176,6 +184,7 @@ impl<D: Driver> Worker<D> {
 
     /// Copies the figures to shared memory, and the lists if somebody wants them.
     pub(crate) fn report(&mut self, now_ms: u64) {
+        self.flush_access_log();
         let reporter = &mut self.reporter;
         reporter.due_ms = now_ms + REPORT_MS;
         reporter.has_news = false;

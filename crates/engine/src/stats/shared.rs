@@ -18,6 +18,9 @@ pub(super) const LIST_MAX: usize = 10;
 /// Longest client address kept; a longer one (there is none) is cut.
 const PEER_BYTES_MAX: usize = 56;
 
+/// Longest text of where a handler was; the end of a longer one is cut.
+pub(crate) const PLACE_BYTES_MAX: usize = 512;
+
 /// Attempts of a reader to see something whole before it takes what it has.
 const READ_TRIES_MAX: usize = 1_000;
 
@@ -36,9 +39,14 @@ const WORKER_STARTS: usize = 3;
 const WORKER_ENDS: usize = 4;
 const WORKER_FAILURES: usize = 5;
 const SEATS: usize = 6;
+/// 1 when the whole server stops, and not a worker alone.
+const STOPPING: usize = 7;
 /// Has a line of its own: any worker may write it.
 const WATCHED_UNTIL_MS: usize = LINE;
-const SLOTS_AT: usize = 2 * LINE;
+/// Whether the master looks at handlers now and then: 1 or 0. Workers read it with every event.
+const IS_LOOKED_AFTER: usize = 2 * LINE;
+const WORKER_STALLS: usize = 2 * LINE + 1;
+const SLOTS_AT: usize = 3 * LINE;
 
 // A slot.
 const PID: usize = 0;
@@ -61,7 +69,9 @@ const CHANNELS: usize = LISTS + 1;
 const CHANNEL_WORDS: usize = 3 + text_words(CHANNEL_BYTES_MAX);
 const CLIENTS: usize = CHANNELS + LIST_MAX * CHANNEL_WORDS;
 const CLIENT_WORDS: usize = 2 + text_words(PEER_BYTES_MAX) + text_words(CHANNEL_BYTES_MAX);
-const SLOT_WORDS: usize = (CLIENTS + LIST_MAX * CLIENT_WORDS).next_multiple_of(LINE);
+/// Where the handler that began at the time in the first word was when the master looked.
+const PLACE: usize = CLIENTS + LIST_MAX * CLIENT_WORDS;
+const SLOT_WORDS: usize = (PLACE + 1 + text_words(PLACE_BYTES_MAX)).next_multiple_of(LINE);
 
 const TOTALS_AT: usize = SLOTS_AT + SLOTS as usize * SLOT_WORDS;
 const TOTALS_WORDS: usize = Counter::LEN.next_multiple_of(LINE);
@@ -104,6 +114,8 @@ pub(super) struct SlotView {
     pub pid: u32,
     pub index: u16,
     pub since_unix_ms: u64,
+    /// When the handler that runs began.
+    pub handler_since_unix_ms: Option<u64>,
     pub counters: [u64; Counter::LEN],
     pub gauges: [u64; Gauge::WRITTEN],
     pub channels: Vec<BusyChannel>,
@@ -117,6 +129,7 @@ pub(super) struct ServerView {
     pub worker_starts: u64,
     pub worker_ends: u64,
     pub worker_failures: u64,
+    pub worker_stalls: u64,
     /// What ended workers have counted, by seat.
     pub totals: Vec<[u64; Counter::LEN]>,
     pub slots: Vec<SlotView>,
@@ -228,6 +241,53 @@ impl Shared {
     #[inline]
     pub(crate) fn end_handler(&self, slot: u16) {
         self.store(slot_at(slot) + HANDLER, 0);
+    }
+
+    /// The whole server stops.
+    pub(crate) fn set_stopping(&self) {
+        self.store(STOPPING, 1);
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.load(STOPPING) == 1
+    }
+
+    /// A worker was killed because it did not answer.
+    pub(crate) fn worker_stalled(&self) {
+        self.add(WORKER_STALLS, 1);
+    }
+
+    /// Whether the master looks at handlers now and then.
+    #[inline]
+    pub(crate) fn is_looked_after(&self) -> bool {
+        self.load(IS_LOOKED_AFTER) == 1
+    }
+
+    pub(crate) fn set_looked_after(&self, is: bool) {
+        self.store(IS_LOOKED_AFTER, u64::from(is));
+    }
+
+    /// When the handler that the worker runs began, if it runs one.
+    pub(crate) fn handler_since_unix_ms(&self, slot: u16) -> Option<u64> {
+        let at = slot_at(slot);
+        (self.load(at + HANDLER) != 0).then(|| self.load(at + SINCE_EVENT_UNIX_MS))
+    }
+
+    /// The master has seen where the handler that began then is.
+    pub(crate) fn set_place(&self, slot: u16, since_unix_ms: u64, place: &str) {
+        let at = slot_at(slot) + PLACE;
+        self.store(at, 0);
+        fence(Ordering::Release);
+        self.store_text(at + 1, place, PLACE_BYTES_MAX);
+        self.words[at].store(since_unix_ms, Ordering::Release);
+    }
+
+    /// Where the handler that began then was, if the master has looked.
+    pub(crate) fn place(&self, slot: u16, since_unix_ms: u64) -> Option<String> {
+        let at = slot_at(slot) + PLACE;
+        let is_its = self.words[at].load(Ordering::Acquire) == since_unix_ms;
+        is_its.then(|| self.load_text(at + 1, PLACE_BYTES_MAX))?
     }
 
     /// The handler that the worker runs, if it has reached one in its turn.
@@ -351,6 +411,7 @@ impl Shared {
             worker_starts: self.load(WORKER_STARTS),
             worker_ends: self.load(WORKER_ENDS),
             worker_failures: self.load(WORKER_FAILURES),
+            worker_stalls: self.load(WORKER_STALLS),
             totals: (0..seats)
                 .map(|index| std::array::from_fn(|counter| self.load(totals_at(index) + counter)))
                 .collect(),
@@ -370,6 +431,7 @@ impl Shared {
             pid,
             index: self.load(at + INDEX) as u16,
             since_unix_ms: self.load(at + SINCE_UNIX_MS),
+            handler_since_unix_ms: self.handler_since_unix_ms(slot),
             counters: std::array::from_fn(|counter| self.load(at + COUNTERS + counter)),
             gauges: std::array::from_fn(|gauge| self.load(at + GAUGES + gauge)),
             channels,

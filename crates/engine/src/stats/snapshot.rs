@@ -59,6 +59,9 @@ pub struct Snapshot {
     pub worker_ends: u64,
     /// Those of them that ended by a signal or an unexpected exit code.
     pub worker_failures: u64,
+    /// Worker processes killed because they did not answer.
+    #[serde(default)]
+    pub worker_stalls: u64,
     /// Size of the ring of records in bytes.
     pub ring_bytes: u64,
     /// All workers together.
@@ -205,6 +208,10 @@ impl Snapshot {
             figures.gauges[..Gauge::WRITTEN].copy_from_slice(&slot.gauges);
             figures.gauges[Gauge::RingLagBytes as usize] = ring.lag_bytes(slot.slot);
             let (rss_bytes, cpu_ms) = usage(slot.pid);
+            let running_ms = slot
+                .handler_since_unix_ms
+                .map(|since| unix_ms.saturating_sub(since));
+            figures.gauges[Gauge::HandlerMs as usize] = running_ms.unwrap_or(0);
             figures.gauges[Gauge::RssBytes as usize] = rss_bytes;
             figures.gauges[Gauge::CpuMs as usize] = cpu_ms;
             worker.figures.merge(&figures);
@@ -239,6 +246,7 @@ impl Snapshot {
             worker_starts: server.worker_starts,
             worker_ends: server.worker_ends,
             worker_failures: server.worker_failures,
+            worker_stalls: server.worker_stalls,
             ring_bytes: ring.bytes(),
             total,
             workers,

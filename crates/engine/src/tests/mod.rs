@@ -137,6 +137,8 @@ impl Rig {
             logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
             settings: Arc::new(settings),
             tls: None,
+            metrics: None,
+            access_log: None,
         };
         let worker = Worker::new(fake.clone(), parts).expect("the fake refuses nothing");
         Rig {

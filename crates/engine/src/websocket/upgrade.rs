@@ -8,6 +8,7 @@ use fermata_proto::ws::handshake::{self, Handshake, Refused};
 use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::connection::Reading;
 use crate::stats::Counter;
+use crate::trace::End;
 use crate::worker::{Event, Running, Worker};
 
 /// A handshake that the program has to decide on.
@@ -185,6 +186,8 @@ impl<D: Driver> Worker<D> {
         if served.callbacks.open {
             self.socket_events.open(key.to_u64(), served.handler);
         }
+        self.trace_head(index, 101);
+        self.trace_answered(index, End::Closed);
         self.restart_deadline(index);
         self.mark_settled(index);
         self.mark_dirty(index);

@@ -1,0 +1,319 @@
+//! One line of the access log: common, combined or JSON.
+//!
+//! What a client has sent is written such that it cannot end a line, end a quoted string or drive a
+//! terminal: control characters, quotes, backslashes and (in the first two formats) everything beyond
+//! ASCII are escaped. No header but Referer and User-Agent is ever written, and of addresses the query
+//! only when the setting asks for it.
+
+use std::io::Write as _;
+
+use fermata_io::Peer;
+use fermata_proto::date;
+use fermata_proto::http1::{Head, Span};
+
+/// Bytes of a target or header that are written; what is longer is cut.
+const FIELD_BYTES_MAX: usize = 2048;
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Common,
+    Combined,
+    Json,
+}
+
+impl Format {
+    pub fn of(setting: &str) -> Format {
+        match setting {
+            "common" => Format::Common,
+            "json" => Format::Json,
+            _ => Format::Combined,
+        }
+    }
+}
+
+/// What is known when a request has ended.
+pub(super) struct Line<'a> {
+    pub unix_ms: u64,
+    pub peer: Peer,
+    /// What `write_request` has written; empty when the request could not be read.
+    pub text: &'a [u8],
+    pub status: u16,
+    /// Bytes of the body that were sent, or queued for a client that stays.
+    pub bytes: u64,
+    pub duration_us: u64,
+}
+
+/// Writes the part of a line that the request determines. In the first two formats that is the request
+/// line, a NUL, and what stands behind the number of bytes.
+pub(super) fn write_request(
+    out: &mut Vec<u8>,
+    format: Format,
+    parsed: &Head,
+    head: &[u8],
+    has_query: bool,
+) {
+    let method = parsed.method_span.of(head);
+    let target = parsed.target.of(head);
+    let target = if has_query {
+        target
+    } else {
+        without_query(target)
+    };
+    let header = |name: &[u8]| find(parsed, head, name);
+    let referer = header(b"referer").map(|referer| {
+        if has_query {
+            referer
+        } else {
+            without_query(referer)
+        }
+    });
+    let agent = header(b"user-agent");
+    let minor = if parsed.minor_version == 0 {
+        b'0'
+    } else {
+        b'1'
+    };
+    if format == Format::Json {
+        out.extend_from_slice(b",\"method\":\"");
+        escape_json(out, method);
+        out.extend_from_slice(b"\",\"target\":\"");
+        escape_json(out, target);
+        out.extend_from_slice(b"\",\"protocol\":\"HTTP/1.");
+        out.push(minor);
+        out.push(b'"');
+        for (name, value) in [("referer", referer), ("user_agent", agent)] {
+            if let Some(value) = value {
+                out.extend_from_slice(b",\"");
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b"\":\"");
+                escape_json(out, value);
+                out.push(b'"');
+            }
+        }
+        return;
+    }
+    escape(out, method);
+    out.push(b' ');
+    escape(out, target);
+    out.extend_from_slice(b" HTTP/1.");
+    out.push(minor);
+    out.push(0);
+    if format == Format::Combined {
+        for value in [referer, agent] {
+            out.extend_from_slice(b" \"");
+            match value {
+                Some(value) => escape(out, value),
+                None => out.push(b'-'),
+            }
+            out.push(b'"');
+        }
+    }
+}
+
+impl Line<'_> {
+    /// Appends the line.
+    pub fn write(&self, out: &mut Vec<u8>, format: Format, worker: u16) {
+        // Writing to a `Vec` cannot fail.
+        let _ = match format {
+            Format::Json => self.write_json(out, worker),
+            Format::Common | Format::Combined => self.write_plain(out, format),
+        };
+        out.push(b'\n');
+    }
+
+    fn write_plain(&self, out: &mut Vec<u8>, format: Format) -> std::io::Result<()> {
+        match self.peer.ip() {
+            Some(address) => write!(out, "{address}")?,
+            None => out.extend_from_slice(b"unix:"),
+        }
+        // "Sat, 21 Nov 2026 07:00:00 GMT"
+        let date = date::imf_fixdate(self.unix_ms / 1000);
+        out.extend_from_slice(b" - - [");
+        for (part, end) in [(5..7, b'/'), (8..11, b'/'), (12..16, b':'), (17..25, b' ')] {
+            out.extend_from_slice(&date[part]);
+            out.push(end);
+        }
+        out.extend_from_slice(b"+0000] \"");
+        let unread: &[u8] = match format {
+            Format::Combined => b"-\0 \"-\" \"-\"",
+            _ => b"-\0",
+        };
+        let text = if self.text.is_empty() {
+            unread
+        } else {
+            self.text
+        };
+        let end = text
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(text.len());
+        out.extend_from_slice(&text[..end]);
+        write!(out, "\" {} {}", self.status, self.bytes)?;
+        out.extend_from_slice(text.get(end + 1..).unwrap_or_default());
+        Ok(())
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>, worker: u16) -> std::io::Result<()> {
+        write!(out, "{{\"time\":\"{}\"", crate::log::rfc3339(self.unix_ms))?;
+        match self.peer.ip() {
+            Some(address) => write!(
+                out,
+                ",\"client\":\"{address}\",\"port\":{}",
+                self.peer.port()
+            )?,
+            None => out.extend_from_slice(b",\"client\":\"unix\""),
+        }
+        out.extend_from_slice(self.text);
+        let (ms, us) = (self.duration_us / 1000, self.duration_us % 1000);
+        write!(
+            out,
+            ",\"status\":{},\"bytes\":{},\"duration_ms\":{ms}.{us:03},\"worker\":{worker}}}",
+            self.status, self.bytes
+        )
+    }
+}
+
+/// The first field line of that name.
+fn find<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let of = |span: Span| span.of(head);
+    let line = parsed
+        .headers
+        .iter()
+        .find(|line| of(line.name).eq_ignore_ascii_case(name))?;
+    Some(of(line.value))
+}
+
+fn without_query(target: &[u8]) -> &[u8] {
+    let end = target
+        .iter()
+        .position(|byte| *byte == b'?' || *byte == b'#');
+    &target[..end.unwrap_or(target.len())]
+}
+
+fn escape(out: &mut Vec<u8>, text: &[u8]) {
+    let text = &text[..text.len().min(FIELD_BYTES_MAX)];
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| !is_plain(*byte)) {
+        out.extend_from_slice(&rest[..at]);
+        let _ = write!(out, "\\x{:02X}", rest[at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+}
+
+fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
+    let text = &text[..text.len().min(FIELD_BYTES_MAX)];
+    if text.iter().copied().all(is_plain) {
+        out.extend_from_slice(text);
+        return;
+    }
+    for character in String::from_utf8_lossy(text).chars() {
+        match character {
+            '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
+            _ if character.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fermata_proto::http1::{Limits, Parse, parse};
+
+    fn line(format: Format, request: &str, has_query: bool) -> String {
+        let mut head = Head::new();
+        let limits = Limits {
+            head_bytes_max: 16_384,
+            target_bytes_max: 8_192,
+            headers_count_max: 100,
+        };
+        let parsed = parse(request.as_bytes(), &limits, &mut head);
+        assert!(matches!(parsed, Parse::Complete { .. }), "{request:?}");
+        let mut text = Vec::new();
+        write_request(&mut text, format, &head, request.as_bytes(), has_query);
+        written(format, &text)
+    }
+
+    fn written(format: Format, text: &[u8]) -> String {
+        let line = Line {
+            unix_ms: 1_795_244_400_123,
+            peer: Peer::V4([192, 0, 2, 7].into(), 4711),
+            text,
+            status: 200,
+            bytes: 15,
+            duration_us: 1_234_567,
+        };
+        let mut out = Vec::new();
+        line.write(&mut out, format, 3);
+        String::from_utf8(out).expect("a line is UTF-8")
+    }
+
+    const REQUEST: &str = "GET /a?token=secret HTTP/1.1\r\nHost: x\r\nAuthorization: Basic abc\r\n\
+        Cookie: session=1\r\nReferer: http://x/b?key=secret\r\nUser-Agent: a\"b\\\u{e9}\r\n\r\n";
+
+    #[test]
+    fn the_formats_are_those_that_programs_read() {
+        assert_eq!(
+            line(Format::Common, REQUEST, false),
+            "192.0.2.7 - - [21/Nov/2026:07:00:00 +0000] \"GET /a HTTP/1.1\" 200 15\n"
+        );
+        assert_eq!(
+            line(Format::Combined, REQUEST, true),
+            "192.0.2.7 - - [21/Nov/2026:07:00:00 +0000] \"GET /a?token=secret HTTP/1.1\" 200 15 \
+             \"http://x/b?key=secret\" \"a\\x22b\\x5C\\xC3\\xA9\"\n"
+        );
+        let json = line(Format::Json, REQUEST, false);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("one object per line");
+        let expected = serde_json::json!({
+            "time": "2026-11-21T07:00:00.123Z", "client": "192.0.2.7", "port": 4711,
+            "method": "GET", "target": "/a", "protocol": "HTTP/1.1",
+            "referer": "http://x/b", "user_agent": "a\"b\\\u{e9}",
+            "status": 200, "bytes": 15, "duration_ms": 1234.567, "worker": 3,
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_request_that_could_not_be_read_has_a_line_of_the_same_shape() {
+        let combined = written(Format::Combined, b"");
+        assert!(
+            combined.ends_with("\"-\" 200 15 \"-\" \"-\"\n"),
+            "{combined}"
+        );
+        assert!(written(Format::Common, b"").ends_with("\"-\" 200 15\n"));
+        let json = written(Format::Json, b"");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&json).is_ok(),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn no_byte_of_a_client_ends_a_line_or_a_string() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut plain = Vec::new();
+        escape(&mut plain, &all);
+        assert!(
+            plain
+                .iter()
+                .all(|byte| matches!(byte, b' '..=b'~') && *byte != b'"')
+        );
+        let mut json = b"\"".to_vec();
+        escape_json(&mut json, &all);
+        json.push(b'"');
+        let text: String = serde_json::from_slice(&json).expect("a JSON string");
+        assert!(text.starts_with('\0'));
+        assert!(!json.contains(&b'\n') && !json.contains(&0x1b));
+        let mut cut = Vec::new();
+        escape(&mut cut, &[b'a'; FIELD_BYTES_MAX + 1]);
+        assert_eq!(cut.len(), FIELD_BYTES_MAX);
+    }
+}

@@ -1,0 +1,165 @@
+//! Appending lines to a log without ever waiting for whoever takes them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SendFlags;
+
+/// Permissions of a log that is created: others may hold secrets that ours does not tell.
+const MODE: u32 = 0o640;
+
+/// What a pipe that is reported writable takes at once (`PIPE_BUF`), whole or not at all.
+const PIPE_BYTES_MAX: usize = 4096;
+
+/// Where lines go.
+#[derive(Debug)]
+pub struct LogFile {
+    file: File,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The page cache takes everything or fails.
+    Regular,
+    /// A pipe, a terminal or a device.
+    Stream,
+    /// A socket, such as the journal's.
+    Socket,
+}
+
+impl LogFile {
+    /// Opens `path` for appending and creates it if it is not there.
+    ///
+    /// # Errors
+    /// What the file system says; a named pipe that nobody reads from is an error.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(MODE)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(path)?;
+        Self::from_file(file)
+    }
+
+    /// The process's standard error.
+    ///
+    /// # Errors
+    /// It is closed, or no descriptor left.
+    pub fn stderr() -> io::Result<Self> {
+        Self::duplicate(io::stderr().as_fd().try_clone_to_owned()?)
+    }
+
+    /// The process's standard output.
+    ///
+    /// # Errors
+    /// It is closed, or no descriptor left.
+    pub fn stdout() -> io::Result<Self> {
+        Self::duplicate(io::stdout().as_fd().try_clone_to_owned()?)
+    }
+
+    fn duplicate(fd: OwnedFd) -> io::Result<Self> {
+        Self::from_file(File::from(fd))
+    }
+
+    fn from_file(file: File) -> io::Result<Self> {
+        let kind = file.metadata()?.file_type();
+        let kind = if kind.is_socket() {
+            Kind::Socket
+        } else if kind.is_file() {
+            Kind::Regular
+        } else {
+            Kind::Stream
+        };
+        Ok(Self { file, kind })
+    }
+
+    /// Writes from the front of `lines`, whole lines where they are shorter than a page, and returns
+    /// how many bytes were taken: fewer, or none, when more would have to wait.
+    ///
+    /// # Errors
+    /// A full disk, or a reader that is gone.
+    pub fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let mut taken = 0;
+        while taken < lines.len() {
+            let rest = &lines[taken..];
+            let outcome = match self.kind {
+                Kind::Regular => self.file.write(rest),
+                Kind::Stream if !self.is_writable() => return Ok(taken),
+                Kind::Stream => self.file.write(piece(rest)),
+                Kind::Socket => {
+                    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                    rustix::net::send(&self.file, piece(rest), flags).map_err(io::Error::from)
+                }
+            };
+            match outcome {
+                Ok(0) => return Ok(taken),
+                Ok(written) => taken += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(taken),
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The descriptor may be shared with processes that rely on its blocking, so it is asked instead
+    /// of changed.
+    fn is_writable(&self) -> bool {
+        let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        matches!(poll(&mut fds, Some(&now)), Ok(ready) if ready > 0)
+    }
+}
+
+/// Whole lines that fit a pipe; a part of one that is longer.
+fn piece(lines: &[u8]) -> &[u8] {
+    if lines.len() <= PIPE_BYTES_MAX {
+        return lines;
+    }
+    let head = &lines[..PIPE_BYTES_MAX];
+    match head.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => &head[..=end],
+        None => head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_full_pipe_takes_whole_lines_and_then_nothing() {
+        let (mut reader, writer) = io::pipe().expect("descriptors are left");
+        let mut log = LogFile::from_file(File::from(OwnedFd::from(writer))).expect("a pipe");
+        let lines = b"0123456789abcdef0123456789abcde\n".repeat(8_192);
+        let taken = log.write(&lines).expect("a reader is there");
+        assert!(
+            taken > 0 && taken < lines.len() && taken % 32 == 0,
+            "{taken}"
+        );
+        assert_eq!(log.write(&lines[taken..]).expect("still there"), 0);
+        let mut read = vec![0; taken];
+        reader
+            .read_exact(&mut read)
+            .expect("what was taken is there");
+        assert_eq!(read, lines[..taken]);
+        assert!(log.write(&lines[taken..]).expect("room again") > 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_not_a_wait() {
+        let mut log = LogFile::open(Path::new("/dev/full")).expect("Linux has it");
+        assert!(log.write(b"x\n").is_err());
+    }
+}
