@@ -183,12 +183,9 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(tls, fermata_ce_tls)
-<<<<<<< HEAD
 		Z_PARAM_ARRAY_HT_OR_NULL(proxies)
-=======
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(access_log, fermata_ce_access_log)
 		Z_PARAM_STR_OR_NULL(metrics)
->>>>>>> 8966381 (engine: write an access log; answer metrics and health at an address of their own)
 	ZEND_PARSE_PARAMETERS_END();
 	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))) {
 		RETURN_THROWS();

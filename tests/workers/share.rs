@@ -131,6 +131,8 @@ fn without_balancing_a_connection_stays_where_it_was_accepted() {
 fn connections_handed_to_a_worker_that_dies_are_answered_by_others() {
     let server = fixture("faults").workers(2).control().start();
     let stopped = server.worker_pids()[&1];
+    // It runs, and takes connections.
+    drop(server.connect_to(stopped));
     send_signal(stopped, Signal::Stop);
     let mut connections: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
     for connection in &mut connections {

@@ -145,7 +145,7 @@ mod tests {
         let lines = b"0123456789abcdef0123456789abcde\n".repeat(8_192);
         let taken = log.write(&lines).expect("a reader is there");
         assert!(
-            taken > 0 && taken < lines.len() && taken % 32 == 0,
+            taken > 0 && taken < lines.len() && taken.is_multiple_of(32),
             "{taken}"
         );
         assert_eq!(log.write(&lines[taken..]).expect("still there"), 0);

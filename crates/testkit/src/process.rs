@@ -13,6 +13,8 @@ pub enum Signal {
     Interrupt,
     /// SIGHUP: read certificates again.
     HangUp,
+    /// SIGUSR1: open log files anew.
+    User1,
     /// SIGKILL: gone at once, nothing can be tidied.
     Kill,
     /// SIGABRT: what a crash looks like.
@@ -29,6 +31,7 @@ impl Signal {
             Signal::Terminate => KernelSignal::TERM,
             Signal::Interrupt => KernelSignal::INT,
             Signal::HangUp => KernelSignal::HUP,
+            Signal::User1 => KernelSignal::USR1,
             Signal::Kill => KernelSignal::KILL,
             Signal::Abort => KernelSignal::ABORT,
             Signal::Stop => KernelSignal::STOP,

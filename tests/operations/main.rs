@@ -1,0 +1,16 @@
+//! What operators rely on: access log, metrics and health, reports of blocking handlers, listeners.
+
+mod access_log;
+mod metrics;
+
+use fermata_testkit::Server;
+
+/// The address that the log names after `what`.
+#[track_caller]
+fn address_after(server: &Server, what: &str) -> std::net::SocketAddr {
+    server.log().wait_map(0, what, |line| {
+        let (_, rest) = line.text.split_once(what)?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    })
+}
