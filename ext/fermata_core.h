@@ -302,6 +302,64 @@ typedef struct FmError {
 } FmError;
 
 /**
+ * How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
+ */
+typedef struct FmFrames {
+  /**
+   * Where the pointer to the innermost frame is.
+   */
+  size_t current;
+  /**
+   * In a frame: pointer to its function.
+   */
+  size_t frame_function;
+  /**
+   * In a frame: pointer to the instruction that runs.
+   */
+  size_t frame_instruction;
+  /**
+   * In a frame: pointer to the frame that called it.
+   */
+  size_t frame_caller;
+  /**
+   * In a function: its kind, one byte.
+   */
+  size_t function_kind;
+  /**
+   * The kind that has neither file nor line.
+   */
+  uint8_t kind_native;
+  /**
+   * In a function: pointer to its name, a string.
+   */
+  size_t function_name;
+  /**
+   * In a function: pointer to its class.
+   */
+  size_t function_class;
+  /**
+   * In a function that is not native: pointer to the name of its file, a string.
+   */
+  size_t function_file;
+  /**
+   * In a class: pointer to its name, a string.
+   */
+  size_t class_name;
+  /**
+   * In an instruction: its line, four bytes.
+   */
+  size_t instruction_line;
+  /**
+   * In a string: its length, a size_t.
+   */
+  size_t string_length;
+  /**
+   * In a string: its first byte.
+   */
+  size_t string_bytes;
+} FmFrames;
+
+/**
  * Which process `fm_server_start` has returned in.
  */
 typedef struct FmStart {
@@ -1003,6 +1061,15 @@ uint32_t fm_server_static(struct FmServer *server,
                           struct FmStr prefix,
                           struct FmStr directory,
                           struct FmError *error);
+
+/**
+ * Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
+ *
+ * # Safety
+ * `server` comes from `fm_server_new`; `frames` is valid. What it describes is only ever read, by the kernel.
+ */
+void fm_server_frames(struct FmServer *server,
+                      const struct FmFrames *frames);
 
 /**
  * Binds and forks. Returns once in each worker, and once in the calling process after the last

@@ -274,6 +274,27 @@ static bool run_check(const fermata_server *server)
 	return true;
 }
 
+/* What the master needs to read the line of a handler that holds its worker's loop. */
+static void tell_frames(FmServer *core)
+{
+	FmFrames frames = {
+		.current = (uintptr_t)&EG(current_execute_data),
+		.frame_function = XtOffsetOf(zend_execute_data, func),
+		.frame_instruction = XtOffsetOf(zend_execute_data, opline),
+		.frame_caller = XtOffsetOf(zend_execute_data, prev_execute_data),
+		.function_kind = XtOffsetOf(zend_function, type),
+		.kind_native = ZEND_INTERNAL_FUNCTION,
+		.function_name = XtOffsetOf(zend_function, common.function_name),
+		.function_class = XtOffsetOf(zend_function, common.scope),
+		.function_file = XtOffsetOf(zend_function, op_array.filename),
+		.class_name = XtOffsetOf(zend_class_entry, name),
+		.instruction_line = XtOffsetOf(zend_op, lineno),
+		.string_length = XtOffsetOf(zend_string, len),
+		.string_bytes = XtOffsetOf(zend_string, val),
+	};
+	fm_server_frames(core, &frames);
+}
+
 ZEND_METHOD(Fermata_Server, run)
 {
 	FmStart start = {0};
@@ -290,6 +311,7 @@ ZEND_METHOD(Fermata_Server, run)
 
 	FmServer *core = server->core;
 	server->core = NULL;
+	tell_frames(core);
 	uint32_t code = fm_server_start(core, &start, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);

@@ -1,6 +1,7 @@
 //! What operators rely on: access log, metrics and health, reports of blocking handlers, listeners.
 
 mod access_log;
+mod blocking;
 mod metrics;
 
 use fermata_testkit::Server;

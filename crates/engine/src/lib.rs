@@ -9,6 +9,7 @@ mod accept;
 mod answer;
 mod backend;
 mod balance;
+mod blocking;
 mod body;
 mod connection;
 mod control;
@@ -49,7 +50,7 @@ pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
 pub use log::Logger;
-pub use master::{EXIT_RETIRED, StartError, Started, control_path};
+pub use master::{EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use publisher::{PublisherError, publish};
 pub use request::{Request, RequestView};
 pub use server::Server;

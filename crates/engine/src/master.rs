@@ -3,6 +3,8 @@
 //! It holds every listener, so the connections that wait in a dead worker's queue are served by its
 //! replacement. It serves nothing itself and runs no PHP after the fork.
 
+mod blocking;
+mod frames;
 mod inherit;
 mod stall;
 
@@ -35,7 +37,10 @@ use crate::tls::{ServerTls, TlsError};
 use crate::trace::{Sink, SinkError};
 use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
+use blocking::{Looker, Seen};
 use stall::Pulse;
+
+pub use frames::Frames;
 
 /// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
 pub const EXIT_RETIRED: i32 = 255;
@@ -53,6 +58,8 @@ const RESTART_DELAY_MS: u64 = 100;
 const KILL_GRACE_MS: u64 = 2_000;
 
 const TOKEN_SIGNALS: u64 = 0;
+/// No pid.
+const TOKEN_LOOKER: u64 = u64::MAX;
 
 /// The terminal of whatever process opens it; there is none for a daemon.
 const TERMINAL: &str = "/dev/tty";
@@ -177,6 +184,7 @@ struct Child {
     started_ms: u64,
     is_replaced: bool,
     pulse: Pulse,
+    seen: Seen,
 }
 
 /// The place of a worker: its listeners, and when to fill the place again.
@@ -216,6 +224,7 @@ pub(crate) struct Master {
     /// The server was started in a terminal.
     has_terminal: bool,
     stopping_until_ms: Option<u64>,
+    looker: Looker,
     /// When workers are next asked for a sign of life; `u64::MAX` = never.
     check_due_ms: u64,
 }
@@ -226,6 +235,7 @@ impl Master {
         settings: Settings,
         router: Router,
         websockets: Vec<Route>,
+        frames: Option<Frames>,
     ) -> Result<Master, StartError> {
         let workers = match settings.workers {
             0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
@@ -280,6 +290,10 @@ impl Master {
         if let Some(why) = why {
             logger.write(LogLevel::Warning, driver.unix_ms(), &why);
         }
+        let looker = Looker::new(frames).map_err(io("eventfd"))?;
+        driver
+            .add_wake(looker.waker.fd(), TOKEN_LOOKER)
+            .map_err(io("epoll"))?;
         let seats = listeners
             .into_iter()
             .map(|listeners| Seat {
@@ -313,6 +327,7 @@ impl Master {
             backend,
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
+            looker,
             check_due_ms,
         })
     }
@@ -348,6 +363,7 @@ impl Master {
                 self.kill_all();
             }
             self.check_workers(now_ms);
+            self.look_at_handlers(now_ms);
             if let Some(tls) = &self.tls {
                 tls.forget();
             }
@@ -362,8 +378,10 @@ impl Master {
                     source,
                 })?;
             for event in &events {
-                if event.token != TOKEN_SIGNALS {
-                    self.on_note(event.token);
+                match event.token {
+                    TOKEN_SIGNALS => {}
+                    TOKEN_LOOKER => self.begin_looking(),
+                    token => self.on_note(token),
                 }
             }
             while let Some(signal) = self.signals.read() {
@@ -453,6 +471,7 @@ impl Master {
                     started_ms,
                     is_replaced,
                     pulse: Pulse::new(started_ms),
+                    seen: Seen::default(),
                 });
                 Ok(None)
             }
@@ -519,6 +538,10 @@ impl Master {
             tls,
             metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
             access_log: self.open_access_log(),
+            looker: match self.settings.blocking_call_ms {
+                0 => None,
+                _ => Some(self.looker.waker.share().map_err(io("eventfd"))?),
+            },
         };
         let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;
         Ok(Box::new(worker))
@@ -716,7 +739,9 @@ impl Master {
     fn next_due_ms(&self) -> Option<u64> {
         let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
         let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
-        restarts.chain(self.stopping_until_ms).chain(check).min()
+        let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
+        let others = self.stopping_until_ms.into_iter().chain(check).chain(look);
+        restarts.chain(others).min()
     }
 
     fn end(&mut self) -> Started {

@@ -13,6 +13,9 @@ use std::sync::Arc;
 use fermata_proto::Span;
 use fermata_proto::response::valid_name;
 
+/// Marks numbers of WebSocket routes among those of handlers, for [`Router::label`].
+pub const WEBSOCKET: u32 = 1 << 31;
+
 /// Most segments of a pattern; bounds the depth of a search.
 pub const SEGMENTS_MAX: usize = 64;
 
@@ -287,7 +290,8 @@ impl Router {
     ) -> Result<(), RouteError> {
         self.add_target(Some("GET"), pattern, Serves::WebSocket(number))?;
         let label = format!("WebSocket {pattern}");
-        self.labels.push((handler, label.into()));
+        // The program numbers its WebSockets apart from its other handlers.
+        self.labels.push((handler | WEBSOCKET, label.into()));
         Ok(())
     }
 

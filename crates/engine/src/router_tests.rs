@@ -312,7 +312,7 @@ fn a_websocket_takes_the_place_of_get_alone() {
     assert!(router.add_websocket("/ws/{room}", 4, 104).is_err());
     router.add_websocket("/plain", 5, 105).expect("a new path");
     assert_eq!(found(&router, "GET", "/ws/a"), "socket 3");
-    assert_eq!(router.label(105), Some("WebSocket /plain"));
+    assert_eq!(router.label(105 | WEBSOCKET), Some("WebSocket /plain"));
     assert_eq!(found(&router, "GET", "/plain"), "socket 5");
     // Which is then refused: a handshake is GET.
     assert_eq!(found(&router, "HEAD", "/plain"), "socket 5");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Source};
 
-use crate::master::{Master, StartError, Started};
+use crate::master::{Frames, Master, StartError, Started};
 use crate::router::{RouteError, Router};
 use crate::websocket::Route;
 
@@ -13,6 +13,7 @@ pub struct Server {
     builder: Builder,
     router: Router,
     websockets: Vec<Route>,
+    frames: Option<Frames>,
 }
 
 impl Server {
@@ -22,6 +23,7 @@ impl Server {
             builder: Builder::new(),
             router: Router::new(),
             websockets: Vec::new(),
+            frames: None,
         }
     }
 
@@ -69,6 +71,12 @@ impl Server {
         self.router.add_static(prefix, Path::new(directory))
     }
 
+    /// Tells how the embedder's frames are found in a worker's memory, so that the log can name the line
+    /// of a handler that holds the loop.
+    pub fn set_frames(&mut self, frames: Frames) {
+        self.frames = Some(frames);
+    }
+
     /// Binds the listeners and forks the workers.
     ///
     /// Returns once in every worker, and once in the calling process after all workers have ended.
@@ -80,7 +88,7 @@ impl Server {
         });
         self.builder.environment(variables)?;
         let settings = self.builder.build()?;
-        Master::open(settings, self.router, self.websockets)?.supervise()
+        Master::open(settings, self.router, self.websockets, self.frames)?.supervise()
     }
 }
 

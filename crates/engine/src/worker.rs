@@ -31,7 +31,7 @@ use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
 use crate::request::{Request, RequestView};
-use crate::router::Router;
+use crate::router::{Router, WEBSOCKET};
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
 use crate::tls::ServerTls;
@@ -132,6 +132,8 @@ pub struct Parts {
     pub metrics: Option<Fd>,
     /// The access log, opened.
     pub(crate) access_log: Option<Sink>,
+    /// Wakes the master to look at handlers; `None` = nobody wants to.
+    pub looker: Option<Waker>,
 }
 
 /// A worker's whole state.
@@ -167,8 +169,14 @@ pub struct Worker<D: Driver> {
     pub(crate) turn_ms: u64,
     /// The same by the wall clock, or when output was last sent within the turn.
     flushed_unix_ms: u64,
-    /// When the program last asked for an event, by the wall clock.
-    polled_unix_ms: u64,
+    /// When the program last asked for an event, or the last wait for some ended, by the wall clock.
+    pub(crate) polled_unix_ms: u64,
+    /// When the handler that runs began; 0 = none does.
+    pub(crate) handler_unix_ms: u64,
+    /// From when on a handler is too long; `u64::MAX` = never.
+    pub(crate) blocking_call_ms: u64,
+    /// Wakes the master to look at handlers.
+    pub(crate) looker: Option<Waker>,
     /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
     pub(crate) accept_ms: u64,
     /// Connections accepted in this turn.
@@ -248,6 +256,7 @@ impl<D: Driver> Worker<D> {
             tls,
             metrics,
             access_log,
+            looker,
         } = parts;
         for (fd, token) in listeners.iter().zip(TOKEN_LISTENER..) {
             driver.add_listener(*fd, token)?;
@@ -313,6 +322,12 @@ impl<D: Driver> Worker<D> {
             turn_ms: now_ms,
             flushed_unix_ms: driver.unix_ms(),
             polled_unix_ms: driver.unix_ms(),
+            handler_unix_ms: 0,
+            blocking_call_ms: match settings.blocking_call_ms {
+                0 => u64::MAX,
+                ms => ms,
+            },
+            looker,
             accept_ms: u64::MAX,
             fresh: Vec::new(),
             dirty: Vec::new(),
@@ -373,13 +388,11 @@ impl<D: Driver> Worker<D> {
             if let Some(event) = self.next_event_of_input() {
                 // The master names it if it never returns.
                 let handler = match event {
-                    Event::Request | Event::Upgrade => self.request().handler(),
-                    _ => self.socket_event().handler,
+                    Event::Request => self.request().handler(),
+                    Event::Upgrade => self.request().handler() | WEBSOCKET,
+                    _ => self.socket_event().handler | WEBSOCKET,
                 };
-                let unix_ms = self.polled_unix_ms;
-                self.reporter
-                    .shared
-                    .begin_handler(self.slot, handler, unix_ms);
+                self.note_handler(handler);
                 return Some(event);
             }
             if self.next_input() {
@@ -487,6 +500,7 @@ impl<D: Driver> Worker<D> {
         }
         // The coarse clock costs a few nanoseconds.
         let unix_ms = self.driver.unix_ms();
+        self.note_return(unix_ms);
         self.polled_unix_ms = unix_ms;
         if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
             self.flushed_unix_ms = unix_ms;
@@ -632,6 +646,7 @@ impl<D: Driver> Worker<D> {
             trace.begin_turn();
         }
         self.flushed_unix_ms = self.driver.unix_ms();
+        self.polled_unix_ms = self.flushed_unix_ms;
         self.refresh_date();
         Turn::Goes
     }

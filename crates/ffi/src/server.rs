@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use fermata_config::{Settings, Source, effective, table};
-use fermata_engine::{Server, Started};
+use fermata_engine::{Frames, Server, Started};
 
 use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, guard, guard_bool, put,
@@ -238,6 +238,65 @@ pub unsafe extern "C" fn fm_server_static(
                 .map_err(|error| (FM_MISUSE, error.to_string()))
         })
     }
+}
+
+/// How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
+#[repr(C)]
+pub struct FmFrames {
+    /// Where the pointer to the innermost frame is.
+    pub current: usize,
+    /// In a frame: pointer to its function.
+    pub frame_function: usize,
+    /// In a frame: pointer to the instruction that runs.
+    pub frame_instruction: usize,
+    /// In a frame: pointer to the frame that called it.
+    pub frame_caller: usize,
+    /// In a function: its kind, one byte.
+    pub function_kind: usize,
+    /// The kind that has neither file nor line.
+    pub kind_native: u8,
+    /// In a function: pointer to its name, a string.
+    pub function_name: usize,
+    /// In a function: pointer to its class.
+    pub function_class: usize,
+    /// In a function that is not native: pointer to the name of its file, a string.
+    pub function_file: usize,
+    /// In a class: pointer to its name, a string.
+    pub class_name: usize,
+    /// In an instruction: its line, four bytes.
+    pub instruction_line: usize,
+    /// In a string: its length, a size_t.
+    pub string_length: usize,
+    /// In a string: its first byte.
+    pub string_bytes: usize,
+}
+
+/// Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
+///
+/// # Safety
+/// `server` comes from `fm_server_new`; `frames` is valid. What it describes is only ever read, by the kernel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_frames(server: *mut FmServer, frames: *const FmFrames) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        let (server, frames) = unsafe { (&mut *server, &*frames) };
+        server.server.set_frames(Frames {
+            current: frames.current,
+            frame_function: frames.frame_function,
+            frame_instruction: frames.frame_instruction,
+            frame_caller: frames.frame_caller,
+            function_kind: frames.function_kind,
+            kind_native: frames.kind_native,
+            function_name: frames.function_name,
+            function_class: frames.function_class,
+            function_file: frames.function_file,
+            class_name: frames.class_name,
+            instruction_line: frames.instruction_line,
+            string_length: frames.string_length,
+            string_bytes: frames.string_bytes,
+        });
+        true
+    });
 }
 
 /// Binds and forks. Returns once in each worker, and once in the calling process after the last

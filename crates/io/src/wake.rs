@@ -25,6 +25,16 @@ impl Waker {
         })
     }
 
+    /// Another handle of the same waker.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn share(&self) -> io::Result<Self> {
+        Ok(Self {
+            eventfd: self.eventfd.try_clone()?,
+        })
+    }
+
     /// Wakes the owner. Calls before it drains are one wake-up.
     #[inline]
     pub fn wake(&self) {

@@ -83,9 +83,12 @@ impl Master {
                     || "outside of handlers".to_owned(),
                     |label| format!("in the handler of {label}"),
                 );
+            let frames = self.looker.frames.as_ref();
+            let line = frames.and_then(|frames| frames.place(pid).ok());
+            let line = line.map_or_else(String::new, |line| format!(", in {line}"));
             let message = format!(
                 "worker {index} (pid {pid}) has not answered for {silent_ms} ms \
-                 (stall_timeout_ms {timeout_ms}), {place}, {}; it is killed and replaced. Long work \
+                 (stall_timeout_ms {timeout_ms}), {place}{line}, {}; it is killed and replaced. Long work \
                  belongs into another process; if the handler may take that long, raise stall_timeout_ms",
                 doing(pid),
             );

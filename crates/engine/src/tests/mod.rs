@@ -139,6 +139,7 @@ impl Rig {
             tls: None,
             metrics: None,
             access_log: None,
+            looker: None,
         };
         let worker = Worker::new(fake.clone(), parts).expect("the fake refuses nothing");
         Rig {

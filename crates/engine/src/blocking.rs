@@ -1,0 +1,50 @@
+//! Telling that a handler has held the loop, when it has returned.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::stats::Counter;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// A handler is about to run. Two stores, and a wake-up of the master after a pause.
+    #[inline]
+    pub(crate) fn note_handler(&mut self, handler: u32) {
+        let shared = &self.reporter.shared;
+        self.handler_unix_ms = self.polled_unix_ms;
+        shared.begin_handler(self.slot, handler, self.polled_unix_ms);
+        if let Some(looker) = &self.looker
+            && !shared.is_looked_after()
+        {
+            shared.set_looked_after(true);
+            looker.wake();
+        }
+    }
+
+    /// The program has come back, at `unix_ms`.
+    #[inline]
+    pub(crate) fn note_return(&mut self, unix_ms: u64) {
+        let took_ms = unix_ms.saturating_sub(self.handler_unix_ms);
+        if took_ms >= self.blocking_call_ms && self.handler_unix_ms != 0 {
+            self.tell_blocking(took_ms);
+        }
+        self.handler_unix_ms = 0;
+    }
+
+    #[cold]
+    fn tell_blocking(&mut self, took_ms: u64) {
+        self.counts.add(Counter::BlockingCallbacks, 1);
+        let shared = &self.reporter.shared;
+        let label = shared.handler(self.slot);
+        let label = label.and_then(|handler| self.router.label(handler));
+        let place = shared.place(self.slot, self.handler_unix_ms);
+        let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
+        let message = format!(
+            "the handler of {} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
+             clients of this worker waited: long work belongs into another process",
+            label.as_deref().unwrap_or("an unknown route"),
+            self.blocking_call_ms,
+        );
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+}

@@ -1,0 +1,118 @@
+//! Where a worker's program is, read from outside: the worker itself may be in the middle of a system
+//! call that does not return, and a signal would end that call early.
+//!
+//! A forked worker has everything at the address at which the master has it, so the embedder says once
+//! where its current frame is found and how frames, functions and strings are laid out. Reading races
+//! with the program: a pointer may be stale, which gives a wrong place or an error, never harm.
+
+use std::io;
+
+use fermata_io::process;
+
+/// Frames that are looked at for one with a file and a line.
+const FRAMES_MAX: usize = 32;
+
+/// Bytes of a name or path that are read.
+const TEXT_BYTES_MAX: usize = 200;
+
+/// How the embedder's frames are laid out: one address, and offsets in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames {
+    /// Where the pointer to the innermost frame is.
+    pub current: usize,
+    /// In a frame: pointer to its function.
+    pub frame_function: usize,
+    /// In a frame: pointer to the instruction that runs.
+    pub frame_instruction: usize,
+    /// In a frame: pointer to the frame that called it.
+    pub frame_caller: usize,
+    /// In a function: its kind, one byte.
+    pub function_kind: usize,
+    /// The kind that has neither file nor line.
+    pub kind_native: u8,
+    /// In a function: pointer to its name.
+    pub function_name: usize,
+    /// In a function: pointer to its class.
+    pub function_class: usize,
+    /// In a function that is not native: pointer to the name of its file.
+    pub function_file: usize,
+    /// In a class: pointer to its name.
+    pub class_name: usize,
+    /// In an instruction: its line, four bytes.
+    pub instruction_line: usize,
+    /// In a string: its length, as wide as a pointer.
+    pub string_length: usize,
+    /// In a string: its first byte.
+    pub string_bytes: usize,
+}
+
+impl Frames {
+    /// What the program of `pid` is doing: `sleep() at /srv/server.php:12`.
+    pub(super) fn place(&self, pid: process::Pid) -> io::Result<String> {
+        let memory = Memory { pid };
+        let mut frame = memory.pointer(self.current)?;
+        let mut called = None;
+        for _ in 0..FRAMES_MAX {
+            if frame == 0 {
+                break;
+            }
+            let function = memory.pointer(frame.wrapping_add(self.frame_function))?;
+            if function != 0 {
+                let kind = memory.bytes::<1>(function.wrapping_add(self.function_kind))?;
+                let name = self.name(&memory, function)?;
+                if kind[0] != self.kind_native {
+                    let file = function.wrapping_add(self.function_file);
+                    let file = self.text(&memory, memory.pointer(file)?)?;
+                    let instruction = frame.wrapping_add(self.frame_instruction);
+                    let instruction = memory.pointer(instruction)?;
+                    let line = memory.bytes(instruction.wrapping_add(self.instruction_line))?;
+                    let line = u32::from_ne_bytes(line);
+                    return Ok(format!("{} at {file}:{line}", called.unwrap_or(name)));
+                }
+                called = called.or(Some(name));
+            }
+            frame = memory.pointer(frame.wrapping_add(self.frame_caller))?;
+        }
+        Ok(called.unwrap_or_else(|| "no function".to_owned()))
+    }
+
+    fn name(&self, memory: &Memory, function: usize) -> io::Result<String> {
+        let name = memory.pointer(function.wrapping_add(self.function_name))?;
+        if name == 0 {
+            return Ok("the script".to_owned());
+        }
+        let name = self.text(memory, name)?;
+        let class = memory.pointer(function.wrapping_add(self.function_class))?;
+        // A closure's class says nothing: its file and line do.
+        if class == 0 || name.starts_with('{') {
+            return Ok(format!("{name}()"));
+        }
+        let class = memory.pointer(class.wrapping_add(self.class_name))?;
+        Ok(format!("{}::{name}()", self.text(memory, class)?))
+    }
+
+    fn text(&self, memory: &Memory, string: usize) -> io::Result<String> {
+        let length = memory.pointer(string.wrapping_add(self.string_length))?;
+        let mut bytes = [0; TEXT_BYTES_MAX];
+        let bytes = &mut bytes[..length.min(TEXT_BYTES_MAX)];
+        process::read_memory(memory.pid, string.wrapping_add(self.string_bytes), bytes)?;
+        let end = if length > TEXT_BYTES_MAX { "…" } else { "" };
+        Ok(format!("{}{end}", String::from_utf8_lossy(bytes)))
+    }
+}
+
+struct Memory {
+    pid: process::Pid,
+}
+
+impl Memory {
+    fn bytes<const LEN: usize>(&self, address: usize) -> io::Result<[u8; LEN]> {
+        let mut bytes = [0; LEN];
+        process::read_memory(self.pid, address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn pointer(&self, address: usize) -> io::Result<usize> {
+        Ok(usize::from_ne_bytes(self.bytes(address)?))
+    }
+}
