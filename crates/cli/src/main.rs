@@ -4,6 +4,7 @@
 
 mod control;
 mod format;
+mod publish;
 mod stats;
 mod top;
 
@@ -35,6 +36,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Load(Box<fermata_load::Arguments>),
+    Publish(Box<publish::Arguments>),
     Stats(stats::Arguments),
     Top(top::Arguments),
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
             "load",
             fermata_load::run(&arguments).map_err(|error| error.to_string()),
         ),
+        Command::Publish(arguments) => ("publish", publish::run(&arguments).map(|()| true)),
         Command::Stats(arguments) => ("stats", stats::run(&arguments).map(|()| true)),
         Command::Top(arguments) => ("top", top::run(&arguments).map(|()| true)),
     };

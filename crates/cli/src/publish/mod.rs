@@ -1,0 +1,114 @@
+//! `fermata publish`: one item to an edge's or Pushpin's port, with the options of `pushpin-publish`.
+
+mod http;
+mod item;
+mod spec;
+mod tls;
+mod zmq;
+
+use std::time::Duration;
+
+use spec::{Spec, Transport};
+
+/// How long connecting, sending and the answer may each take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Publish a message to the clients that an edge or Pushpin holds
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Channel to publish to
+    channel: String,
+
+    /// HTTP body and WebSocket message, or @FILE
+    content: Option<String>,
+
+    /// Id of the message
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// Id of the channel's message before it
+    #[arg(long, value_name = "ID")]
+    prev_id: Option<String>,
+
+    /// User that sent it, whom the filter skip-self leaves out
+    #[arg(long, value_name = "USER")]
+    sender: Option<String>,
+
+    /// Status for long polls
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(..=999))]
+    code: u16,
+
+    /// Header for long polls; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = item::header)]
+    headers: Vec<item::Pair>,
+
+    /// What filters know of the message; may be repeated
+    #[arg(short = 'M', long = "meta", value_name = "NAME=VALUE", value_parser = item::meta)]
+    meta: Vec<item::Pair>,
+
+    /// Tell clients to ask their origin, instead of sending content
+    #[arg(long, conflicts_with = "close")]
+    hint: bool,
+
+    /// End streams and WebSockets
+    #[arg(long)]
+    close: bool,
+
+    /// The content is a JSON patch of the body that long polls were held with
+    #[arg(long, conflicts_with_all = ["hint", "close"])]
+    patch: bool,
+
+    /// Overtake messages that wait for their predecessors
+    #[arg(long)]
+    no_seq: bool,
+
+    /// Add no newline to HTTP content
+    #[arg(long)]
+    no_eol: bool,
+
+    /// Where to: the URL of an HTTP control port, as GRIP_URL has it, or of a ZeroMQ PULL socket
+    #[arg(
+        long,
+        env = "GRIP_URL",
+        hide_env_values = true,
+        default_value = "http://localhost:5561",
+        value_name = "http://… | tcp://… | ipc://…"
+    )]
+    spec: String,
+
+    /// Authenticate by name and password, over https
+    #[arg(short, long, value_name = "USER:PASSWORD", conflicts_with = "bearer")]
+    user: Option<String>,
+
+    /// Authenticate by a token, over https
+    #[arg(short = 'B', long, value_name = "TOKEN")]
+    bearer: Option<String>,
+}
+
+/// Publishes, and says so.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let item = item::build(arguments)?;
+    let spec = Spec::parse(&arguments.spec)?;
+    match &spec.transport {
+        Transport::Http(url) => {
+            let authorization =
+                spec.authorization(arguments.user.as_deref(), arguments.bearer.as_deref())?;
+            http::publish(url, authorization.as_deref(), &item)?;
+        }
+        Transport::Zmq(endpoint) if arguments.user.is_none() && arguments.bearer.is_none() => {
+            zmq::publish(endpoint, &item)?;
+        }
+        Transport::Zmq(_) => {
+            return Err("ZeroMQ knows no authentication; leave out --user and --bearer, or publish to https://".into());
+        }
+    }
+    println!("Published");
+    Ok(())
+}
+
+/// What went wrong with an address, in one sentence.
+fn failed(what: &str, address: &str, error: impl std::fmt::Display) -> String {
+    format!(
+        "cannot {what} {address}: {error}; is an edge or Pushpin listening there? --spec names another"
+    )
+}

@@ -1,0 +1,312 @@
+//! Where to publish: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fermata_grip::encoding::to_base64;
+use fermata_grip::sig::{self, Claims, Key};
+use fermata_grip::zmtp::Endpoint;
+
+/// How long a token of ours is good.
+const TOKEN_LIFETIME_S: u64 = 600;
+
+/// Where to, and as whom.
+pub struct Spec {
+    pub transport: Transport,
+    /// `USER:PASSWORD` of the URL.
+    user: Option<String>,
+    /// Issuer and key of the URL.
+    key: Option<(Option<String>, Key)>,
+}
+
+/// How to get there.
+pub enum Transport {
+    Http(Url),
+    Zmq(Endpoint),
+}
+
+/// The control port's URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub is_tls: bool,
+    /// Without brackets.
+    pub host: String,
+    pub port: u16,
+    /// Of the publish resource.
+    pub path: String,
+}
+
+impl Url {
+    /// The value of `Host`.
+    pub fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        }
+    }
+
+    fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<std::net::IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+impl Spec {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => {
+                let endpoint = Endpoint::parse(text)
+                    .map_err(|_| wrong("it is neither a URL nor a ZeroMQ endpoint"))?;
+                return Ok(Self {
+                    transport: Transport::Zmq(endpoint),
+                    user: None,
+                    key: None,
+                });
+            }
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(decode(user)?), authority),
+            None => (None, authority),
+        };
+        let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })?;
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(wrong("its path has a blank or a control character"));
+        }
+        let path = format!("{}/publish/", path.trim_end_matches('/'));
+        let url = Url {
+            is_tls,
+            host,
+            port,
+            path,
+        };
+        Ok(Self {
+            transport: Transport::Http(url),
+            user,
+            key: key(query)?,
+        })
+    }
+
+    /// The value of `Authorization`: of an option, of the URL's user, or a token made with the URL's key.
+    pub fn authorization(
+        &self,
+        user: Option<&str>,
+        bearer: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        let basic = |user: &str| Some(format!("Basic {}", to_base64(user.as_bytes())));
+        let value = match (bearer, user.or(self.user.as_deref()), &self.key) {
+            (Some(token), _, _) => Some(format!("Bearer {token}")),
+            (None, Some(user), _) => basic(user),
+            (None, None, Some((issuer, key))) => return token(issuer.clone(), key).map(Some),
+            (None, None, None) => None,
+        };
+        let is_exposed =
+            matches!(&self.transport, Transport::Http(url) if !url.is_tls && !url.is_loopback());
+        match &value {
+            Some(_) if is_exposed => {
+                Err("a password or token would go unencrypted; give an https:// address".to_owned())
+            }
+            Some(value) if value.bytes().any(|byte| byte < b' ' || byte == 0x7f) => {
+                Err("the token has a control character".to_owned())
+            }
+            _ => Ok(value),
+        }
+    }
+}
+
+fn token(issuer: Option<String>, key: &Key) -> Result<String, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_s = now
+        .map_err(|_| "the clock stands before 1970; set it".to_owned())?
+        .as_secs();
+    let claims = Claims {
+        issuer,
+        expires_s: Some(now_s + TOKEN_LIFETIME_S),
+        not_before_s: None,
+    };
+    let token = sig::sign(key, &claims).map_err(|error| wrong(&error.to_string()))?;
+    Ok(format!("Bearer {token}"))
+}
+
+fn key(query: &str) -> Result<Option<(Option<String>, Key)>, String> {
+    let (mut issuer, mut key) = (None, None);
+    for (name, value) in query.split('&').filter_map(|entry| entry.split_once('=')) {
+        match name {
+            "iss" => issuer = Some(decode(value)?),
+            "key" => key = Some(decode(value)?),
+            // Libraries put their own settings here, verify-key among them.
+            _ => {}
+        }
+    }
+    let read = |path: &str| std::fs::read(path).map_err(|error| format!("{path}: {error}"));
+    key.map(|key| Key::parse(&key, read).map(|key| (issuer, key)))
+        .transpose()
+        .map_err(|error| wrong(&error.to_string()))
+}
+
+fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), String> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(rest) => rest
+            .split_once(']')
+            .ok_or_else(|| wrong("an IPv6 address ends with ]"))?,
+        None => match authority.find(':') {
+            Some(at) => authority.split_at(at),
+            None => (authority, ""),
+        },
+    };
+    if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return Err(wrong("it has no host"));
+    }
+    let port = match rest.strip_prefix(':') {
+        Some(port) => port
+            .parse()
+            .map_err(|_| wrong("its port is not from 1 to 65535"))?,
+        None if rest.is_empty() => port_default,
+        None => return Err(wrong("something follows its address")),
+    };
+    Ok((host.to_owned(), port))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => out.push((high << 4 | low) as u8),
+            _ => {
+                return Err(wrong(
+                    "a percent sign is not followed by two hexadecimal digits",
+                ));
+            }
+        }
+    }
+    String::from_utf8(out).map_err(|_| wrong("it is not UTF-8"))
+}
+
+/// Never with the text: it may hold a password.
+fn wrong(problem: &str) -> String {
+    format!(
+        "--spec or GRIP_URL cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=… or tcp://localhost:5560"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Result<Url, String> {
+        match Spec::parse(text)?.transport {
+            Transport::Http(url) => Ok(url),
+            Transport::Zmq(_) => Err("ZeroMQ".to_owned()),
+        }
+    }
+
+    #[test]
+    fn urls_lead_to_the_publish_resource() {
+        for (text, is_tls, host, port, path) in [
+            (
+                "http://localhost:5561",
+                false,
+                "localhost",
+                5561,
+                "/publish/",
+            ),
+            (
+                "http://localhost:5561/",
+                false,
+                "localhost",
+                5561,
+                "/publish/",
+            ),
+            (
+                "https://api.example.com/service/x/?iss=a&key=b",
+                true,
+                "api.example.com",
+                443,
+                "/service/x/publish/",
+            ),
+            (
+                "http://u:p%40@[::1]:80?verify-key=x",
+                false,
+                "::1",
+                80,
+                "/publish/",
+            ),
+        ] {
+            let expected = Url {
+                is_tls,
+                host: host.into(),
+                port,
+                path: path.into(),
+            };
+            assert_eq!(url(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn authorization_comes_from_options_or_the_url() {
+        let value = |text: &str, user, bearer| {
+            Spec::parse(text).and_then(|spec| spec.authorization(user, bearer))
+        };
+        assert_eq!(value("https://a", None, None), Ok(None));
+        assert_eq!(
+            value("https://a", Some("a:b"), None),
+            Ok(Some("Basic YTpi".into()))
+        );
+        assert_eq!(
+            value("https://a%3a:b@c", None, None),
+            Ok(Some("Basic YTo6Yg==".into()))
+        );
+        assert_eq!(
+            value("https://u:p@c", None, Some("t")),
+            Ok(Some("Bearer t".into()))
+        );
+        assert_eq!(
+            value("http://127.0.0.1:1", Some("a:b"), None),
+            Ok(Some("Basic YTpi".into()))
+        );
+        assert!(value("http://example.com", Some("a:b"), None).is_err());
+        assert!(value("https://a", None, Some("a\r\nb")).is_err());
+        let token = value("http://a?iss=me&key=base64:c2VjcmV0", None, None)
+            .expect("a key")
+            .expect("a token");
+        let token = token.strip_prefix("Bearer ").expect("a bearer token");
+        assert!(sig::verify(&Key::secret(b"secret"), token.as_bytes(), 0, Some("me")).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_without_the_secret() {
+        for (text, part) in [
+            ("localhost", "neither"),
+            ("ftp://a", "neither"),
+            ("tcp://a", "neither"),
+            ("http://", "no host"),
+            ("http://:80", "no host"),
+            ("http://a:99999", "port"),
+            ("http://[::1", "]"),
+            ("http://[::1]x", "follows"),
+            ("http://a/b c", "path"),
+            ("http://secret%zz@a", "percent"),
+            ("http://a?key=base64:secret%21", "base64"),
+        ] {
+            let error = url(text).expect_err(text);
+            assert!(
+                error.contains(part) && !error.contains("secret"),
+                "{text}: {error}"
+            );
+        }
+    }
+}

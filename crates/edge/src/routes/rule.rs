@@ -1,0 +1,293 @@
+//! A condition and its properties.
+
+use super::Cause;
+use super::lex::Section;
+use super::target::Target;
+
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proto {
+    /// Requests.
+    Http,
+    /// WebSockets.
+    Ws,
+}
+
+/// Which hosts a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Every host that has no rule of its own.
+    Any,
+    /// This one, in lower case.
+    Host(String),
+    /// None: the rule is reached by its id.
+    Unnamed,
+}
+
+/// What a response of JSON-P holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JsonpMode {
+    /// The body.
+    Basic,
+    /// Status, headers and body.
+    #[default]
+    Extended,
+}
+
+/// How JSON-P is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jsonp {
+    /// What a response holds.
+    pub mode: JsonpMode,
+    /// Query parameter with the callback's name.
+    pub callback_param: String,
+    /// Query parameter whose value becomes the request's body.
+    pub body_param: Option<String>,
+    /// The callback where only the body is given.
+    pub default_callback: Option<String>,
+    /// The method where the query names none.
+    pub default_method: String,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Where it stands, from 1.
+    pub line: usize,
+    /// Hosts.
+    pub domain: Domain,
+    /// Only clients that speak this.
+    pub proto: Option<Proto>,
+    /// Only clients with, or without, TLS.
+    pub is_tls: Option<bool>,
+    /// Only paths that begin so, as the client encoded them.
+    pub path_beg: String,
+    /// Names it: in logs, figures and requests.
+    pub id: Option<String>,
+    /// Issuer of its tokens.
+    pub sig_iss: Option<String>,
+    /// Key of its tokens, in one of the forms of keys.
+    pub sig_key: Option<String>,
+    /// In front of every channel that its backend names.
+    pub prefix: String,
+    /// Forward the client's own headers too, marked.
+    pub orig_headers: bool,
+    /// The host that its backend sees.
+    pub as_host: Option<String>,
+    /// Bytes cut off the path.
+    pub path_rem: usize,
+    /// What stands in the place of `path_beg`.
+    pub replace_beg: Option<String>,
+    /// Failures say why in the response.
+    pub debug: bool,
+    /// CORS headers on everything, and JSON-P.
+    pub auto_cross_origin: bool,
+    /// JSON-P.
+    pub jsonp: Jsonp,
+    /// Requests are looked through for session ids.
+    pub session: bool,
+    /// SockJS is spoken below this path.
+    pub sockjs: Option<String>,
+    /// What its backend sees as the path of SockJS sessions.
+    pub sockjs_as_path: Option<String>,
+    /// Headers set for the backend, or removed where the value is empty.
+    pub headers: Vec<(String, String)>,
+    /// Its responses are no instructions.
+    pub no_grip: bool,
+    /// Level of its log lines.
+    pub log_level: Option<u8>,
+    /// Where requests go: the first that answers.
+    pub targets: Vec<Target>,
+}
+
+impl Rule {
+    /// Reads a condition; names of properties without meaning are appended to `unknown`.
+    pub(super) fn read(
+        line: usize,
+        section: &Section,
+        unknown: &mut Vec<String>,
+    ) -> Result<Self, Cause> {
+        let mut rule = Self::empty(line);
+        let mut default_method = None;
+        for (name, value) in &section.props {
+            let text = value.clone().unwrap_or_default();
+            let wrong = |fix| Err(wrong(name, &text, fix));
+            match name.as_str() {
+                "proto" => match text.as_str() {
+                    "http" => rule.proto = Some(Proto::Http),
+                    "ws" => rule.proto = Some(Proto::Ws),
+                    _ => return wrong("give http or ws"),
+                },
+                "ssl" => match text.as_str() {
+                    "yes" => rule.is_tls = Some(true),
+                    "no" => rule.is_tls = Some(false),
+                    _ => return wrong("give yes or no"),
+                },
+                "path_beg" if text.is_empty() => {
+                    return wrong("give the beginning of a path, such as /api");
+                }
+                "path_beg" => rule.path_beg = text,
+                "id" if text.is_empty() => return wrong("give a name"),
+                "id" => rule.id = Some(text),
+                "sig_iss" => rule.sig_iss = Some(text),
+                "sig_key" => rule.sig_key = Some(text),
+                "prefix" => rule.prefix = text,
+                "orig_headers" => rule.orig_headers = true,
+                "as_host" if text.is_empty() => return wrong("give a host"),
+                "as_host" => rule.as_host = Some(text),
+                "path_rem" => match text.parse() {
+                    Ok(bytes) => rule.path_rem = bytes,
+                    Err(_) => return wrong("give a number of bytes"),
+                },
+                "replace_beg" => rule.replace_beg = Some(text),
+                "debug" => rule.debug = true,
+                "aco" => rule.auto_cross_origin = true,
+                "jsonp_mode" => match text.as_str() {
+                    "basic" => rule.jsonp.mode = JsonpMode::Basic,
+                    "extended" => rule.jsonp.mode = JsonpMode::Extended,
+                    _ => return wrong("give basic or extended"),
+                },
+                "jsonp_cb" if text.is_empty() => {
+                    return wrong("give the name of a query parameter");
+                }
+                "jsonp_cb" => rule.jsonp.callback_param = text,
+                "jsonp_body" => rule.jsonp.body_param = Some(text),
+                "jsonp_defcb" => rule.jsonp.default_callback = Some(text),
+                "jsonp_defmethod" => default_method = Some(text),
+                "session" => rule.session = true,
+                "sockjs" => rule.sockjs = Some(text),
+                "sockjs_as_path" => rule.sockjs_as_path = Some(text),
+                "header" => match text.split_once(':') {
+                    Some((name, value)) if is_header(name, value) => {
+                        rule.headers
+                            .push((name.to_owned(), value.trim_start().to_owned()));
+                    }
+                    _ => return wrong("give NAME:VALUE, or NAME: to remove it"),
+                },
+                "no_grip" => rule.no_grip = true,
+                "log_level" => match text.parse() {
+                    Ok(level @ 0..=4) => rule.log_level = Some(level),
+                    _ => return wrong("give 0 to 4"),
+                },
+                _ => unknown.push(name.clone()),
+            }
+        }
+        rule.domain = match section.value.as_str() {
+            "" if rule.id.is_some() => Domain::Unnamed,
+            "" => return Err(Cause::Domain),
+            "*" => Domain::Any,
+            host if is_host(host) => Domain::Host(host.to_ascii_lowercase()),
+            host => return Err(Cause::Host(host.to_owned())),
+        };
+        // Basic JSON-P wraps answers to what a form would have posted.
+        rule.jsonp.default_method = default_method.unwrap_or_else(|| match rule.jsonp.mode {
+            JsonpMode::Basic => "POST".to_owned(),
+            JsonpMode::Extended => "GET".to_owned(),
+        });
+        if rule.replace_beg.is_some() {
+            rule.path_rem = rule.path_beg.len();
+        }
+        Ok(rule)
+    }
+
+    fn empty(line: usize) -> Self {
+        Self {
+            line,
+            domain: Domain::Any,
+            proto: None,
+            is_tls: None,
+            path_beg: String::new(),
+            id: None,
+            sig_iss: None,
+            sig_key: None,
+            prefix: String::new(),
+            orig_headers: false,
+            as_host: None,
+            path_rem: 0,
+            replace_beg: None,
+            debug: false,
+            auto_cross_origin: false,
+            jsonp: Jsonp {
+                mode: JsonpMode::Extended,
+                callback_param: "callback".to_owned(),
+                body_param: None,
+                default_callback: None,
+                default_method: String::new(),
+            },
+            session: false,
+            sockjs: None,
+            sockjs_as_path: None,
+            headers: Vec::new(),
+            no_grip: false,
+            log_level: None,
+            targets: Vec::new(),
+        }
+    }
+
+    /// The path that the backend sees; it begins with a slash whatever was cut off.
+    pub fn backend_path(&self, path: &[u8]) -> Vec<u8> {
+        let rest = path.get(self.path_rem..).unwrap_or_default();
+        let mut path = self.replace_beg.clone().unwrap_or_default().into_bytes();
+        path.extend_from_slice(rest);
+        if path.first() != Some(&b'/') {
+            path.insert(0, b'/');
+        }
+        path
+    }
+
+    /// What names it where it has no id.
+    pub fn label(&self) -> String {
+        if let Some(id) = &self.id {
+            return id.clone();
+        }
+        let domain = match &self.domain {
+            Domain::Host(host) => host.as_str(),
+            Domain::Any | Domain::Unnamed => "*",
+        };
+        let proto = match self.proto {
+            Some(Proto::Http) => "http",
+            Some(Proto::Ws) => "ws",
+            None => "*",
+        };
+        let tls = match self.is_tls {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "*",
+        };
+        let path = if self.path_beg.is_empty() {
+            "*"
+        } else {
+            &self.path_beg
+        };
+        format!("{domain},{proto},{tls},{path}")
+    }
+}
+
+pub(super) fn wrong(name: &str, value: &str, fix: &'static str) -> Cause {
+    Cause::Value {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        fix,
+    }
+}
+
+/// A host name, or an address of IPv6 in brackets; never with a port.
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[') {
+        let address = address.strip_suffix(']').unwrap_or_default();
+        return address.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    !host.contains(|char: char| {
+        matches!(char, ':' | '/' | '*' | '[' | ']') || char.is_whitespace() || char.is_control()
+    })
+}
+
+/// Whether a header can be written without becoming two.
+fn is_header(name: &str, value: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty()
+        && name.bytes().all(is_token)
+        && !value
+            .bytes()
+            .any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f)
+}

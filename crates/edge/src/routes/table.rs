@@ -1,0 +1,183 @@
+//! All rules, and which one a request takes.
+
+use std::collections::HashMap;
+
+use super::lex::sections;
+use super::rule::{Domain, Proto, Rule};
+use super::target::Target;
+use super::{Cause, Effect, Problem};
+
+/// Most targets that speak ZHTTP.
+pub(super) const ZHTTP_TARGETS_MAX: usize = 100;
+
+/// What a rule is chosen by.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The host, without port.
+    pub host: &'a str,
+    /// The path, as the client encoded it.
+    pub path: &'a [u8],
+    /// What the client speaks.
+    pub proto: Proto,
+    /// Whether it does so in TLS.
+    pub is_tls: bool,
+}
+
+/// The rules of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Routes {
+    rules: Vec<Rule>,
+    /// By host in lower case, in the order of the file.
+    hosts: HashMap<String, Vec<usize>>,
+    /// For every other host.
+    any: Vec<usize>,
+    /// An id that two rules have leads nowhere.
+    ids: HashMap<String, Option<usize>>,
+    zhttp_targets: usize,
+}
+
+impl Routes {
+    /// Reads a file. `check` says whether a file that a property names can be read.
+    pub fn read(
+        text: &str,
+        mut check: impl FnMut(&str) -> Result<(), String>,
+    ) -> (Self, Vec<Problem>) {
+        let (mut routes, mut problems) = (Self::default(), Vec::new());
+        for (at, line) in text.lines().enumerate() {
+            let line_number = at + 1;
+            if let Err(cause) = routes.add(line_number, line, &mut problems, &mut check) {
+                problems.push(Problem {
+                    line: line_number,
+                    effect: Effect::LineIgnored,
+                    cause,
+                });
+            }
+        }
+        (routes, problems)
+    }
+
+    /// The rules, in the order of the file.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rule for a request.
+    ///
+    /// A host with rules of its own does not fall back to those of `*`. Among the rules that match, the first counts,
+    /// unless a later one names a protocol that it does not, or has a longer path, or names TLS where it does not.
+    pub fn find(&self, request: &Request<'_>) -> Option<&Rule> {
+        let host = request.host.to_ascii_lowercase();
+        let list = self.hosts.get(&host).unwrap_or(&self.any);
+        let rules = list.iter().filter_map(|&at| self.rules.get(at));
+        rules
+            .filter(|rule| matches(rule, request))
+            .reduce(|best, rule| match is_better(rule, best) {
+                true => rule,
+                false => best,
+            })
+    }
+
+    /// The rule of this id, if the path is one of its.
+    pub fn find_id(&self, id: &str, path: &[u8]) -> Option<&Rule> {
+        let rule = self.rules.get((*self.ids.get(id)?)?)?;
+        path.starts_with(rule.path_beg.as_bytes()).then_some(rule)
+    }
+
+    fn add(
+        &mut self,
+        line: usize,
+        text: &str,
+        problems: &mut Vec<Problem>,
+        check: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<(), Cause> {
+        let sections = sections(text)?;
+        let (condition, targets) = match &sections[..] {
+            [] => return Ok(()),
+            [_] => return Err(Cause::Sections),
+            [condition, targets @ ..] => (condition, targets),
+        };
+        let mut unknown = Vec::new();
+        let mut rule = Rule::read(line, condition, &mut unknown)?;
+        let of_condition = unknown.len();
+        for section in targets {
+            rule.targets
+                .push(Target::read(section, &mut unknown, check)?);
+        }
+        let zhttp = rule
+            .targets
+            .iter()
+            .filter(|target| target.is_zhttp())
+            .count();
+        if self.zhttp_targets + zhttp > ZHTTP_TARGETS_MAX {
+            return Err(Cause::ZhttpTargets);
+        }
+        if let Some(earlier) = self.duplicate(&rule) {
+            return Err(Cause::Duplicate(earlier));
+        }
+        let mut report = |cause| {
+            problems.push(Problem {
+                line,
+                effect: Effect::PartIgnored,
+                cause,
+            })
+        };
+        for (at, name) in unknown.into_iter().enumerate() {
+            let of = if at < of_condition { "route" } else { "target" };
+            report(Cause::Property(name, of));
+        }
+        self.zhttp_targets += zhttp;
+        let at = self.rules.len();
+        if let Some(id) = &rule.id {
+            let earlier = self
+                .rules
+                .iter()
+                .find(|other| other.id.as_ref() == Some(id));
+            if let Some(earlier) = earlier {
+                report(Cause::Id(earlier.line));
+            }
+            let place = earlier.is_none().then_some(at);
+            self.ids.insert(id.clone(), place);
+        }
+        match &rule.domain {
+            Domain::Any => self.any.push(at),
+            Domain::Host(host) => self.hosts.entry(host.clone()).or_default().push(at),
+            Domain::Unnamed => {}
+        }
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    /// The line of an earlier rule that always matches where this one does.
+    fn duplicate(&self, rule: &Rule) -> Option<usize> {
+        let is_same = |other: &&Rule| {
+            other.domain == rule.domain
+                && (&other.proto, &other.is_tls, &other.path_beg)
+                    == (&rule.proto, &rule.is_tls, &rule.path_beg)
+        };
+        match rule.domain {
+            Domain::Unnamed => None,
+            _ => self.rules.iter().find(is_same).map(|other| other.line),
+        }
+    }
+}
+
+fn matches(rule: &Rule, request: &Request<'_>) -> bool {
+    rule.proto.is_none_or(|proto| proto == request.proto)
+        && rule.is_tls.is_none_or(|is_tls| is_tls == request.is_tls)
+        && request.path.starts_with(rule.path_beg.as_bytes())
+}
+
+fn is_better(rule: &Rule, best: &Rule) -> bool {
+    match (best.proto, rule.proto) {
+        (None, Some(_)) => true,
+        (Some(_), None) => false,
+        _ => {
+            rule.path_beg.len() > best.path_beg.len()
+                || (best.is_tls.is_none() && rule.is_tls.is_some())
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! A backend and its properties.
+
+use super::Cause;
+use super::lex::Section;
+use super::rule::wrong;
+
+/// Where a backend is, and what it speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// HTTP or WebSocket over TCP.
+    Host {
+        /// A name or an address, without brackets.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// HTTP or WebSocket over a Unix socket.
+    Unix(String),
+    /// FastCGI over TCP.
+    FastCgiHost {
+        /// A name or an address, without brackets.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// FastCGI over a Unix socket.
+    FastCgiUnix(String),
+    /// ZHTTP over ZeroMQ, streaming.
+    Zhttp(String),
+    /// ZHTTP over ZeroMQ, a request and a response.
+    ZhttpReq(String),
+    /// The built-in one.
+    Test,
+}
+
+/// One backend of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it is.
+    pub origin: Origin,
+    /// TLS towards it.
+    pub is_tls: bool,
+    /// Whether it may be at an internal address.
+    pub is_trusted: bool,
+    /// Its certificate is checked against the address it is reached by, not against the request's host.
+    pub trust_connect_host: bool,
+    /// Its certificate is not checked.
+    pub insecure: bool,
+    /// The host it is asked for.
+    pub host: Option<String>,
+    /// Channels that everybody held through it is subscribed to; the route's prefix is not added.
+    pub subscriptions: Vec<String>,
+    /// WebSockets are served over HTTP.
+    pub over_http: bool,
+    /// One event a request where they are.
+    pub one_event: bool,
+    /// File mode of its Unix socket.
+    pub ipc_file_mode: Option<u32>,
+    /// Certificate shown to it: a file.
+    pub client_cert: Option<String>,
+    /// The key of that: a file.
+    pub client_key: Option<String>,
+}
+
+impl Target {
+    /// Reads a target; names of properties without meaning are appended to `unknown`. `check` says whether a file
+    /// can be read.
+    pub(super) fn read(
+        section: &Section,
+        unknown: &mut Vec<String>,
+        check: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<Self, Cause> {
+        let mut target = Self {
+            origin: origin(&section.value)?,
+            is_tls: false,
+            is_trusted: true,
+            trust_connect_host: false,
+            insecure: false,
+            host: None,
+            subscriptions: Vec::new(),
+            over_http: false,
+            one_event: false,
+            ipc_file_mode: None,
+            client_cert: None,
+            client_key: None,
+        };
+        for (name, value) in &section.props {
+            let text = value.clone().unwrap_or_default();
+            match name.as_str() {
+                "ssl" => target.is_tls = true,
+                "untrusted" => target.is_trusted = false,
+                "trust_connect_host" => target.trust_connect_host = true,
+                "insecure" => target.insecure = true,
+                "host" if text.is_empty() => return Err(wrong(name, &text, "give a host")),
+                "host" => target.host = Some(text),
+                "sub" if text.is_empty() => return Err(wrong(name, &text, "give a channel")),
+                "sub" => target.subscriptions.push(text),
+                "over_http" => target.over_http = true,
+                "one_event" => target.one_event = true,
+                "ipc_file_mode" => match u32::from_str_radix(&text, 8) {
+                    Ok(mode @ 0..=0o777) => target.ipc_file_mode = Some(mode),
+                    _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
+                },
+                "client_cert" => {
+                    check(&text).map_err(|error| Cause::File {
+                        name: "client_cert",
+                        error,
+                    })?;
+                    target.client_cert = Some(text);
+                }
+                "client_key" => {
+                    check(&text).map_err(|error| Cause::File {
+                        name: "client_key",
+                        error,
+                    })?;
+                    target.client_key = Some(text);
+                }
+                _ => unknown.push(name.clone()),
+            }
+        }
+        Ok(target)
+    }
+
+    /// Whether it is one of ZHTTP, of which there is a limited number.
+    pub(super) fn is_zhttp(&self) -> bool {
+        matches!(self.origin, Origin::Zhttp(_) | Origin::ZhttpReq(_))
+    }
+}
+
+fn origin(text: &str) -> Result<Origin, Cause> {
+    let wrong = || Cause::Target(text.to_owned());
+    let some = |rest: &str| {
+        (!rest.is_empty())
+            .then(|| rest.to_owned())
+            .ok_or_else(wrong)
+    };
+    if text == "test" {
+        return Ok(Origin::Test);
+    }
+    if let Some(path) = text.strip_prefix("unix/") {
+        return Ok(Origin::Unix(some(path)?));
+    }
+    if let Some(rest) = text.strip_prefix("fastcgi/") {
+        // A path begins with a slash, an address does not.
+        return match rest.starts_with('/') {
+            true => Ok(Origin::FastCgiUnix(rest.to_owned())),
+            false => {
+                let (host, port) = address(rest).ok_or_else(wrong)?;
+                Ok(Origin::FastCgiHost { host, port })
+            }
+        };
+    }
+    if let Some(spec) = text.strip_prefix("zhttpreq/") {
+        return Ok(Origin::ZhttpReq(some(spec)?));
+    }
+    if let Some(spec) = text.strip_prefix("zhttp/") {
+        return Ok(Origin::Zhttp(some(spec)?));
+    }
+    let (host, port) = address(text).ok_or_else(wrong)?;
+    Ok(Origin::Host { host, port })
+}
+
+fn address(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|&port: &u16| port > 0)?;
+    let host = match host.strip_prefix('[') {
+        Some(host) => {
+            let host = host.strip_suffix(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            host
+        }
+        None => host,
+    };
+    let is_name =
+        |char: char| !char.is_whitespace() && !char.is_control() && !"/[]*".contains(char);
+    // A colon that is left belongs to an IPv6 address, which needs brackets.
+    let is_bare = !text.starts_with('[') && host.contains(':');
+    (!host.is_empty() && !is_bare && host.chars().all(is_name)).then(|| (host.to_owned(), port))
+}

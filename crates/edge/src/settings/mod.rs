@@ -1,0 +1,169 @@
+//! Every setting of the edge, declared once: [`table()`].
+//!
+//! A value comes from the built-in default, a file (our own TOML or a `pushpin.conf`), the environment or the command
+//! line; the later one in this list wins, and all of them pass the same checks with the same errors.
+
+mod pushpin;
+mod table;
+mod toml;
+
+use std::collections::BTreeMap;
+
+pub use pushpin::{Notice, read_pushpin};
+pub use table::{Kind, Setting, table};
+pub use toml::read_toml;
+
+/// What environment variables begin with.
+const ENVIRONMENT_PREFIX: &str = "FERMATA_EDGE_";
+
+/// Why a value is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No such setting.
+    #[error("{place}: {name} is no setting of the edge{}", .similar.map_or(String::new(), |name| format!("; did you mean {name}?")))]
+    Unknown {
+        /// Where it stands.
+        place: String,
+        /// The name as given.
+        name: String,
+        /// The setting with the most similar name.
+        similar: Option<&'static str>,
+    },
+    /// A value of the wrong kind.
+    #[error("{place}: {name} is {value:?}; give {fix}")]
+    Value {
+        /// Where it stands.
+        place: String,
+        /// The setting.
+        name: &'static str,
+        /// The value; hidden where it is a secret.
+        value: String,
+        /// What would be accepted.
+        fix: String,
+    },
+    /// A file that cannot be read as one of settings.
+    #[error("{place}: {problem}")]
+    File {
+        /// Its name, and the line where it is known.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Values by name, in the order of their sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Settings {
+    /// Sets a value; `place` is where it comes from. Lists are replaced as a whole.
+    ///
+    /// # Errors
+    /// There is no such setting, or the value has no meaning.
+    pub fn set(&mut self, place: &str, name: &str, values: &[String]) -> Result<(), SettingError> {
+        let setting = find(name).ok_or_else(|| SettingError::Unknown {
+            place: place.to_owned(),
+            name: name.to_owned(),
+            similar: similar(name),
+        })?;
+        let wrong = |value: &str, fix| SettingError::Value {
+            place: place.to_owned(),
+            name: setting.name,
+            value: if setting.is_secret {
+                "(hidden)".to_owned()
+            } else {
+                value.to_owned()
+            },
+            fix,
+        };
+        if values.len() > 1 && setting.kind != Kind::List {
+            return Err(wrong(&values.join(", "), "one value".to_owned()));
+        }
+        for value in values {
+            setting.kind.check(value).map_err(|fix| wrong(value, fix))?;
+        }
+        self.values.insert(setting.name, values.to_vec());
+        Ok(())
+    }
+
+    /// Takes what the environment says: `FERMATA_EDGE_MESSAGE_RATE`. Lists are separated by blanks.
+    ///
+    /// # Errors
+    /// A variable that begins so and is no setting, or a value without meaning.
+    pub fn set_environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), SettingError> {
+        for (variable, value) in variables {
+            let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+                continue;
+            };
+            let name = name.to_ascii_lowercase();
+            let values = match find(&name).map(|setting| &setting.kind) {
+                Some(Kind::List) => value.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![value],
+            };
+            self.set(&variable, &name, &values)?;
+        }
+        Ok(())
+    }
+
+    /// The value of a setting, or its default; the empty text where neither is there.
+    pub fn text(&self, name: &'static str) -> &str {
+        let given = self.values.get(name).and_then(|values| values.first());
+        given.map_or_else(
+            || find(name).map_or("", |setting| setting.default),
+            String::as_str,
+        )
+    }
+
+    /// The values of a list, or its default.
+    pub fn list(&self, name: &'static str) -> Vec<&str> {
+        match self.values.get(name) {
+            Some(values) => values.iter().map(String::as_str).collect(),
+            None => self.text(name).split_whitespace().collect(),
+        }
+    }
+
+    /// The value of a number.
+    pub fn number(&self, name: &'static str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The value of a switch.
+    pub fn is_on(&self, name: &'static str) -> bool {
+        self.text(name) == "true"
+    }
+}
+
+fn find(name: &str) -> Option<&'static Setting> {
+    table().iter().find(|setting| setting.name == name)
+}
+
+/// The name that needs the fewest changes, if it needs few.
+fn similar(name: &str) -> Option<&'static str> {
+    let distances = table()
+        .iter()
+        .map(|setting| (distance(name, setting.name), setting.name));
+    let (changes, nearest) = distances.min()?;
+    (changes <= name.len() / 3 + 1).then_some(nearest)
+}
+
+/// Levenshtein's: insertions, removals and replacements.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, byte) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, against) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(byte != against);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The table of settings.
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// Several texts.
+    List,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number between two, both included.
+    Number(u64, u64),
+    /// One of these.
+    Choice(&'static [&'static str]),
+}
+
+impl Kind {
+    /// Whether a text is such a value; if not, what to give instead.
+    pub(super) fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Text | Self::List if text.contains(['\r', '\n', '\0']) => {
+                Err("one line of text".to_owned())
+            }
+            Self::Text | Self::List => Ok(()),
+            Self::Switch => match text {
+                "true" | "false" => Ok(()),
+                _ => Err("true or false".to_owned()),
+            },
+            Self::Number(min, max) => match text.parse::<u64>() {
+                Ok(number) if (min..=max).contains(&number) => Ok(()),
+                _ => Err(format!("a whole number from {min} to {max}")),
+            },
+            Self::Choice(names) => match names.contains(&text) {
+                true => Ok(()),
+                false => Err(names.join(" or ")),
+            },
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name, in TOML and behind `--` and `FERMATA_EDGE_`.
+    pub name: &'static str,
+    /// The built-in value; of a list, separated by blanks.
+    pub default: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+    /// Whether errors must not show it.
+    pub is_secret: bool,
+    /// Section and key in a `pushpin.conf`, and what numbers there are multiplied with.
+    pub pushpin: Option<(&'static str, &'static str, u64)>,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Every setting, in the order documentation shows them.
+pub fn table() -> &'static [Setting] {
+    TABLE
+}
+
+const fn row(
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    pushpin: Option<(&'static str, &'static str, u64)>,
+    doc: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        default,
+        kind,
+        is_secret: false,
+        pushpin,
+        doc,
+    }
+}
+
+const fn secret(setting: Setting) -> Setting {
+    Setting {
+        is_secret: true,
+        ..setting
+    }
+}
+
+const SECOND: u64 = 1_000;
+const ANY: Kind = Kind::Number(0, u32::MAX as u64);
+const SOME: Kind = Kind::Number(1, u32::MAX as u64);
+
+#[rustfmt::skip]
+const TABLE: &[Setting] = &[
+    row("listen", "127.0.0.1:7999", Kind::List, Some(("runner", "http_port", 1)), "Addresses for HTTP and WebSocket."),
+    row("listen_tls", "", Kind::List, Some(("runner", "https_ports", 1)), "Addresses for HTTPS and wss."),
+    row("listen_unix", "", Kind::List, Some(("runner", "local_ports", 1)), "Unix sockets for HTTP and WebSocket."),
+    row("workers", "1", Kind::Number(1, 64), Some(("proxy", "workers", 1)), "Worker processes."),
+    row("connections_max", "50000", SOME, Some(("runner", "client_maxconn", 1)), "Clients of all workers together."),
+    row("header_bytes_max", "8192", Kind::Number(256, 1 << 20), Some(("runner", "client_buffer_size", 1)), "Bytes of a request's head."),
+    row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
+    row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
+    row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
+    row("route", "", Kind::List, None, "Routes in place of a file, each a line of one."),
+    row("debug", "false", Kind::Switch, Some(("proxy", "debug", 1)), "Failures say why in the response, on every route."),
+    row("auto_cross_origin", "false", Kind::Switch, Some(("proxy", "auto_cross_origin", 1)), "CORS headers and JSON-P, on every route."),
+    row("accept_x_forwarded_protocol", "false", Kind::Switch, Some(("proxy", "accept_x_forwarded_protocol", 1)), "Requests that say they came by https count as such."),
+    row("set_x_forwarded_protocol", "proto-only", Kind::Choice(&["proto-only", "true", "false"]), Some(("proxy", "set_x_forwarded_protocol", 1)), "Which headers tell backends of https."),
+    row("x_forwarded_for", "", Kind::Text, Some(("proxy", "x_forwarded_for", 1)), "What becomes of X-Forwarded-For: truncate:N, append."),
+    row("x_forwarded_for_trusted", "", Kind::Text, Some(("proxy", "x_forwarded_for_trusted", 1)), "The same for clients that are edges themselves."),
+    row("orig_headers_need_mark", "", Kind::List, Some(("proxy", "orig_headers_need_mark", 1)), "Headers that count as original only where they arrive marked."),
+    row("accept_pushpin_route", "false", Kind::Switch, Some(("proxy", "accept_pushpin_route", 1)), "The header Pushpin-Route chooses the route."),
+    row("cdn_loop", "", Kind::Text, Some(("proxy", "cdn_loop", 1)), "What is appended to CDN-Loop."),
+    row("log_from", "false", Kind::Switch, Some(("proxy", "log_from", 1)), "Addresses of clients in log lines."),
+    row("log_user_agent", "false", Kind::Switch, Some(("proxy", "log_user_agent", 1)), "Programs of clients in log lines."),
+    row("sig_iss", "pushpin", Kind::Text, Some(("proxy", "sig_iss", 1)), "Issuer in Grip-Sig."),
+    secret(row("sig_key", "", Kind::Text, Some(("proxy", "sig_key", 1)), "Key of Grip-Sig: a text, base64:… or file:…; empty: none is sent.")),
+    secret(row("upstream_key", "", Kind::Text, Some(("proxy", "upstream_key", 1)), "Key by which clients that are edges are known.")),
+    row("sockjs_url", "", Kind::Text, Some(("proxy", "sockjs_url", 1)), "Where SockJS clients load their library from."),
+    row("control", "127.0.0.1:5561", Kind::Text, None, "Address of the HTTP control port; empty: none."),
+    row("control_header_bytes_max", "10000", SOME, Some(("handler", "push_in_http_max_headers_size", 1)), "Bytes of a control request's head."),
+    row("control_body_bytes_max", "1000000", SOME, Some(("handler", "push_in_http_max_body_size", 1)), "Bytes of a control request's body."),
+    row("zmq_pull", "", Kind::Text, Some(("handler", "push_in_spec", 1)), "ZeroMQ PULL socket for items."),
+    row("zmq_sub", "", Kind::List, Some(("handler", "push_in_sub_specs", 1)), "ZeroMQ SUB sockets for items."),
+    row("zmq_sub_connect", "false", Kind::Switch, Some(("handler", "push_in_sub_connect", 1)), "SUB sockets connect instead of being bound."),
+    row("zmq_rep", "", Kind::Text, Some(("handler", "command_spec", 1)), "ZeroMQ REP socket for commands."),
+    row("zmq_stats", "", Kind::Text, Some(("handler", "stats_spec", 1)), "ZeroMQ PUB socket for figures."),
+    row("stats_format", "tnetstring", Kind::Choice(&["tnetstring", "json"]), Some(("handler", "stats_format", 1)), "Notation of that."),
+    row("stats_report_interval_ms", "10000", SOME, Some(("handler", "stats_report_interval", SECOND)), "How often reports are sent."),
+    row("stats_connection_ttl_ms", "120000", SOME, Some(("global", "stats_connection_ttl", SECOND)), "How long a connection counts without another packet."),
+    row("stats_connection_send", "true", Kind::Switch, Some(("global", "stats_connection_send", 1)), "Packets for each connection."),
+    row("stats_subscription_ttl_ms", "60000", SOME, Some(("handler", "stats_subscription_ttl", SECOND)), "How long a subscription counts without another packet."),
+    row("prometheus", "", Kind::Text, Some(("handler", "prometheus_port", 1)), "Address for Prometheus; empty: none."),
+    row("prometheus_prefix", "", Kind::Text, Some(("handler", "prometheus_prefix", 1)), "In front of its names."),
+    row("message_rate", "0", ANY, Some(("handler", "message_rate", 1)), "Deliveries a second on each route; 0: as fast as clients take them."),
+    row("message_hwm", "25000", SOME, Some(("handler", "message_hwm", 1)), "Deliveries of a route that may wait for message_rate."),
+    row("message_block_bytes", "0", ANY, Some(("handler", "message_block_size", 1)), "Bytes that count as one delivery; 0: every delivery counts one."),
+    row("message_wait_ms", "5000", ANY, Some(("handler", "message_wait", 1)), "How long an item waits for its predecessor."),
+    row("id_cache_ttl_ms", "60000", ANY, Some(("handler", "id_cache_ttl", SECOND)), "How long ids are remembered, to drop duplicates."),
+    row("update_on_first_subscription", "true", Kind::Switch, Some(("handler", "update_on_first_subscription", 1)), "Reliable clients of a new channel catch up once."),
+    row("subscriptions_max", "20", Kind::Number(1, 10_000), Some(("handler", "connection_subscription_max", 1)), "Channels of one client."),
+    row("subscription_linger_ms", "60000", ANY, Some(("handler", "subscription_linger", SECOND)), "How long a channel stays subscribed at publishers without clients."),
+    row("share_all", "false", Kind::Switch, Some(("handler", "share_all", 1)), "Equal requests share one to the backend."),
+];

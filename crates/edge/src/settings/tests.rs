@@ -1,0 +1,170 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn pushpin(text: &str) -> Result<(Settings, Vec<String>), String> {
+    let mut settings = Settings::default();
+    let notices =
+        read_pushpin(&mut settings, "pushpin.conf", text).map_err(|error| error.to_string())?;
+    Ok((settings, notices.iter().map(ToString::to_string).collect()))
+}
+
+#[test]
+fn the_table_is_consistent() {
+    for (at, setting) in table().iter().enumerate() {
+        assert!(
+            table()[..at].iter().all(|other| other.name != setting.name),
+            "{} twice",
+            setting.name
+        );
+        let defaults: Vec<_> = match setting.kind {
+            Kind::List => setting.default.split_whitespace().collect(),
+            _ => vec![setting.default],
+        };
+        for default in defaults {
+            assert_eq!(setting.kind.check(default), Ok(()), "{}", setting.name);
+        }
+        assert!(setting.doc.ends_with('.'), "{}", setting.name);
+    }
+}
+
+#[test]
+fn the_configuration_of_seed_001_is_read() {
+    let (settings, notices) = pushpin("\
+        [global]\ninclude={libdir}/internal.conf\nrundir=/run/pushpin\nipc_prefix=pushpin-\nport_offset=0\nstats_connection_ttl=600\n\
+        [runner]\n# services\nservices=condure,zurl,pushpin-proxy,pushpin-handler\nhttp_port=8000,8001,127.0.0.1:8002\n\
+        client_buffer_size=4096\nclient_maxconn=1001000\n\
+        [proxy]\nroutesfile=routes\nsig_key=changeme\nx_forwarded_for=\n\
+        [handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_http_addr=127.0.0.1\npush_in_http_port=5571\n\
+        stats_spec=ipc://{rundir}/{ipc_prefix}stats\nmessage_rate=2500\nid_cache_ttl=30\nprometheus_port=9000\n").expect("valid");
+    assert_eq!(
+        settings.list("listen"),
+        ["0.0.0.0:8000", "0.0.0.0:8001", "127.0.0.1:8002"]
+    );
+    assert_eq!(
+        (
+            settings.number("connections_max"),
+            settings.number("header_bytes_max")
+        ),
+        (1_001_000, 4_096)
+    );
+    assert_eq!(
+        (
+            settings.number("stats_connection_ttl_ms"),
+            settings.number("id_cache_ttl_ms")
+        ),
+        (600_000, 30_000)
+    );
+    assert_eq!(settings.text("control"), "127.0.0.1:5571");
+    assert_eq!(
+        settings.text("zmq_stats"),
+        "ipc:///run/pushpin/pushpin-stats"
+    );
+    assert_eq!(settings.text("prometheus"), "0.0.0.0:9000");
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    assert_eq!(
+        notices[0],
+        "pushpin.conf, line 2: global.include has no effect: sockets between processes do not exist here"
+    );
+}
+
+#[test]
+fn what_has_no_counterpart_is_noticed() {
+    let (_, notices) =
+        pushpin("[runner]\nzurl_bin=/x\n[handler]\nipc_file_mode=777\nnew_key=1\n").expect("valid");
+    for (notice, part) in notices
+        .iter()
+        .zip(["no other programs", "umask", "not known"])
+    {
+        assert!(notice.contains(part), "{notice}");
+    }
+    assert_eq!(notices.len(), 3);
+}
+
+#[test]
+fn sources_overrule_each_other_in_their_order() {
+    let mut settings = Settings::default();
+    assert_eq!(settings.number("message_wait_ms"), 5_000);
+    read_toml(
+        &mut settings,
+        "edge.toml",
+        "message_wait_ms = 1\ndebug = true\nlisten = [\"a:1\", \"b:2\"]\nzmq_pull = \"tcp://*:1\"",
+    )
+    .expect("valid");
+    assert_eq!(
+        (settings.number("message_wait_ms"), settings.is_on("debug")),
+        (1, true)
+    );
+    assert_eq!(settings.list("listen"), ["a:1", "b:2"]);
+    let variables = [
+        ("FERMATA_EDGE_MESSAGE_WAIT_MS", "2"),
+        ("FERMATA_EDGE_LISTEN", "c:3 d:4"),
+        ("OTHER", "x"),
+    ];
+    settings
+        .set_environment(variables.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        .expect("valid");
+    assert_eq!(settings.list("listen"), ["c:3", "d:4"]);
+    settings
+        .set("--message-wait-ms", "message_wait_ms", &["3".to_owned()])
+        .expect("valid");
+    assert_eq!(settings.number("message_wait_ms"), 3);
+}
+
+#[test]
+fn what_has_no_meaning_names_place_and_fix() {
+    let toml = |text: &str| {
+        read_toml(&mut Settings::default(), "edge.toml", text)
+            .expect_err(text)
+            .to_string()
+    };
+    for (text, parts) in [
+        (
+            "lisen = \"a\"",
+            ["edge.toml: lisen is no setting", "did you mean listen?"],
+        ),
+        ("message_rate = -1", ["message_rate is \"-1\"", "from 0 to"]),
+        ("workers = 65", ["workers", "from 1 to 64"]),
+        ("debug = 1", ["debug is \"1\"", "true or false"]),
+        (
+            "stats_format = \"xml\"",
+            ["stats_format", "tnetstring or json"],
+        ),
+        ("control = [\"a\", \"b\"]", ["control", "one value"]),
+        ("debug = {}", ["debug", "neither text nor number"]),
+        ("listen = [[1]]", ["listen", "neither text nor number"]),
+        ("debug", ["edge.toml", ""]),
+        ("sig_key = \"a\\nb\"", ["(hidden)", "one line"]),
+    ] {
+        let error = toml(text);
+        assert!(
+            parts.iter().all(|part| error.contains(part)),
+            "{text}: {error}"
+        );
+    }
+    for (text, part) in [
+        ("[runner", "line 1: a section ends with ]"),
+        ("[proxy]\nworkers", "line 2: neither"),
+        ("[proxy]\nworkers=many", "line 2: workers is \"many\""),
+        ("[proxy]\ndebug=maybe", "true or false"),
+    ] {
+        let error = pushpin(text).expect_err(text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    let mut settings = Settings::default();
+    let error = settings
+        .set_environment([("FERMATA_EDGE_LISTENN".to_owned(), "x".to_owned())])
+        .expect_err("unknown");
+    assert!(
+        error.to_string().contains("FERMATA_EDGE_LISTENN"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_read_or_refused(text in r#"([\[\]=#;a"\n,{}1]|runner|http_port|rundir){0,30}"#) {
+        let _ = pushpin(&text);
+        let _ = read_toml(&mut Settings::default(), "x", &text);
+    }
+}
