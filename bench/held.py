@@ -27,7 +27,10 @@ from suite.load import LoadError
 from suite.peers import BENCH, BUILD, FERMATA, SUBJECT, CannotRun, Running, load_all
 
 ROUNDS = 3
-ROWS = ("stream", "alive", "slow", "burst")
+ROWS = ("stream", "alive", "socket", "slow", "burst")
+LADDERS = ("stream", "alive", "socket")
+ALONE = ("socket",)
+"""Rows of our own: what is held beside us, ends WebSockets in front of a backend that speaks another protocol."""
 READY_SECONDS_MAX = 15.0
 
 
@@ -92,7 +95,7 @@ def parse_options() -> argparse.Namespace:
 def measure_all(run: Run, rows: list[str], rounds: int, amounts: Amounts, source: random.Random) -> None:
     for round in range(1, rounds + 1):
         for row in rows:
-            order = list(run.peers)
+            order = [id for id in run.peers if id == SUBJECT or row not in ALONE]
             source.shuffle(order)
             for id in order:
                 if id not in run.not_run and f"{id}/{row}" not in run.not_run:
@@ -107,12 +110,12 @@ def measure(run: Run, id: str, row: str, round: int, amounts: Amounts) -> None:
         with Running(peer, "held", []) as server:
             run.commands[id] = " ".join(server.command)
             wait_ready(server)
-            one: Callable[..., Any] = climb if row in ("stream", "alive") else spread
+            one: Callable[..., Any] = climb if row in LADDERS else spread
             found = one(server, id, round, row, amounts, peer.out)
     except (LoadError, CannotRun) as reason:
         skip(run, f"{id}/{row}", reason)
         return
-    (run.ladders if row in ("stream", "alive") else run.broadcasts).append(found)
+    (run.ladders if row in LADDERS else run.broadcasts).append(found)
 
 
 def wait_ready(server: Running) -> None:

@@ -49,7 +49,7 @@ class Holding:
             [
                 str(FERMATA),
                 "load",
-                "hold",
+                *(["ws", "broadcast"] if url.startswith("ws:") else ["hold"]),
                 url,
                 f"--clients={clients}",
                 f"--groups={groups}",

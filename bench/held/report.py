@@ -90,6 +90,7 @@ FIGURES = [
     Figure("memory", "user memory for each held client, private pages", lambda it: it.slope("private"), "stream", _bytes),
     Figure("memory-pss", "the same, PSS", lambda it: it.slope(), "stream", _bytes),
     Figure("memory-alive", "private pages with keep-alives", lambda it: it.slope("private"), "alive", _bytes),
+    Figure("memory-socket", "private pages for each held WebSocket", lambda it: it.slope("private"), "socket", _bytes),
     Figure("base", "user memory before the first client, PSS", lambda it: it.base.pss, "stream", _megabytes),
     Figure(
         "base-worker",

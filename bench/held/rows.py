@@ -61,7 +61,7 @@ class Ladder:
     peer: str
     round: int
     kind: str
-    """`stream`: without keep-alives; `alive`: one every 55 s."""
+    """`stream`: without keep-alives; `alive`: one every 55 s; `socket`: WebSockets without pings."""
     base: process.Memory
     base_worker: process.Memory
     """Of the base, the largest process without children: Fermata's worker."""
@@ -133,7 +133,8 @@ def climb(server: Running, id: str, round: int, kind: str, amounts: Amounts, fol
         for level in amounts.levels:
             clients = level - held
             groups = max(1, clients // GROUP_CLIENTS)
-            url = f"http://127.0.0.1:{server.port}/{kind}/group-{{n}}"
+            scheme = "ws" if kind == "socket" else "http"
+            url = f"{scheme}://127.0.0.1:{server.port}/{kind}/group-{{n}}"
             load = Holding(url, clients, groups, len(loads), folder)
             loads.append(load)
             load.wait_connected()
