@@ -49,6 +49,11 @@ fn what_is_wrong_is_named_with_its_setting_and_its_cure() {
         .setting("listen", "https://127.0.0.1:0")
         .start_refused();
     refused.log.wait_for(0, "https needs a certificate");
+    let refused = secure()
+        .setting("listen", "http://127.0.0.1:0")
+        .start_refused();
+    assert!(!refused.status.success());
+    refused.log.wait_for(0, "without an https address");
 }
 
 #[test]

@@ -193,6 +193,16 @@ fn check_tls(settings: &Settings) -> Result<(), SettingError> {
             fix: "give tls_certificate and tls_key, or tls_development for localhost".to_owned(),
         });
     }
+    if !settings.has_https() && (certificates > 0 || settings.tls_development == "on") {
+        return Err(SettingError::Conflict {
+            name: "listen",
+            value: settings.listen.clone(),
+            cause: "TLS is set up, and without an https address all would be sent in the clear"
+                .to_owned(),
+            fix: "write https:// there, or leave tls_certificate and tls_development out"
+                .to_owned(),
+        });
+    }
     Ok(())
 }
 
@@ -390,6 +400,14 @@ mod tests {
             (
                 vec![https, certificate],
                 "tls_certificate is 2 files, but tls_key is 0",
+            ),
+            (
+                vec![certificate, ("FERMATA_TLS_KEY", "a.key,b.key")],
+                "but TLS is set up, and without an https address",
+            ),
+            (
+                vec![("FERMATA_TLS_DEVELOPMENT", "on")],
+                "write https:// there",
             ),
             (
                 vec![https, certificate, ("FERMATA_TLS_KEY", "a.key")],

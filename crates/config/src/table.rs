@@ -293,7 +293,7 @@ settings! {
          From half of it on nothing is read from the client, and a message that does not fit meets the route's queue policy.\n\
          WebSocket\\Options sets it for one route.";
     websocket_ping_interval_ms: u64 = "25000", Kind::Milliseconds { min: 0, max: HOUR }, None,
-        "Silence of a WebSocket client after which it is sent a ping.\n\
+        "Longest silence of a WebSocket client before it is sent a ping; each client is asked at a moment of its own in the second half of it.\n\
          0 sends none.\n\
          WebSocket\\Options sets it for one route.";
     websocket_pong_timeout_ms: u64 = "20000", Kind::Milliseconds { min: 0, max: HOUR }, None,

@@ -520,6 +520,10 @@ impl<D: Driver> Worker<D> {
             }
             Ok(Some(read)) => {
                 self.counts.add(Counter::BytesReceived, read as u64);
+                let socket = connection.socket.as_mut();
+                if socket.is_some_and(|socket| socket.is_answered(&self.input[..read])) {
+                    self.driver.shutdown_write(fd);
+                }
                 read == READ_BYTES || hung_up
             }
             Ok(None) => false,

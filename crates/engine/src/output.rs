@@ -150,7 +150,13 @@ impl<D: Driver> Worker<D> {
                 if connection.reading != Reading::Lingering {
                     connection.reading = Reading::Lingering;
                     let fd = connection.fd;
-                    self.driver.shutdown_write(fd);
+                    if !connection
+                        .socket
+                        .as_ref()
+                        .is_some_and(Socket::awaits_answer)
+                    {
+                        self.driver.shutdown_write(fd);
+                    }
                     let now_ms = self.driver.refresh_now();
                     self.set_deadline(index, now_ms + LINGER_MS);
                     self.go_on(index);

@@ -1,10 +1,14 @@
-//! When held clients get their keep-alives: each at a time of its own.
+//! When held clients get their keep-alives and sockets their pings: each at a time of its own.
 //!
 //! Clients come in crowds (a restart, a broadcast that all of them get), and comments that followed
 //! one interval later would come in the same crowd for ever. So a client's first comment is due
 //! anywhere within the interval, as its number decides, and it keeps its place in the interval from
 //! then on. Something sent in between moves a comment that would come soon after by half an interval:
 //! silence never lasts longer than the interval, and nothing is sent twice as often as it has to be.
+//!
+//! A socket's ping follows its last message, so it cannot keep a place in the interval. Its phase within
+//! half of the interval follows from its number alone: the ping is due at the last moment of that phase
+//! before the interval is over.
 //!
 //! Due times lie on a grid, so that a worker with very many clients wakes ten times a second for a
 //! batch of them and not a thousand times for one. Workers have different grids.
@@ -66,6 +70,20 @@ impl Place {
         }
     }
 
+    /// The next ping of a client that was heard at `now_ms`: after half of the interval at the earliest,
+    /// and after all of it at the latest.
+    #[inline]
+    pub fn ping_ms(self, now_ms: u64) -> u64 {
+        let is_gridded = self.interval() >= GRIDDED_MS_MIN;
+        let tick_ms = if is_gridded { TICK_MS } else { 1 };
+        let cycle_ms = (self.interval() / 2 / tick_ms * tick_ms).max(1);
+        let phase_ms = self.share(cycle_ms) / tick_ms * tick_ms;
+        let offset_ms = if is_gridded { self.offset() } else { 0 };
+        let latest_ms = now_ms + self.interval();
+        // Both terms are below two cycles, so the difference is not negative for any time of a clock.
+        latest_ms - (latest_ms + 2 * cycle_ms - phase_ms - offset_ms % cycle_ms) % cycle_ms
+    }
+
     fn interval(self) -> u64 {
         u64::from(self.interval_ms)
     }
@@ -77,14 +95,18 @@ impl Place {
         (fraction * span_ms) >> 32
     }
 
+    /// By how much the worker's grid is shifted. 37 has no divisor in common with the distance of the
+    /// lines, so neighbours are far apart.
+    fn offset(self) -> u64 {
+        u64::from(self.slot) * 37 % TICK_MS
+    }
+
     /// The last line of the grid up to `due_ms`, or the one after it where that is past.
     fn on_grid(self, now_ms: u64, due_ms: u64) -> u64 {
         if self.interval() < GRIDDED_MS_MIN {
             return due_ms;
         }
-        // 37 has no divisor in common with the distance of the lines, so neighbours are far apart.
-        let offset = u64::from(self.slot) * 37 % TICK_MS;
-        let line_ms = due_ms - (due_ms + offset) % TICK_MS;
+        let line_ms = due_ms - (due_ms + self.offset()) % TICK_MS;
         if line_ms > now_ms {
             line_ms
         } else {
@@ -128,6 +150,31 @@ mod tests {
     }
 
     #[test]
+    fn pings_of_a_crowd_are_spread_and_stay_so() {
+        let mut seconds = [0; 13];
+        for index in 0..20_000 {
+            let place = place(index, 25_000);
+            let due_ms = place.ping_ms(1_000_000);
+            seconds[((due_ms - 1_012_500) / 1000) as usize] += 1;
+            // Answered at once, it is asked again after the whole interval, at the same moment as before.
+            assert_eq!(place.ping_ms(due_ms + 3), due_ms + 25_000);
+        }
+        let is_fair = |count: &u32| (1_500..=1_700).contains(count);
+        assert!(seconds[1..12].iter().all(is_fair), "{seconds:?}");
+    }
+
+    #[test]
+    fn a_worker_wakes_for_pings_on_its_grid_only() {
+        let mut moments: Vec<u64> = (0..20_000)
+            .map(|index| place(index, 25_000).ping_ms(1_000_000))
+            .collect();
+        moments.sort_unstable();
+        moments.dedup();
+        assert_eq!(moments.len(), 125);
+        assert!(moments.windows(2).all(|pair| pair[1] - pair[0] == TICK_MS));
+    }
+
+    #[test]
     fn what_is_due_often_enough_stays_where_it_is() {
         let place = place(7, 10_000);
         for (due_ms, expected) in [
@@ -161,6 +208,8 @@ mod tests {
             if within(due_ms) {
                 prop_assert!(after >= now_ms + u64::from(interval_ms) / 2, "half an interval of rest");
             }
+            let ping_ms = place.ping_ms(now_ms);
+            prop_assert!(within(ping_ms) && ping_ms >= now_ms + u64::from(interval_ms) / 2);
             prop_assert!(within(place.after_comment_ms(now_ms, now_ms.saturating_sub(late_ms))));
         }
     }

@@ -48,7 +48,9 @@ fn main() {
         pid: std::process::id(),
         alive: |_| true,
     };
-    let mut reader = ring.worker_started(&owner, 0).expect("nobody holds the lock");
+    let mut reader = ring
+        .worker_started(&owner, 0)
+        .expect("nobody holds the lock");
     let mut local = Local::new(LocalConfig {
         log_bytes_max: 65_536,
         hasher: ring.hasher(),

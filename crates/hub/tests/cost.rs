@@ -8,9 +8,15 @@ use std::process::Command;
 /// The program beside this test: Cargo builds examples together with tests.
 fn program() -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
-    let profile = own.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
+    let profile = own
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("target/<profile>/deps");
     let program = profile.join("examples/publish_cost");
-    assert!(program.exists(), "`cargo test -p fermata-hub` builds it, `--test cost` alone does not");
+    assert!(
+        program.exists(),
+        "`cargo test -p fermata-hub` builds it, `--test cost` alone does not"
+    );
     program
 }
 
@@ -24,7 +30,9 @@ fn instructions(channels: u32, clients: u32, publishes: u32) -> u64 {
         .expect("valgrind starts; `make setup` installs it");
     let text = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{text}");
-    let line = text.lines().find_map(|line| line.split_once("Collected : "));
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once("Collected : "));
     let count = line.and_then(|(_, count)| count.trim().parse().ok());
     count.unwrap_or_else(|| panic!("callgrind tells how many instructions: {text}"))
 }

@@ -129,10 +129,12 @@ pub(crate) fn run(
     interval_us: u64,
 ) -> Result<Outcome, Error> {
     let clock = Clock::start();
-    let children = start(jobs, clock)?;
-    let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
+    // Before the first fork: a process may end as soon as it lives. Children have no pipe of their own, and
+    // the handler writes nothing into ours there.
     let signals = signal::Pipe::install(&[SIGINT, SIGTERM, SIGCHLD])
         .map_err(Error::system("installing signal handlers"))?;
+    let children = start(jobs, clock)?;
+    let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
     let mut watched = epoll.add_wake(signals.fd(), SIGNALS);
     for (index, child) in children.iter().enumerate() {
         watched = watched.and_then(|()| epoll.add_wake(child.link.fd(), index as u64));
@@ -215,10 +217,6 @@ impl Parent<'_> {
         loop {
             let now_us = self.clock.now_us();
             self.step(now_us)?;
-            // Who ends at once may do so before its signal can be caught, so its pipe counts, too.
-            if self.children.iter().all(|child| !child.connected) {
-                self.reap();
-            }
             let over = self.children.iter().all(|child| child.exit.is_some())
                 && self.children.iter().all(|child| !child.connected);
             if over || now_us >= tick_us {

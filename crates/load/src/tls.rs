@@ -4,18 +4,13 @@
 //! the server.
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use fermata_tls::{ClientOptions, client_config};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use crate::error::Error;
 
@@ -23,7 +18,7 @@ use crate::error::Error;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArguments {
-    /// Trust servers with a certificate of this authority (PEM)
+    /// Trust servers with a certificate of this authority (PEM), instead of those the machine trusts
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
 
@@ -44,48 +39,23 @@ impl TlsArguments {
 
     /// What connections to `host` (with or without a port) begin with.
     pub fn connector(&self, host: &str) -> Result<Connector, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Error::option("URL", error.to_string(), "measure it by ws://"))?;
-        let mut config = match (&self.ca, self.insecure) {
-            (Some(path), _) => builder.with_root_certificates(read_authorities(path)?),
-            (None, true) => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
-            (None, false) => {
-                let fix = "give --ca FILE with the authority of its certificate, or --insecure";
-                return Err(Error::option("URL", "nothing says whom to trust", fix));
-            }
-        }
-        .with_no_client_auth();
-        config.resumption = Resumption::disabled();
+        let options = ClientOptions {
+            authorities: self.ca.clone(),
+            is_insecure: self.insecure,
+            never_resumes: true,
+        };
+        let config = client_config(&options).map_err(|error| {
+            let cause = error.to_string();
+            let cause = cause.strip_prefix("--ca: ").unwrap_or(&cause);
+            let fix =
+                "give a PEM file with the authority of the server's certificate, or --insecure";
+            Error::option("--ca", cause, fix)
+        })?;
         let name = host_name(host).to_string();
         let name = ServerName::try_from(name).map_err(|error| {
             Error::option("URL", error.to_string(), "give a host name or an address")
         })?;
-        Ok(Connector {
-            config: Arc::new(config),
-            name,
-        })
-    }
-}
-
-fn read_authorities(path: &Path) -> Result<RootCertStore, Error> {
-    let unusable = |cause: String| {
-        let cause = format!("{}: {cause}", path.display());
-        Error::option("--ca", cause, "give a PEM file with certificates")
-    };
-    let mut authorities = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(path);
-    for certificate in certificates.map_err(|error| unusable(error.to_string()))? {
-        let added = certificate.map_err(|error| unusable(error.to_string()))?;
-        let added = authorities.add(added);
-        added.map_err(|error| unusable(error.to_string()))?;
-    }
-    match authorities.is_empty() {
-        true => Err(unusable("it has no certificate".to_string())),
-        false => Ok(authorities),
+        Ok(Connector { config, name })
     }
 }
 
@@ -167,47 +137,6 @@ impl Tls {
     }
 }
 
-/// Accepts every certificate, but checks that the server has its key.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,13 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_has_to_be_trusted() {
-        let nobody = TlsArguments {
-            ca: None,
-            insecure: false,
-        };
-        let error = nobody.connector("h:1").expect_err("refused").to_string();
-        assert!(error.contains("--insecure"), "{error}");
+    fn a_missing_authority_is_named() {
         let missing = TlsArguments {
             ca: Some("/nowhere.pem".into()),
             insecure: false,

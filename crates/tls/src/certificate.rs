@@ -10,7 +10,7 @@ use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use x509_cert::Certificate;
+use x509_cert::certificate::{Certificate, Version};
 use x509_cert::der::{Decode, EncodePem, pem::LineEnding};
 
 /// A certificate that ends within this time is worth a line in the log.
@@ -77,7 +77,13 @@ pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (b
             return Err((true, content(cause)));
         }
         Err(error) => {
-            let cause = format!("begins with a certificate that cannot be used: {error}");
+            let cause = if has_no_extensions(&certified.cert[0]) {
+                "begins with a certificate of X.509 version 1, which names no hosts; make one of version 3, \
+                    for instance by `openssl req -x509 -addext subjectAltName=DNS:example.org …`"
+                    .to_owned()
+            } else {
+                format!("begins with a certificate that cannot be used: {error}")
+            };
             let path = certificate.to_owned();
             return Err((false, FileError::Content { path, cause }));
         }
@@ -89,6 +95,10 @@ pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (b
         certified: Arc::new(certified),
         warnings,
     })
+}
+
+fn has_no_extensions(der: &CertificateDer<'_>) -> bool {
+    Certificate::from_der(der).is_ok_and(|read| read.tbs_certificate.version != Version::V3)
 }
 
 /// Reads every certificate of a PEM file, at least one.
@@ -118,7 +128,8 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let text = read(path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         let cause = match error {
-            pem::Error::NoItemsFound if find(&text, b"ENCRYPTED PRIVATE KEY") => {
+            // "ENCRYPTED PRIVATE KEY", or "Proc-Type: 4,ENCRYPTED" inside the older forms.
+            _ if find(&text, b"ENCRYPTED") => {
                 "is encrypted with a password; write it without one by `openssl pkey -in … -out …`"
                     .to_owned()
             }

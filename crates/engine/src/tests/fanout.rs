@@ -6,6 +6,7 @@ use super::client::data;
 use crate::hold::{PUMP_SLICE, PUMPS_MAX};
 use crate::worker::FANOUT_SLICE;
 
+use super::sockets::text;
 use super::{Rig, get, post};
 
 fn subscribers(rig: &mut Rig, count: usize) -> Vec<FakePeer> {
@@ -88,6 +89,44 @@ fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
     for peer in &peers {
         assert!(peer.read().ends_with(b"data: 2\n\n\r\n"));
     }
+}
+
+#[test]
+fn a_socket_that_joins_in_the_middle_of_a_broadcast_finishes_none() {
+    let mut settings = super::settings();
+    settings.connections_max = 20_000;
+    let mut rig = Rig::with(1, settings);
+    let peers = subscribers(&mut rig, 10_000);
+    let mut client = rig.socket("/ws");
+    // The second is read from the ring when everybody has got the first.
+    rig.publish("all", "first");
+    rig.turn();
+    rig.publish("all", "second");
+    client.peer.write(&text("/join all"));
+    let before = rig.fake.calls().sends;
+    rig.turn();
+    rig.turn();
+    let sent = rig.fake.calls().sends - before;
+    assert!(sent <= 2 * FANOUT_SLICE as u64 + 2, "{sent} sends");
+    rig.publish("all", "third");
+    rig.run();
+    assert_eq!(
+        client.texts(),
+        ["third"],
+        "what came before it joined is no news"
+    );
+    for peer in &peers {
+        let bytes = peer.read();
+        for told in ["data: first\n", "data: second\n", "data: third\n"] {
+            let times = bytes
+                .windows(told.len())
+                .filter(|window| *window == told.as_bytes());
+            assert_eq!(times.count(), 1, "{told}");
+        }
+    }
+    rig.publish("all", "fourth");
+    rig.run();
+    assert_eq!(client.texts(), ["fourth"]);
 }
 
 #[test]

@@ -290,12 +290,53 @@ fn violations_are_closed_with_their_code() {
         assert_eq!(frames.len(), 2);
         let told = rig.told.last().expect("a close");
         assert!(matches!(told, Told::Close(is, with, _) if *is == socket && *with == code));
-        // It is not cut off before it could read the code.
-        assert_eq!(client.peer.end(), End::Finished);
+        // It is not cut off before it could read the code, and has sent its own close frame already.
+        let is_close = bytes[0] == 0x88;
+        let end = if is_close { End::Finished } else { End::Open };
+        assert_eq!(client.peer.end(), end);
         client.peer.close();
         rig.run();
         assert_eq!(rig.worker.connections_len(), 0);
     }
+}
+
+/// Relays that know no half-open connections would cut off the close frame (RFC 6455, 7.1.1).
+#[test]
+fn our_side_stays_open_until_a_violation_is_answered() {
+    for is_together in [true, false] {
+        let mut rig = Rig::new(14);
+        let client = rig.socket("/ws");
+        client.peer.write(b"\xc1\x80\0\0\0\0");
+        if !is_together {
+            rig.run();
+            assert_eq!(client.peer.end(), End::Open);
+            client.peer.write(&text("still sending"));
+            rig.run();
+            assert_eq!(client.peer.end(), End::Open);
+        }
+        client.peer.write(&close(1002, ""));
+        rig.run();
+        assert_eq!(client.peer.end(), End::Finished, "{is_together}");
+        client.peer.close();
+        rig.run();
+        assert_eq!(rig.worker.connections_len(), 0);
+    }
+}
+
+#[test]
+fn a_violation_that_is_never_answered_ends_with_its_time() {
+    let mut rig = Rig::new(15);
+    let client = rig.socket("/ws");
+    client.peer.write(b"\xc1\x80\0\0\0\0");
+    rig.run();
+    for _ in 0..4 {
+        client.peer.write(&text("still sending"));
+        rig.advance(400);
+        assert_eq!(client.peer.end(), End::Open);
+    }
+    rig.advance(500);
+    assert_ne!(client.peer.end(), End::Open);
+    assert_eq!(rig.worker.connections_len(), 0);
 }
 
 #[test]

@@ -81,9 +81,6 @@ impl<D: Driver> Worker<D> {
         }
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.ring.newest();
-        while self.reader.read_up_to() < newest {
-            self.catch_up();
-        }
         if let Some(user) = join.user {
             let channels = [join.channel];
             let presence = self
@@ -123,6 +120,9 @@ impl<D: Driver> Worker<D> {
             _ => plain,
         };
         let since = join.since.map(|since| self.ring.parse_id(since));
+        // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
+        // is going on has come so far.
+        let is_behind = self.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
             self.begin_resume(key.index, join.channel, after, format);
         } else {
@@ -135,13 +135,16 @@ impl<D: Driver> Worker<D> {
                 encode::socket_gap(Some(join.channel), "unknown id", &mut opening);
             }
             if is_json {
-                let up_to = self.reader.read_up_to();
                 self.encoder
-                    .socket_position(join.channel, up_to, &mut opening);
+                    .socket_position(join.channel, newest, &mut opening);
             }
             self.append_frames(key.index, &opening);
             self.scratch = opening;
-            self.go_live_socket(key.index, join.channel, format);
+            if is_behind {
+                self.begin_resume(key.index, join.channel, newest, format);
+            } else {
+                self.go_live_socket(key.index, join.channel, format);
+            }
         }
         self.mark_dirty(key.index);
         Ok(())

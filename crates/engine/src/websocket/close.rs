@@ -10,6 +10,7 @@ use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::connection::Writing;
 use crate::encode;
+use crate::pace::Place;
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::worker::{Running, Worker};
@@ -105,6 +106,14 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let payload = socket.busy().closing.fail(violation);
+        // Who sees our end before it has answered may never read the code: relays take the end of one
+        // side for that of both, and a client then reports 1006.
+        let rest = match self.current {
+            Some(current) if current.index == index => &self.input[current.at..current.filled],
+            _ => &[],
+        };
+        let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
+        socket.busy().awaits_answer = payload.is_some() && !has_answered;
         connection.writing = Writing::Linger;
         self.leave_channels(index);
         if let Some(payload) = payload {
@@ -194,7 +203,10 @@ impl<D: Driver> Worker<D> {
             (_, pong_timeout_ms) if socket.awaits_pong() && pong_timeout_ms > 0 => {
                 now_ms + pong_timeout_ms
             }
-            (ping_interval_ms, _) => now_ms + ping_interval_ms,
+            (ping_interval_ms, _) => {
+                let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
+                Place::of(index, self.slot, interval_ms).ping_ms(now_ms)
+            }
         };
         heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
     }

@@ -20,7 +20,7 @@ mod upgrade;
 use std::num::NonZeroU16;
 
 use fermata_proto::ws::Role;
-use fermata_proto::ws::close::Closing;
+use fermata_proto::ws::close::{self as close_frame, Closing};
 use fermata_proto::ws::deflate::Context;
 use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
@@ -97,6 +97,8 @@ struct Busy {
     closing: Closing,
     /// Nothing has come since the last ping was sent.
     awaits_pong: bool,
+    /// It was told what it did wrong: our side stays open until it has answered.
+    awaits_answer: bool,
     /// The program has been told of its end, or need not be.
     is_told: bool,
     /// The beginning of a message or frame whose end has not come.
@@ -119,6 +121,7 @@ impl Default for Busy {
         Busy {
             closing: Closing::new(Role::Server),
             awaits_pong: false,
+            awaits_answer: false,
             is_told: false,
             reader: Reader::new(),
             unsent_frame: 0,
@@ -179,6 +182,19 @@ impl Socket {
         if let Some(busy) = &mut self.busy {
             busy.awaits_pong = false;
         }
+    }
+
+    /// Whether our side of the connection is kept open for its answer to our close frame.
+    pub fn awaits_answer(&self) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.awaits_answer)
+    }
+
+    /// Looks at bytes that do not count any more. Whether they bring the answer that was waited for.
+    pub fn is_answered(&mut self, bytes: &[u8]) -> bool {
+        let busy = self.busy.as_mut();
+        let awaits =
+            busy.filter(|busy| busy.awaits_answer && close_frame::ends_like_a_close(bytes));
+        awaits.is_some_and(|busy| std::mem::take(&mut busy.awaits_answer))
     }
 
     fn busy(&mut self) -> &mut Busy {

@@ -261,6 +261,13 @@ fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, String> {
     {
         return Err(wrong());
     }
+    if scheme == "ws" || scheme == "wss" {
+        let scheme_of_page = if scheme == "ws" { "http" } else { "https" };
+        return Err(format!(
+            "the origin \"{}\" names the socket and would never match; name the page it is opened from: {scheme_of_page}://{host}",
+            text.escape_debug()
+        ));
+    }
     let default_port = match scheme {
         "https" => ":443",
         "http" => ":80",
@@ -305,6 +312,21 @@ mod tests {
                 (Err(error), None) => assert!(error.contains("scheme://host"), "{error}"),
                 (outcome, _) => panic!("{given}: {outcome:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn an_origin_that_names_a_socket_is_told_what_to_name() {
+        for (given, page) in [
+            ("ws://example.org:81", "http://example.org:81"),
+            ("wss://example.org", "https://example.org"),
+        ] {
+            let route = Route {
+                origins: OriginPolicy::Listed(vec![given.as_bytes().to_vec()]),
+                ..Route::default()
+            };
+            let error = checked(route).expect_err(given);
+            assert!(error.contains(given) && error.ends_with(page), "{error}");
         }
     }
 

@@ -83,6 +83,25 @@ pub fn parse(payload: &[u8]) -> Result<Close<'_>, Violation> {
     }
 }
 
+/// Whether bytes that are not read as frames any more end like a client's Close frame: what a client that has broken the
+/// protocol sends last when it has understood the code. Other bytes may look the same, so nothing but the end of waiting
+/// may follow from it.
+#[must_use]
+pub fn ends_like_a_close(bytes: &[u8]) -> bool {
+    const HEADER_BYTES: usize = 6;
+    (0..=REASON_BYTES_MAX + 2).any(|payload_len| {
+        let frame = bytes.len().checked_sub(HEADER_BYTES + payload_len);
+        match frame.map(|at| &bytes[at..]) {
+            Some([0x88, len, _, _, _, _]) => *len == 0x80,
+            Some([0x88, len, mask_high, mask_low, _, _, high, low, ..]) => {
+                let code = u16::from_be_bytes([high ^ mask_high, low ^ mask_low]);
+                usize::from(*len) == 0x80 + payload_len && valid_code(code)
+            }
+            _ => false,
+        }
+    })
+}
+
 /// The payload of a Close frame: two bytes of code and a reason, which is cut at a character's end if too long.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload {
@@ -276,6 +295,37 @@ mod tests {
             CloseCode::TlsHandshake,
         ] {
             assert!(!valid_code(never_sent as u16));
+        }
+    }
+
+    #[test]
+    fn answers_are_recognised_at_the_end_of_anything() {
+        let mask = [7, 1, 200, 3];
+        for payload in [
+            &b""[..],
+            b"\x03\xf1",
+            b"\x03\xf1because of a length",
+            &[3, 0xe8, b'x', b'x', b'x'].repeat(25)[..125],
+        ] {
+            let mut bytes = b"the rest of a message".to_vec();
+            bytes.extend([0x88, 0x80 | payload.len() as u8]);
+            bytes.extend(mask);
+            bytes.extend(
+                payload
+                    .iter()
+                    .zip(mask.iter().cycle())
+                    .map(|(byte, key)| byte ^ key),
+            );
+            assert!(ends_like_a_close(&bytes), "{payload:?}");
+            assert!(ends_like_a_close(&bytes[21..]));
+            bytes.push(b'x');
+            assert!(!ends_like_a_close(&bytes));
+            assert!(!ends_like_a_close(&bytes[..bytes.len() - 2]));
+        }
+        let unmasked = b"\x88\x02\x03\xf1";
+        let code_1005 = b"\x88\x82\0\0\0\0\x03\xed";
+        for bytes in [&b""[..], b"\x88\x80", unmasked, code_1005] {
+            assert!(!ends_like_a_close(bytes), "{bytes:?}");
         }
     }
 

@@ -64,6 +64,15 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// Whether it was a Close frame that was wrong: no other one follows.
+    #[must_use]
+    pub fn is_of_close_frame(&self) -> bool {
+        matches!(
+            self,
+            Self::CloseTruncated | Self::CloseCodeInvalid | Self::CloseReasonNotUtf8
+        )
+    }
+
     /// The code to close with (RFC 6455, 7.4.1).
     #[must_use]
     pub fn close_code(&self) -> CloseCode {

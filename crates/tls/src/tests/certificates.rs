@@ -55,6 +55,13 @@ fn each_mistake_is_named_with_its_setting_and_its_cure() {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
     )
     .expect("writable");
+    let locked_before = folder().join("locked-before.pem");
+    fs::write(
+        &locked_before,
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n\
+        -----END RSA PRIVATE KEY-----\n",
+    )
+    .expect("writable");
     for (pair, words) in [
         ((&missing, &key), ["tls_certificate: ", "no such file"]),
         ((&good, &missing), ["tls_key: ", "no such file"]),
@@ -67,6 +74,7 @@ fn each_mistake_is_named_with_its_setting_and_its_cure() {
         ((&key, &good), ["tls_certificate: ", "swapped"]),
         ((&good, &text), ["tls_key: ", "-----BEGIN PRIVATE KEY-----"]),
         ((&good, &locked), ["tls_key: ", "password"]),
+        ((&good, &locked_before), ["tls_key: ", "password"]),
         ((&other, &key), ["tls_key: ", "their public keys differ"]),
     ] {
         let error = error_of((pair.0, pair.1));
