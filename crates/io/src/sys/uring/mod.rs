@@ -38,6 +38,7 @@ use ticket::{Op, Ticket};
 
 use crate::clock;
 use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd};
+use crate::sys::courtesy::Courtesy;
 use crate::sys::socket;
 
 /// Completions of real descriptors. Make one per process, after the fork, and use it in the thread
@@ -66,6 +67,7 @@ pub struct Uring {
     now_ms: u64,
     /// The last wait found something: there was work since.
     has_worked: bool,
+    courtesy: Courtesy,
 }
 
 impl Uring {
@@ -94,6 +96,7 @@ impl Uring {
             done: Vec::new(),
             now_ms: clock::monotonic_ms(),
             has_worked: false,
+            courtesy: Courtesy::default(),
         })
     }
 
@@ -347,7 +350,8 @@ impl Driver for Uring {
             self.submit_sends();
             if self.has_worked && !self.has_news() {
                 // As in `Epoll::wait`: whoever shares our core may ask for more before we sleep.
-                rustix::thread::sched_yield();
+                self.courtesy
+                    .run(clock::monotonic_ms, rustix::thread::sched_yield);
             }
             sleep = self.sleep(timeout_ms);
         }
