@@ -131,7 +131,7 @@ ROWS = [
         "json",
         ("json",),
         kind=LATENCY,
-        peers=("fermata", "nginx", "c", "go", "swoole", "openswoole", "workerman"),
+        peers=("fermata", "fermata-uring", "nginx", "c", "go", "swoole", "openswoole", "workerman"),
     ),
     Row(
         "cold-start",
