@@ -2,30 +2,95 @@
 
 #![cfg(not(loom))]
 
-use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::AtomicU64;
 
-/// The program beside this test: Cargo builds examples together with tests.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().expect("the path of this test");
-    let profile = own
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("target/<profile>/deps");
-    let program = profile.join("examples/publish_cost");
-    assert!(
-        program.exists(),
-        "`cargo test -p fermata-hub` builds it, `--test cost` alone does not"
-    );
-    program
+use fermata_hub::{
+    Config, Encode, Kind, Layout, Local, LocalConfig, Message, Owner, PayloadSpan, Record, Ring,
+    SubId,
+};
+
+/// Tells a run of this program under callgrind what to do: idle channels, idle clients over all of them, publishes.
+const AMOUNTS: &str = "FERMATA_PUBLISH_AMOUNTS";
+
+struct Copy;
+
+impl Encode for Copy {
+    fn encode(&mut self, _format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        out.extend_from_slice(record.data());
+        PayloadSpan {
+            start: 0,
+            end: record.data().len(),
+        }
+    }
+}
+
+/// One subscriber gets everything that is published, among clients of other channels who get nothing.
+#[test]
+fn publishes_arrive_among_idle_clients() {
+    let amounts = std::env::var(AMOUNTS).unwrap_or_else(|_| "3 20 100".to_owned());
+    let amounts = amounts
+        .split(' ')
+        .map(|amount| amount.parse().expect("a number"));
+    let [channels, clients, publishes] = amounts.collect::<Vec<usize>>()[..] else {
+        panic!("{AMOUNTS} is three numbers");
+    };
+    let config = Config {
+        ring_bytes: 1 << 20,
+        index_buckets: 65_536,
+        record_bytes_max: 4096,
+        workers_max: 2,
+        history_count_max: 1000,
+        history_age_ms_max: 86_400_000,
+        members_max: 16,
+        leave_delay_ms: 2000,
+    };
+    let words = Layout::new(&config).expect("sizes are fine").words();
+    let memory: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+    let mut ring = Ring::create(Vec::leak(memory), &config, 1, 2).expect("memory is large enough");
+    let owner = Owner {
+        slot: 0,
+        pid: std::process::id(),
+        alive: |_| true,
+    };
+    let mut reader = ring
+        .worker_started(&owner, 0)
+        .expect("nobody holds the lock");
+    let mut local = Local::new(LocalConfig {
+        log_bytes_max: 65_536,
+        hasher: ring.hasher(),
+    });
+    for client in 0..clients {
+        let channel = format!("idle.{}", client % channels);
+        local.subscribe(client as u32, SubId::NONE, channel.as_bytes(), 0);
+    }
+    let listener = local.subscribe(u32::MAX - 1, SubId::NONE, b"news", 0);
+    let message = Message {
+        channel: b"news",
+        kind: Kind::Message,
+        name: None,
+        data: &[b'x'; 100],
+    };
+    let mut delivered = 0;
+    for _ in 0..publishes {
+        ring.publish(&owner, &message, 0).expect("there is room");
+        local.pump(&mut reader, &mut Copy, 16);
+        while local.next_ready().is_some() {
+            let bytes = local.contiguous(listener, 4096).map_or(0, <[u8]>::len);
+            local.advance(listener, false, bytes, &mut Vec::new());
+            delivered += 1;
+        }
+    }
+    assert_eq!(delivered, publishes);
 }
 
 /// Instructions of one run.
 fn instructions(channels: u32, clients: u32, publishes: u32) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program())
-        .args([channels, clients, publishes].map(|number| number.to_string()))
+        .arg(std::env::current_exe().expect("the path of this test"))
+        .args(["--exact", "publishes_arrive_among_idle_clients"])
+        .env(AMOUNTS, format!("{channels} {clients} {publishes}"))
         .output()
         .expect("valgrind starts; `make setup` installs it");
     let text = String::from_utf8_lossy(&run.stderr);
@@ -51,6 +116,9 @@ fn a_publish_costs_the_same_whatever_is_idle() {
     for (channels, clients) in [(20_000, 20_000), (1, 20_000), (100, 20_000)] {
         let among_many = per_publish(channels, clients);
         let share = among_many / alone;
+        println!(
+            "{among_many:.0} instructions with {clients} clients in {channels} channels, {alone:.0} alone"
+        );
         // A longer probe of the table of channels is a few instructions.
         assert!(
             (0.98..1.02).contains(&share),
