@@ -1072,6 +1072,22 @@ void fm_server_frames(struct FmServer *server,
                       const struct FmFrames *frames);
 
 /**
+ * Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+void fm_server_program(struct FmServer *server, struct FmStr name);
+
+/**
+ * Has the log say at the start what is probably not meant.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+void fm_server_warn(struct FmServer *server, struct FmStr message);
+
+/**
  * Binds and forks. Returns once in each worker, and once in the calling process after the last
  * worker has ended. Consumes the server in every case.
  *

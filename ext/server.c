@@ -4,6 +4,7 @@
 #include "main/php_output.h"
 #include "zend_closures.h"
 #include "zend_enum.h"
+#include "zend_extensions.h"
 #include "zend_fibers.h"
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
@@ -295,6 +296,22 @@ static void tell_frames(FmServer *core)
 	fm_server_frames(core, &frames);
 }
 
+/* The banner names PHP and how it runs; a server without opcache compiles its handlers less well. */
+static void tell_program(FmServer *core)
+{
+	char name[128];
+	bool loaded = zend_get_extension("Zend OPcache") != NULL;
+	bool on = loaded && INI_BOOL("opcache.enable") && INI_BOOL("opcache.enable_cli");
+	const char *jit = on ? INI_STR("opcache.jit") : NULL;
+	const char *size = on ? INI_STR("opcache.jit_buffer_size") : NULL;
+	bool jits = jit && size && *size && *size != '0' && *jit && *jit != '0' && strcasecmp(jit, "off") && strcasecmp(jit, "disable");
+	int len = snprintf(name, sizeof(name), "PHP %s, opcache %s, JIT %s", PHP_VERSION, on ? "on" : "off", jits ? "on" : "off");
+	fm_server_program(core, (FmStr){name, MIN((size_t)len, sizeof(name) - 1)});
+	if (loaded && !on) {
+		fm_server_warn(core, FERMATA_LITERAL("opcache is loaded but off here; set opcache.enable_cli=1 to run handlers optimised"));
+	}
+}
+
 ZEND_METHOD(Fermata_Server, run)
 {
 	FmStart start = {0};
@@ -312,6 +329,7 @@ ZEND_METHOD(Fermata_Server, run)
 	FmServer *core = server->core;
 	server->core = NULL;
 	tell_frames(core);
+	tell_program(core);
 	uint32_t code = fm_server_start(core, &start, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);

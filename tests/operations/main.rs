@@ -2,6 +2,7 @@
 
 mod access_log;
 mod blocking;
+mod listeners;
 mod metrics;
 
 use fermata_testkit::Server;

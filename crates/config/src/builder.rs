@@ -1,7 +1,7 @@
 //! Merges the places a setting can come from, and checks what only the whole can show.
 
 use crate::error::{SettingError, quoted};
-use crate::listen::{Listen, parse_port};
+use crate::listen::{Listen, Transport, parse_port};
 use crate::table::{Setting, Settings, find, table};
 
 /// What every setting's environment variable starts with.
@@ -135,7 +135,12 @@ impl Builder {
             && listen_source != Some(Source::Environment)
         {
             let mut addresses = self.settings.listen_addresses();
-            addresses[0].port = port;
+            let first = addresses
+                .iter_mut()
+                .find(|listen| listen.transport == Transport::Tcp);
+            if let Some(first) = first {
+                first.port = port;
+            }
             let texts: Vec<String> = addresses.iter().map(Listen::to_string).collect();
             self.settings.listen = texts.join(",");
         }

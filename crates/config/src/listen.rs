@@ -17,11 +17,24 @@ pub enum Scheme {
     Https,
 }
 
-/// Where a server listens: the parts of `http://HOST:PORT`.
+/// How clients reach an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// A Unix socket; `host` is its path.
+    Unix,
+    /// Sockets that systemd has opened; `host` is their name, empty for all.
+    Systemd,
+}
+
+/// Where a server listens: the parts of `http://HOST:PORT`, `unix:/PATH` or `systemd:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// What is spoken there.
     pub scheme: Scheme,
+    /// How clients reach it.
+    pub transport: Transport,
     /// An IPv4 address, an IPv6 address without brackets, or a name to resolve.
     pub host: String,
     /// The TCP port; 0 lets the kernel choose a free one.
@@ -43,8 +56,10 @@ impl Listen {
         }
         for (at, listen) in all.iter().enumerate() {
             let is_same = |other: &&Self| (&other.host, other.port) == (&listen.host, listen.port);
-            if listen.port != 0 && all[..at].iter().any(|other| is_same(&other)) {
-                return Err(format!("twice {}:{}", listen.host, listen.port));
+            if (listen.port != 0 || listen.transport != Transport::Tcp)
+                && all[..at].iter().any(|other| is_same(&other))
+            {
+                return Err(format!("twice {listen}"));
             }
         }
         Ok(all)
@@ -56,12 +71,15 @@ impl Listen {
     /// The cause, as a clause after "it is …".
     pub(crate) fn parse_plain(text: &str) -> Result<Self, String> {
         match Self::parse(text)? {
-            listen if listen.scheme == Scheme::Http => Ok(listen),
+            listen if listen.scheme == Scheme::Http && listen.transport == Transport::Tcp => {
+                Ok(listen)
+            }
             _ => Err("not an http:// address, the only kind that is served here".to_owned()),
         }
     }
 
-    /// Reads `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address stands in brackets, a final
+    /// Reads `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, `systemd:NAME` or
+    /// `https+systemd:NAME`; an IPv6 address stands in brackets, a final
     /// `/` is ignored.
     ///
     /// # Errors
@@ -70,12 +88,38 @@ impl Listen {
         if text.is_empty() {
             return Err("empty".to_owned());
         }
+        if text.starts_with("unix:") {
+            parse_control(text)?;
+            return Ok(Self {
+                scheme: Scheme::Http,
+                transport: Transport::Unix,
+                host: text["unix:".len()..].to_owned(),
+                port: 0,
+            });
+        }
+        let (secured, passed) = match text.strip_prefix("https+") {
+            Some(rest) => (Scheme::Https, rest),
+            None => (Scheme::Http, text),
+        };
+        if let Some(rest) = passed.strip_prefix("systemd") {
+            let name = rest.strip_prefix(':').unwrap_or(rest);
+            if name.is_empty() || rest.starts_with(':') {
+                return Ok(Self {
+                    scheme: secured,
+                    transport: Transport::Systemd,
+                    host: name.to_owned(),
+                    port: 0,
+                });
+            }
+        }
         let (scheme, authority) = if let Some(authority) = text.strip_prefix("http://") {
             (Scheme::Http, authority)
         } else if let Some(authority) = text.strip_prefix("https://") {
             (Scheme::Https, authority)
         } else {
-            return Err("not an address: it must start with http:// or https://".to_owned());
+            return Err(
+                "not an address: it must start with http://, https://, unix: or systemd".to_owned(),
+            );
         };
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains(['/', '?', '#', '@']) {
@@ -110,6 +154,7 @@ impl Listen {
         };
         Ok(Self {
             scheme,
+            transport: Transport::Tcp,
             host: host.to_owned(),
             port: parse_port(port)?,
         })
@@ -119,6 +164,20 @@ impl Listen {
 impl fmt::Display for Listen {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.scheme;
+        let host = &self.host;
+        match self.transport {
+            Transport::Tcp => {}
+            Transport::Unix => return write!(out, "unix:{host}"),
+            Transport::Systemd => {
+                let secured = if scheme == Scheme::Https {
+                    "https+"
+                } else {
+                    ""
+                };
+                let colon = if host.is_empty() { "" } else { ":" };
+                return write!(out, "{secured}systemd{colon}{host}");
+            }
+        }
         if self.host.contains(':') {
             write!(out, "{scheme}://[{}]:{}", self.host, self.port)
         } else {
@@ -176,6 +235,9 @@ mod tests {
             ("http://[::1]:0", "::1", 0),
             ("http://localhost:65535", "localhost", 65535),
             ("https://[::]:8443", "::", 8443),
+            ("unix:/run/app.sock", "/run/app.sock", 0),
+            ("systemd", "", 0),
+            ("https+systemd:web", "web", 0),
         ] {
             let listen = Listen::parse(text).expect(text);
             assert_eq!((listen.host.as_str(), listen.port), (host, port));
@@ -189,6 +251,9 @@ mod tests {
         for text in [
             "",
             "8080",
+            "unix:",
+            "systemdx",
+            "https+unix:/a",
             "127.0.0.1:8080",
             "ftp://127.0.0.1:8443",
             "https://127.0.0.1",

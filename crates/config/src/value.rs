@@ -85,7 +85,8 @@ impl Kind {
     pub fn range(&self) -> String {
         match self {
             Self::Addresses => {
-                "http://HOST:PORT or https://HOST:PORT, several with commas".to_owned()
+                "http://HOST:PORT, https://HOST:PORT, unix:/path, systemd:NAME, several with commas"
+                    .to_owned()
             }
             Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
             Self::Address => "http://HOST:PORT, or empty for none".to_owned(),
@@ -105,7 +106,7 @@ impl Kind {
     pub(crate) fn fix(&self) -> String {
         match self {
             Self::Addresses => {
-                "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080".to_owned()
+                "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080, or unix:/path.sock".to_owned()
             }
             Self::Control => "unix:/path/to.sock, or nothing for no control socket".to_owned(),
             Self::Address => {

@@ -2,25 +2,118 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
-use fermata_config::{Listen, Scheme, Settings};
-use fermata_io::net;
+use fermata_config::{LISTENERS_MAX, Listen, Scheme, Settings, Transport};
+use fermata_io::{net, systemd};
 
 use crate::master::{BACKLOG, StartError};
+
+/// An address at which the server listens.
+pub(crate) struct Bound {
+    pub scheme: Scheme,
+    /// As people are told it, with the port that the kernel has chosen.
+    pub name: String,
+    /// A socket file that goes with the server.
+    pub path: Option<PathBuf>,
+}
 
 /// For each worker a listener at every address, and the addresses as they were bound.
 #[expect(clippy::type_complexity)]
 pub(crate) fn bind(
     settings: &Settings,
     workers: u16,
-) -> Result<(Vec<Vec<OwnedFd>>, Vec<(Scheme, SocketAddr)>), StartError> {
+) -> Result<(Vec<Vec<OwnedFd>>, Vec<Bound>), StartError> {
     let mut seats: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
-    let mut addresses = Vec::new();
+    let mut bound = Vec::new();
+    let mut passed = None;
     for listen in settings.listen_addresses() {
-        let address = bind_one(&listen, &mut seats)?;
-        addresses.push((listen.scheme, address));
+        let scheme = listen.scheme;
+        match listen.transport {
+            Transport::Tcp => {
+                let address = bind_one(&listen, &mut seats)?;
+                let name = format!("{scheme}://{address}");
+                let path = None;
+                bound.push(Bound { scheme, name, path });
+            }
+            Transport::Unix => {
+                let path = PathBuf::from(&listen.host);
+                let mode = u32::from_str_radix(&settings.listen_unix_mode, 8);
+                let socket = net::bind_unix(&path, BACKLOG, mode.unwrap_or(net::UNIX_MODE));
+                let socket = socket.map_err(|error| failed(&listen, explain_unix(&error)))?;
+                share(&listen, &socket, &mut seats)?;
+                let (name, path) = (listen.to_string(), Some(path));
+                bound.push(Bound { scheme, name, path });
+            }
+            Transport::Systemd => {
+                let sockets = match &mut passed {
+                    Some(sockets) => sockets,
+                    None => {
+                        let taken = systemd::take_sockets();
+                        let taken = taken.map_err(|error| failed(&listen, error.to_string()))?;
+                        passed.insert(taken)
+                    }
+                };
+                let is_meant = |name: &str| listen.host.is_empty() || listen.host == name;
+                let meant: Vec<_> = sockets.extract_if(.., |(name, _)| is_meant(name)).collect();
+                if meant.is_empty() {
+                    let cause = "systemd has passed no such socket; start the .socket unit that belongs \
+                        to this service, and name it by FileDescriptorName=";
+                    return Err(failed(&listen, cause.to_owned()));
+                }
+                for (passed_name, socket) in meant {
+                    share(&listen, &socket, &mut seats)?;
+                    let name = match net::local_addr(&socket) {
+                        Ok(address) => format!("{scheme}://{address}"),
+                        Err(_) => format!("systemd:{passed_name}"),
+                    };
+                    let path = None;
+                    bound.push(Bound { scheme, name, path });
+                }
+            }
+        }
     }
-    Ok((seats, addresses))
+    if bound.len() > LISTENERS_MAX {
+        let error = format!(
+            "listen: there are {} sockets, over {LISTENERS_MAX}",
+            bound.len()
+        );
+        let source = std::io::Error::other(error);
+        return Err(StartError::Io {
+            what: "sockets of systemd",
+            source,
+        });
+    }
+    Ok((seats, bound))
+}
+
+fn failed(listen: &Listen, cause: String) -> StartError {
+    StartError::Listen {
+        address: listen.to_string(),
+        cause,
+    }
+}
+
+/// Gives every worker the same listener: a connection wakes one of those that wait.
+fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Result<(), StartError> {
+    for listeners in seats {
+        let copy = socket.try_clone();
+        listeners.push(copy.map_err(|error| failed(listen, error.to_string()))?);
+    }
+    Ok(())
+}
+
+fn explain_unix(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => "a server listens there, or the path is another kind of \
+            file; stop that, or choose another path"
+            .to_owned(),
+        std::io::ErrorKind::NotFound => "the folder does not exist; make it first".to_owned(),
+        std::io::ErrorKind::PermissionDenied => {
+            "this user may not write into the folder".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The one listener at `metrics_listen`, if there is one.

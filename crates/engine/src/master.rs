@@ -3,9 +3,11 @@
 //! It holds every listener, so the connections that wait in a dead worker's queue are served by its
 //! replacement. It serves nothing itself and runs no PHP after the fork.
 
+mod banner;
 mod blocking;
 mod frames;
 mod inherit;
+mod manager;
 mod stall;
 
 use std::io::{Read, Write};
@@ -29,7 +31,7 @@ use fermata_tls::Tls;
 use crate::backend;
 use crate::body;
 use crate::hub::{self, HubError};
-use crate::listeners;
+use crate::listeners::{self, Bound};
 use crate::log::Logger;
 use crate::router::Router;
 use crate::stats;
@@ -38,6 +40,7 @@ use crate::trace::{Sink, SinkError};
 use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
 use blocking::{Looker, Seen};
+use manager::Manager;
 use stall::Pulse;
 
 pub use frames::Frames;
@@ -124,6 +127,17 @@ pub enum Started {
     },
 }
 
+/// What the embedder says of the program that runs in workers.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its name, version and what else is worth knowing, for the banner.
+    pub name: Option<String>,
+    /// What is probably not meant, one sentence each.
+    pub warnings: Vec<String>,
+    /// How its frames are found in a worker's memory.
+    pub frames: Option<Frames>,
+}
+
 /// What the master has told its worker.
 pub(crate) enum Order {
     None,
@@ -203,7 +217,7 @@ pub(crate) struct Master {
     websockets: Arc<Vec<Route>>,
     logger: Logger,
     /// What is spoken where, ports as the kernel has chosen them.
-    addresses: Vec<(Scheme, SocketAddr)>,
+    addresses: Vec<Bound>,
     tls: Option<ServerTls>,
     seats: Vec<Seat>,
     children: Vec<Child>,
@@ -225,6 +239,12 @@ pub(crate) struct Master {
     has_terminal: bool,
     stopping_until_ms: Option<u64>,
     looker: Looker,
+    manager: Manager,
+    /// What runs the handlers, for the banner, and what is wrong with it.
+    program: Option<String>,
+    program_warnings: Vec<String>,
+    /// Why another kernel interface is used than was asked for.
+    backend_refusal: Option<String>,
     /// When workers are next asked for a sign of life; `u64::MAX` = never.
     check_due_ms: u64,
 }
@@ -235,7 +255,7 @@ impl Master {
         settings: Settings,
         router: Router,
         websockets: Vec<Route>,
-        frames: Option<Frames>,
+        program: Program,
     ) -> Result<Master, StartError> {
         let workers = match settings.workers {
             0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
@@ -271,9 +291,11 @@ impl Master {
             None => None,
             Some(path) => {
                 let listener =
-                    net::bind_unix(&path, BACKLOG).map_err(|source| StartError::Control {
-                        path: path.clone(),
-                        source,
+                    net::bind_unix(&path, BACKLOG, net::UNIX_MODE).map_err(|source| {
+                        StartError::Control {
+                            path: path.clone(),
+                            source,
+                        }
                     })?;
                 Some((listener, path))
             }
@@ -287,13 +309,14 @@ impl Master {
             .add_wake(signals.fd(), TOKEN_SIGNALS)
             .map_err(io("epoll"))?;
         let (backend, why) = backend::choose(&settings);
-        if let Some(why) = why {
-            logger.write(LogLevel::Warning, driver.unix_ms(), &why);
+        if let Some(why) = &why {
+            logger.write(LogLevel::Warning, driver.unix_ms(), why);
         }
-        let looker = Looker::new(frames).map_err(io("eventfd"))?;
+        let looker = Looker::new(program.frames).map_err(io("eventfd"))?;
         driver
             .add_wake(looker.waker.fd(), TOKEN_LOOKER)
             .map_err(io("epoll"))?;
+        let manager = Manager::new(driver.now_ms());
         let seats = listeners
             .into_iter()
             .map(|listeners| Seat {
@@ -328,6 +351,10 @@ impl Master {
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
             looker,
+            manager,
+            program: program.name,
+            program_warnings: program.warnings,
+            backend_refusal: why,
             check_due_ms,
         })
     }
@@ -362,6 +389,10 @@ impl Master {
                 );
                 self.kill_all();
             }
+            if self.stopping_until_ms.is_none() {
+                self.manager.ready("serving");
+            }
+            self.tell_alive(now_ms);
             self.check_workers(now_ms);
             self.look_at_handlers(now_ms);
             if let Some(tls) = &self.tls {
@@ -387,31 +418,6 @@ impl Master {
             while let Some(signal) = self.signals.read() {
                 self.on_signal(signal);
             }
-        }
-    }
-
-    fn announce(&self) {
-        let workers = self.seats.len();
-        let addresses: Vec<String> = self
-            .addresses
-            .iter()
-            .map(|(scheme, address)| format!("{scheme}://{address}"))
-            .collect();
-        let message = format!(
-            "listening on {} with {workers} worker{} (pid={}, io={})",
-            addresses.join(" and "),
-            if workers == 1 { "" } else { "s" },
-            process::pid(),
-            self.backend,
-        );
-        self.log(LogLevel::Info, &message);
-        if let Some((_, path)) = &self.control {
-            let message = format!("control socket unix:{}", path.display());
-            self.log(LogLevel::Info, &message);
-        }
-        if let Some((_, address)) = &self.metrics {
-            let message = format!("metrics and health at http://{address}");
-            self.log(LogLevel::Info, &message);
         }
     }
 
@@ -513,8 +519,8 @@ impl Master {
         let logger = self.logger.named(&format!("worker {index}"));
         let kernel = backend::open(self.backend, &logger).map_err(io("the event loop"))?;
         let mut driver = Tls::new(kernel, handle.unwrap_or_default());
-        for ((scheme, _), &listener) in self.addresses.iter().zip(&listeners) {
-            if *scheme == Scheme::Https {
+        for (bound, &listener) in self.addresses.iter().zip(&listeners) {
+            if bound.scheme == Scheme::Https {
                 driver.secure(listener);
             }
         }
@@ -564,6 +570,7 @@ impl Master {
             }
             SIGUSR1 => self.reopen_access_log(),
             SIGHUP if self.can_reload() && !self.has_lost_terminal() => {
+                self.manager.reloading();
                 self.reload_tls();
                 self.reopen_access_log();
             }
@@ -621,6 +628,7 @@ impl Master {
         let now_ms = self.driver.refresh_now();
         self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
         self.stats.set_stopping();
+        self.manager.stopping();
         self.log(
             LogLevel::Info,
             "stopping; send the signal again to stop at once",
@@ -740,12 +748,20 @@ impl Master {
         let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
         let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
         let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
-        let others = self.stopping_until_ms.into_iter().chain(check).chain(look);
+        let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
+        let own = check.into_iter().chain(look).chain(alive);
+        let others = self.stopping_until_ms.into_iter().chain(own);
         restarts.chain(others).min()
     }
 
     fn end(&mut self) -> Started {
-        if let Some((_, path)) = &self.control {
+        let control = self.control.as_ref().map(|(_, path)| path);
+        for path in self
+            .addresses
+            .iter()
+            .filter_map(|it| it.path.as_ref())
+            .chain(control)
+        {
             let _ = std::fs::remove_file(path);
         }
         if let Some(ring) = &mut self.ring {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Source};
 
-use crate::master::{Frames, Master, StartError, Started};
+use crate::master::{Frames, Master, Program, StartError, Started};
 use crate::router::{RouteError, Router};
 use crate::websocket::Route;
 
@@ -13,7 +13,7 @@ pub struct Server {
     builder: Builder,
     router: Router,
     websockets: Vec<Route>,
-    frames: Option<Frames>,
+    program: Program,
 }
 
 impl Server {
@@ -23,7 +23,7 @@ impl Server {
             builder: Builder::new(),
             router: Router::new(),
             websockets: Vec::new(),
-            frames: None,
+            program: Program::default(),
         }
     }
 
@@ -74,7 +74,17 @@ impl Server {
     /// Tells how the embedder's frames are found in a worker's memory, so that the log can name the line
     /// of a handler that holds the loop.
     pub fn set_frames(&mut self, frames: Frames) {
-        self.frames = Some(frames);
+        self.program.frames = Some(frames);
+    }
+
+    /// Tells what runs the handlers, for the banner at the start.
+    pub fn set_program(&mut self, name: &str) {
+        self.program.name = Some(name.to_owned());
+    }
+
+    /// Has the log say at the start what is probably not meant.
+    pub fn warn(&mut self, message: &str) {
+        self.program.warnings.push(message.to_owned());
     }
 
     /// Binds the listeners and forks the workers.
@@ -88,7 +98,7 @@ impl Server {
         });
         self.builder.environment(variables)?;
         let settings = self.builder.build()?;
-        Master::open(settings, self.router, self.websockets, self.frames)?.supervise()
+        Master::open(settings, self.router, self.websockets, self.program)?.supervise()
     }
 }
 

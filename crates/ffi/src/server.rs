@@ -299,6 +299,32 @@ pub unsafe extern "C" fn fm_server_frames(server: *mut FmServer, frames: *const 
     });
 }
 
+/// Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_program(server: *mut FmServer, name: FmStr) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        unsafe { (*server).server.set_program(&name.text()) };
+        true
+    });
+}
+
+/// Has the log say at the start what is probably not meant.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_warn(server: *mut FmServer, message: FmStr) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        unsafe { (*server).server.warn(&message.text()) };
+        true
+    });
+}
+
 /// Binds and forks. Returns once in each worker, and once in the calling process after the last
 /// worker has ended. Consumes the server in every case.
 ///

@@ -8,7 +8,8 @@
 //!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
-//! - [`net`], [`log_file`], [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
+//! - [`net`], [`log_file`], [`systemd`],
+//!   [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
 pub mod alarm;
@@ -25,6 +26,7 @@ pub mod random;
 pub mod shm;
 pub mod signal;
 pub mod sys;
+pub mod systemd;
 pub mod wake;
 pub mod wheel;
 

@@ -85,7 +85,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)
 }
 
-/// Opens a Unix listener at `path` for its owner alone ([`UNIX_MODE`]).
+/// Opens a Unix listener at `path` with the permissions `mode`, such as [`UNIX_MODE`].
 ///
 /// A socket file that a killed server left behind is replaced, but only after a connect to it was
 /// refused; a file that is no socket is never touched.
@@ -93,7 +93,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
 /// # Errors
 /// `AddrInUse` when a server listens there or the path is another kind of file, `InvalidInput`
 /// when the path is too long (107 bytes), or what the file system says.
-pub fn bind_unix(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
+pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = unix_socket()?;
     match rustix::net::bind(&socket, &address) {
@@ -104,7 +104,7 @@ pub fn bind_unix(path: &Path, backlog: i32) -> io::Result<OwnedFd> {
         bound => bound?,
     }
     // Before `listen`: until then nobody can connect, so the wider mode of `bind` is never usable.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(UNIX_MODE))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     rustix::net::listen(&socket, backlog)?;
     Ok(socket)
 }

@@ -179,7 +179,7 @@ fn unix_peers_have_no_address(kernel: Kernel) {
     ));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("control.sock");
-    let listener = net::bind_unix(&path, BACKLOG).expect("bind");
+    let listener = net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect("bind");
     let mut driver = kernel;
     driver
         .add_listener(listener.as_raw_fd(), LISTENER)

@@ -72,22 +72,22 @@ fn both_families_can_use_one_port() {
 fn a_unix_socket_is_private_and_replaced_only_when_stale() {
     let folder = Folder::new("stale");
     let path = folder.0.join("control.sock");
-    let listener = net::bind_unix(&path, BACKLOG).expect("bind");
+    let listener = net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect("bind");
     let mode = std::fs::metadata(&path).expect("made").permissions().mode();
     assert_eq!(mode & 0o777, net::UNIX_MODE);
-    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    let error = net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect_err("in use");
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
     drop(listener);
-    net::bind_unix(&path, BACKLOG).expect("the old one is dead");
+    net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect("the old one is dead");
 }
 
 #[test]
 fn a_full_queue_does_not_look_stale() {
     let folder = Folder::new("full");
     let path = folder.0.join("control.sock");
-    let _listener = net::bind_unix(&path, 0).expect("bind");
+    let _listener = net::bind_unix(&path, 0, net::UNIX_MODE).expect("bind");
     let _waiting = std::os::unix::net::UnixStream::connect(&path).expect("connect");
-    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    let error = net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect_err("in use");
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
 }
 
@@ -96,11 +96,11 @@ fn a_file_that_is_no_socket_is_never_replaced() {
     let folder = Folder::new("file");
     let path = folder.0.join("control.sock");
     std::fs::write(&path, "precious").expect("write");
-    let error = net::bind_unix(&path, BACKLOG).expect_err("in use");
+    let error = net::bind_unix(&path, BACKLOG, net::UNIX_MODE).expect_err("in use");
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
     assert_eq!(std::fs::read_to_string(&path).expect("read"), "precious");
     let long = folder.0.join("x".repeat(200));
-    assert!(net::bind_unix(&long, BACKLOG).is_err());
+    assert!(net::bind_unix(&long, BACKLOG, net::UNIX_MODE).is_err());
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! What the server says of itself when it starts: one line for a log, a few for a person at a terminal.
+
+use std::io::{IsTerminal, Write};
+
+use fermata_config::{LogFormat, LogLevel, Settings};
+use fermata_io::process;
+
+use super::Master;
+
+/// Descriptors that a worker needs besides those of its clients.
+const DESCRIPTORS_SPARE: u64 = 128;
+
+impl Master {
+    pub(super) fn announce(&self) {
+        for warning in self.warnings() {
+            self.log(LogLevel::Warning, &warning);
+        }
+        let is_person = std::io::stderr().is_terminal()
+            && self.settings.log_format == LogFormat::Text
+            && self.logger.is_on(LogLevel::Info);
+        if is_person {
+            // Nobody is left to tell when standard error fails.
+            let _ = std::io::stderr().lock().write_all(self.banner().as_bytes());
+            return;
+        }
+        let addresses: Vec<_> = self.addresses.iter().map(|bound| &*bound.name).collect();
+        let message = format!(
+            "listening on {} with {} (pid={}, io={})",
+            addresses.join(" and "),
+            self.workers_text(),
+            process::pid(),
+            self.backend,
+        );
+        self.log(LogLevel::Info, &message);
+        if let Some((_, path)) = &self.control {
+            let message = format!("control socket unix:{}", path.display());
+            self.log(LogLevel::Info, &message);
+        }
+        if let Some((_, address)) = &self.metrics {
+            let message = format!("metrics and health at http://{address}");
+            self.log(LogLevel::Info, &message);
+        }
+    }
+
+    fn workers_text(&self) -> String {
+        let workers = self.seats.len();
+        format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+    }
+
+    fn banner(&self) -> String {
+        let mut out = format!("\n  Fermata {}", env!("CARGO_PKG_VERSION"));
+        if let Some(program) = &self.program {
+            out += &format!(" · {program}");
+        }
+        out += "\n\n";
+        let mut row = |what: &str, text: &str| out += &format!("    {what:8} {text}\n");
+        for bound in &self.addresses {
+            row("open", &bound.name);
+        }
+        if let Some((_, address)) = &self.metrics {
+            row("metrics", &format!("http://{address}/metrics"));
+        }
+        if let Some((_, path)) = &self.control {
+            row("control", &format!("unix:{}", path.display()));
+        }
+        if let Some(path) = &self.settings.access_log {
+            row("log", &path.display().to_string());
+        }
+        let pid = process::pid();
+        row("workers", &format!("{}, pid {pid}", self.workers_text()));
+        match &self.backend_refusal {
+            None => row("io", &self.backend.to_string()),
+            Some(why) => row("io", why),
+        }
+        out + "\n  Ctrl-C stops it.\n\n"
+    }
+
+    /// What is probably not meant.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.program_warnings.clone();
+        warnings.extend(too_few_descriptors(
+            &self.settings,
+            process::descriptor_limit(),
+        ));
+        warnings
+    }
+}
+
+fn too_few_descriptors(settings: &Settings, limit: u64) -> Option<String> {
+    let wanted = settings.connections_max as u64 + DESCRIPTORS_SPARE;
+    (limit < wanted).then(|| {
+        format!(
+            "connections_max is {}, but a process may have only {limit} open files; raise the limit to \
+             {wanted} (ulimit -n, LimitNOFILE= of systemd) or lower connections_max",
+            settings.connections_max
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_connections_cannot_reach_is_told() {
+        let settings = Settings::default();
+        let told = too_few_descriptors(&settings, 1024).expect("1024 is too few");
+        assert!(
+            told.contains("connections_max is 10000") && told.contains("10128"),
+            "{told}"
+        );
+        assert_eq!(too_few_descriptors(&settings, 20_000), None);
+    }
+}

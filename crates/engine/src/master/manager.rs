@@ -1,0 +1,69 @@
+//! The service manager (systemd): told when the server is ready, reloads and stops, and that it lives.
+
+use fermata_io::systemd::Notifier;
+use fermata_io::{Driver, clock};
+
+use super::Master;
+
+/// What is told to the service manager, if there is one.
+pub(super) struct Manager {
+    notifier: Option<Notifier>,
+    /// When it is next told that we live; `u64::MAX` = never.
+    pub due_ms: u64,
+    is_ready: bool,
+}
+
+impl Manager {
+    pub(super) fn new(now_ms: u64) -> Manager {
+        let notifier = Notifier::from_environment();
+        let watchdog_ms = notifier.as_ref().and_then(Notifier::watchdog_ms);
+        Manager {
+            notifier,
+            due_ms: watchdog_ms.map_or(u64::MAX, |ms| now_ms + ms),
+            is_ready: false,
+        }
+    }
+
+    fn tell(&self, lines: &str) {
+        if let Some(notifier) = &self.notifier {
+            notifier.tell(lines);
+        }
+    }
+
+    /// All workers have been started; clients that connect are served.
+    pub(super) fn ready(&mut self, status: &str) {
+        if !std::mem::replace(&mut self.is_ready, true) {
+            self.tell(&format!("READY=1\nSTATUS={status}"));
+        }
+    }
+
+    /// Certificates and logs are opened anew, which is done when this returns to the loop.
+    pub(super) fn reloading(&mut self) {
+        let us = clock::monotonic_us();
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
+        self.is_ready = false;
+    }
+
+    /// The server finishes what it has.
+    pub(super) fn stopping(&mut self) {
+        self.tell("STOPPING=1\nSTATUS=stopping");
+        self.is_ready = true;
+    }
+}
+
+impl Master {
+    /// Tells the manager that the master's loop goes round. Workers that stand still are the master's
+    /// business, which replaces them.
+    pub(super) fn tell_alive(&mut self, now_ms: u64) {
+        if now_ms < self.manager.due_ms {
+            return;
+        }
+        self.manager.tell("WATCHDOG=1");
+        let watchdog_ms = self
+            .manager
+            .notifier
+            .as_ref()
+            .and_then(Notifier::watchdog_ms);
+        self.manager.due_ms = watchdog_ms.map_or(u64::MAX, |ms| self.driver.now_ms() + ms);
+    }
+}
