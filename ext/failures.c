@@ -143,21 +143,30 @@ static bool fail_with_exit(const fermata_handler *handler)
 	return false;
 }
 
-/* Answers the client of an exception, and clears it. */
-ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
+/* True when nothing was thrown that the program could answer for: exit(), or its client is gone. */
+static bool fail_without_error(const fermata_handler *handler)
 {
 	if (fail_with_exit(handler)) {
-		return;
+		return true;
 	}
 	if (EG(exception)->ce == fermata_ce_client_gone) {
 		fail_with_client_gone();
+		return true;
+	}
+	return false;
+}
+
+/* Answers the client of an exception, and clears it. */
+ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
+{
+	if (fail_without_error(handler)) {
 		return;
 	}
 	if (!fermata_run.socket && fermata_error_handled()) {
 		return;
 	}
 	/* The error handler may have left another way than the handler did. */
-	if (fail_with_exit(handler)) {
+	if (fail_without_error(handler)) {
 		return;
 	}
 	zend_object *exception = EG(exception);
