@@ -13,3 +13,4 @@ mod refusals;
 mod routes;
 mod smuggling;
 mod time_outs;
+mod uploads;

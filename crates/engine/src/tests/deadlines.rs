@@ -91,6 +91,31 @@ fn a_body_ends_after_body_timeout_however_it_drips() {
 }
 
 #[test]
+fn a_body_may_take_longer_at_a_fair_rate_and_no_longer_than_that() {
+    const SECONDS: usize = 100;
+    for (bytes_per_second, status) in [(1_000, 200), (500, 408)] {
+        let mut settings = settings();
+        settings.body_timeout_ms = 30_000;
+        settings.body_rate_min = 1_000;
+        let mut rig = Rig::with(1, settings);
+        let length = bytes_per_second * SECONDS;
+        let head = format!("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+        let peer = rig.peer(head.as_bytes());
+        let mut waited_s = 0;
+        let mut got = Vec::new();
+        while waited_s < SECONDS && got.is_empty() {
+            peer.write(&vec![b'a'; bytes_per_second]);
+            rig.advance(1_000);
+            waited_s += 1;
+            got = peer.read();
+        }
+        assert_eq!(answers(&got, &[])[0].status, status);
+        // At half the rate each second earns half a second more: 30 become 60.
+        assert!(status == 200 || (58..=62).contains(&waited_s), "{waited_s}");
+    }
+}
+
+#[test]
 fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
     for sends in [false, true] {
         let mut rig = Rig::new(1);

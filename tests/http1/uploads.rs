@@ -1,0 +1,118 @@
+//! Uploads and large bodies as a client sees them: slow and killed ones, and the files they leave.
+
+use std::fs;
+use std::path::Path;
+
+use fermata_testkit::{Builder, Random, Server, Signal, send_signal, wait_until};
+use fermata_tests::{fixture, json};
+
+/// A server whose temporary files lie in a folder of its own.
+fn builder() -> Builder {
+    let builder = fixture("uploads").workers(1);
+    let folder = builder.directory().join("uploads");
+    fs::create_dir(&folder).expect("the test's directory is new");
+    builder.setting("upload_directory", folder.display())
+}
+
+fn files(server: &Server) -> usize {
+    let folder = server.directory().join("uploads");
+    fs::read_dir::<&Path>(&folder).expect("it is there").count()
+}
+
+fn wait_for_files(server: &Server, count: usize) {
+    wait_until("the temporary files are as many as they should be", || {
+        (files(server) == count).then_some(())
+    });
+}
+
+/// Head and body of a form with one file.
+fn form(target: &str, content: &[u8]) -> (String, Vec<u8>) {
+    let mut body =
+        b"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\n".to_vec();
+    body.extend_from_slice(content);
+    body.extend_from_slice(b"\r\n--B--\r\n");
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    (head, body)
+}
+
+#[test]
+fn files_arrive_whole_however_they_are_split() {
+    let server = builder().start();
+    let mut random = Random::from_environment();
+    let mut connection = server.connect();
+    for len in [0, 1, 63, 4_096, 65_536, 300_000, 3_000_000] {
+        // Made of pieces of the delimiter, so that many splits fall into what looks like one.
+        let pieces: [&[u8]; 5] = [b"\r\n--", b"\r", b"--B", b"\n", b"x"];
+        let mut content = Vec::new();
+        while content.len() < len {
+            content.extend_from_slice(random.choose::<&[u8]>(&pieces));
+        }
+        // The delimiter itself must not be in it.
+        let text = String::from_utf8_lossy(&content).replace("\r\n--B", "\r\n-B");
+        let (head, body) = form("/crc", text.as_bytes());
+        connection.send(head);
+        connection.send_split(&body, 70_000, &mut random);
+        let answer = json(&connection.read_response());
+        assert_eq!(answer["size"], text.len(), "{len}");
+        assert_eq!(answer["hash"], crc32(text.as_bytes()), "{len}");
+    }
+    wait_for_files(&server, 0);
+}
+
+/// As PHP's `hash('crc32b', …)`.
+fn crc32(bytes: &[u8]) -> String {
+    let mut sum = u32::MAX;
+    for &byte in bytes {
+        sum ^= u32::from(byte);
+        for _ in 0..8 {
+            sum = (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg());
+        }
+    }
+    format!("{:08x}", !sum)
+}
+
+#[test]
+fn what_a_killed_worker_leaves_is_removed() {
+    let server = builder().start();
+    let pid = server.worker_pids()[&0];
+    let (head, body) = form("/crc", &[b'x'; 100_000]);
+    let mut connection = server.connect();
+    connection.send(head);
+    connection.send(&body[..50_000]);
+    wait_for_files(&server, 1);
+    assert!(send_signal(pid, Signal::Kill));
+    server.wait_replaced(0, pid);
+    wait_for_files(&server, 0);
+    assert_eq!(server.connect().get("/pid").status(), 200);
+}
+
+#[test]
+fn a_form_is_refused_before_its_body_when_it_is_announced_too_large() {
+    let server = builder().setting("multipart_bytes_max", 10_000).start();
+    let (head, _) = form("/crc", &[b'x'; 20_000]);
+    let mut connection = server.connect();
+    let head = head.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    connection.send(head);
+    assert_eq!(connection.read_response().status(), 413);
+    connection.expect_end();
+    assert_eq!(files(&server), 0);
+}
+
+#[test]
+fn nothing_is_stored_for_a_path_that_nobody_serves() {
+    let server = builder().setting("body_bytes_max", 1_000).start();
+    let (head, body) = form("/nothing", &[b'x'; 20_000]);
+    let mut connection = server.connect();
+    connection.send(head);
+    let _ = connection.try_send(body);
+    assert_eq!(connection.read_response().status(), 413);
+    let (head, body) = form("/nothing", b"x");
+    let mut connection = server.connect();
+    connection.send(head);
+    connection.send(body);
+    assert_eq!(connection.read_response().status(), 404);
+    assert_eq!(files(&server), 0);
+}
