@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""epoll and io_uring side by side: the same server over both, in turns, per workload; docs/io.md keeps the table.
+"""epoll and io_uring: the same server over each, in turns, per workload; docs/io.md keeps the table.
 
 Server and load share core 0 (DESIGN's one-core loop), but for the held clients, whose load has core 1. Only ratios
-within a round count: each round starts both servers anew, in a random order.
+within a round count: each round starts the servers anew, in a random order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,16 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        command = ["taskset", "-c", str(core), PHP, "-d", f"extension={EXTENSION}", "-d", "fermata.connections_max=19500"]
+        command = [
+            "taskset",
+            "-c",
+            str(core),
+            PHP,
+            "-d",
+            f"extension={EXTENSION}",
+            "-d",
+            "fermata.connections_max=19500",
+        ]
         self.child = subprocess.Popen(
             [*command, str(ROOT / "bench" / "drivers" / "server.php"), str(self.port)],
             env={**os.environ, "FERMATA_IO": driver, "FERMATA_LOG_LEVEL": "warning"},
@@ -191,7 +200,7 @@ def main() -> int:
     for round in range(options.rounds):
         for row in options.rows:
             _, core, load = ROWS[row]
-            for driver in random.sample(DRIVERS, k=2):
+            for driver in random.sample(DRIVERS, k=len(DRIVERS)):
                 with Server(driver, core) as server:
                     samples[row][driver].append(load(server, options.seconds))
             print(f"{row}: round {round + 1} of {options.rounds}", file=sys.stderr, flush=True)
@@ -204,17 +213,22 @@ def main() -> int:
 
 def table(samples: dict[str, dict[str, list[Sample]]]) -> str:
     lines = [
-        "| workload | epoll | io_uring | rate, io_uring ÷ epoll | server CPU, io_uring ÷ epoll | last byte, io_uring ÷ epoll |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| workload | against epoll | server CPU each | CPU ÷ epoll's | rate ÷ epoll's | last byte ÷ epoll's |",
+        "|---|---|---:|---:|---:|---:|",
     ]
-    for row, both in samples.items():
-        epoll, uring = both["epoll"], both["io_uring"]
-        costs = [f"{statistics.median(it.cpu_ns for it in its) / 1000:.2f} µs" for its in (epoll, uring)]
-        is_held = epoll[0].last_byte_ms > 0
-        rate = "on schedule" if is_held else ratio([u.per_second / e.per_second for e, u in zip(epoll, uring)])
-        last = ratio([u.last_byte_ms / e.last_byte_ms for e, u in zip(epoll, uring)]) if is_held else ""
-        cpu = ratio([u.cpu_ns / e.cpu_ns for e, u in zip(epoll, uring)])
-        lines.append(f"| {ROWS[row][0]} | {costs[0]} | {costs[1]} | {rate} | {cpu} | {last} |")
+    for row, by_driver in samples.items():
+        epoll = by_driver["epoll"]
+        cost = statistics.median(it.cpu_ns for it in epoll) / 1000
+        lines.append(f"| {ROWS[row][0]} | epoll | {cost:.2f} µs | | | |")
+        for driver in DRIVERS[1:]:
+            pairs = list(zip(epoll, by_driver[driver], strict=True))
+            cost = statistics.median(it.cpu_ns for it in by_driver[driver]) / 1000
+            cpu = ratio([it.cpu_ns / base.cpu_ns for base, it in pairs])
+            if epoll[0].last_byte_ms > 0:
+                rate, last = "on schedule", ratio([it.last_byte_ms / base.last_byte_ms for base, it in pairs])
+            else:
+                rate, last = ratio([it.per_second / base.per_second for base, it in pairs]), ""
+            lines.append(f"| | {driver} | {cost:.2f} µs | {cpu} | {rate} | {last} |")
     return "\n".join(lines)
 
 

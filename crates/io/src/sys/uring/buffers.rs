@@ -12,19 +12,20 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::ring::Ring;
 
-/// Bytes of a buffer: most requests fit into one.
-pub(super) const BUFFER_BYTES: usize = 4096;
+/// Bytes of a buffer. Requests need a page of it; pipelined messages come in few pieces.
+pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Buffers of a worker. Touched in turn, so this is memory: 1 MiB. It is also how much arrives at most
-/// between two waits.
-pub(super) const BUFFERS: u16 = 256;
+/// Buffers of a worker, which are touched in turn: half a megabyte of memory under small requests, two
+/// under bulk. It is also how much arrives at most between two waits; whoever finds none left is
+/// received from in the next turn.
+pub(super) const BUFFERS: u16 = 128;
 
 /// No buffer.
 const NONE: u16 = u16::MAX;
 
-const RING_BYTES: usize = BUFFERS as usize * size_of::<BufRingEntry>();
+const RING_BYTES: usize = (BUFFERS as usize * size_of::<BufRingEntry>()).next_multiple_of(4096);
 const MAP_BYTES: usize = RING_BYTES + BUFFERS as usize * BUFFER_BYTES;
-const _: () = assert!(BUFFERS.is_power_of_two() && RING_BYTES.is_multiple_of(4096));
+const _: () = assert!(BUFFERS.is_power_of_two() && BUFFER_BYTES <= u16::MAX as usize);
 
 /// Bytes that have arrived for a connection, in order.
 #[derive(Clone, Copy)]
