@@ -1,0 +1,193 @@
+//! Reading the answer to one request.
+
+use super::head::{Head, HeadError};
+use super::record::{ID, Kind, RecordHead, STDERR_BYTES_MAX};
+
+/// What the program says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The head of its response.
+    Head(Head),
+    /// A piece of its body.
+    Body(Vec<u8>),
+    /// A piece of what it wrote to standard error: for the log.
+    Stderr(Vec<u8>),
+    /// The response is complete.
+    End {
+        /// What the program exited with.
+        exit_status: u32,
+    },
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FastCgiError {
+    /// Another protocol, or another version of it.
+    #[error("the peer does not speak FastCGI 1")]
+    Version,
+    /// A record that has no place here.
+    #[error("the peer sends a FastCGI record that nobody asked for")]
+    Record,
+    /// Its queue is full or it cannot do this.
+    #[error("the FastCGI program refuses the request with protocol status {0}")]
+    Refused(u8),
+    /// Of the response.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// Bytes after the end.
+    #[error("the peer goes on after the end of the response")]
+    Rest,
+}
+
+/// The answer to one request, as its bytes come.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    state: State,
+    /// A record's head that is not complete.
+    pending: Vec<u8>,
+    /// Output up to the end of the response's head.
+    head: Vec<u8>,
+    has_head: bool,
+    stderr_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Head,
+    /// Content and padding that are to come.
+    Content(u8, usize, usize),
+    Padding(usize),
+    Ended,
+}
+
+impl Exchange {
+    /// Takes bytes of the connection in and appends what they say.
+    ///
+    /// # Errors
+    /// The connection is to be closed; events before the error stand.
+    pub fn handle(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), FastCgiError> {
+        let mut rest = bytes;
+        loop {
+            match self.state {
+                State::Padding(0) => self.state = State::Head,
+                _ if rest.is_empty() => return Ok(()),
+                State::Padding(left) => {
+                    let len = left.min(rest.len());
+                    rest = &rest[len..];
+                    self.state = State::Padding(left - len);
+                }
+                State::Ended => {
+                    // The last record's padding was passed before the end was told.
+                    return Err(FastCgiError::Rest);
+                }
+                State::Head => {
+                    let len = (8 - self.pending.len()).min(rest.len());
+                    self.pending.extend_from_slice(&rest[..len]);
+                    rest = &rest[len..];
+                    if let Ok(head) = <[u8; 8]>::try_from(&self.pending[..]) {
+                        self.pending.clear();
+                        self.record(head)?;
+                    } else if self.pending.first().is_some_and(|&version| version != 1) {
+                        return Err(FastCgiError::Version);
+                    }
+                }
+                State::Content(kind, left, padding) => {
+                    let len = left.min(rest.len());
+                    let (piece, after) = rest.split_at(len);
+                    rest = after;
+                    self.state = match left - len {
+                        0 => State::Padding(padding),
+                        left => State::Content(kind, left, padding),
+                    };
+                    self.content(kind, piece, events)?;
+                }
+            }
+        }
+    }
+
+    /// The connection has ended. What has come is all there is.
+    ///
+    /// # Errors
+    /// It ended before the response did.
+    pub fn finish(&self) -> Result<(), FastCgiError> {
+        match self.state {
+            State::Ended => Ok(()),
+            _ => Err(HeadError::Truncated.into()),
+        }
+    }
+
+    /// Whether the response is complete, so that a connection that is kept may take another request.
+    pub fn is_complete(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    fn record(&mut self, head: [u8; 8]) -> Result<(), FastCgiError> {
+        let head = RecordHead::read(head).ok_or(FastCgiError::Version)?;
+        let is_known = [Kind::Stdout, Kind::Stderr, Kind::End]
+            .iter()
+            .any(|&kind| kind as u8 == head.kind);
+        let is_end = head.kind == Kind::End as u8;
+        if !is_known || head.id != ID || (is_end && head.content_bytes != 8) {
+            return Err(FastCgiError::Record);
+        }
+        // An empty record ends a stream; the end of the request says the same once more.
+        self.state = match head.content_bytes {
+            0 => State::Padding(head.padding_bytes.into()),
+            length => State::Content(head.kind, length.into(), head.padding_bytes.into()),
+        };
+        Ok(())
+    }
+
+    fn content(
+        &mut self,
+        kind: u8,
+        piece: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), FastCgiError> {
+        if kind == Kind::Stderr as u8 {
+            let piece = &piece[..piece.len().min(STDERR_BYTES_MAX - self.stderr_bytes)];
+            self.stderr_bytes += piece.len();
+            if !piece.is_empty() {
+                events.push(Event::Stderr(piece.to_vec()));
+            }
+            return Ok(());
+        }
+        if kind == Kind::End as u8 {
+            self.pending.extend_from_slice(piece);
+            let Ok([a, b, c, d, protocol, ..]) = <[u8; 8]>::try_from(&self.pending[..]) else {
+                return Ok(());
+            };
+            self.pending.clear();
+            if protocol != 0 {
+                return Err(FastCgiError::Refused(protocol));
+            }
+            if !self.has_head {
+                return Err(HeadError::Truncated.into());
+            }
+            // PHP-FPM pads this record with nothing, and nobody else is known to pad it.
+            match self.state {
+                State::Padding(0) => self.state = State::Ended,
+                _ => return Err(FastCgiError::Record),
+            }
+            events.push(Event::End {
+                exit_status: u32::from_be_bytes([a, b, c, d]),
+            });
+            return Ok(());
+        }
+        if self.has_head {
+            events.push(Event::Body(piece.to_vec()));
+            return Ok(());
+        }
+        self.head.extend_from_slice(piece);
+        if let Some((head, bytes)) = Head::read(&self.head)? {
+            self.has_head = true;
+            events.push(Event::Head(head));
+            let body = std::mem::take(&mut self.head).split_off(bytes);
+            if !body.is_empty() {
+                events.push(Event::Body(body));
+            }
+        }
+        Ok(())
+    }
+}
