@@ -1,6 +1,6 @@
 //! Reading the answer to one request.
 
-use super::head::{Head, HeadError};
+use super::head::{HEAD_BYTES_MAX, Head, HeadError};
 use super::record::{ID, Kind, RecordHead, STDERR_BYTES_MAX};
 
 /// What the program says.
@@ -180,6 +180,10 @@ impl Exchange {
             return Ok(());
         }
         self.head.extend_from_slice(piece);
+        // Without a new line there is nothing new to read.
+        if !piece.contains(&b'\n') && self.head.len() < HEAD_BYTES_MAX {
+            return Ok(());
+        }
         if let Some((head, bytes)) = Head::read(&self.head)? {
             self.has_head = true;
             events.push(Event::Head(head));

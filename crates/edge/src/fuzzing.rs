@@ -1,0 +1,141 @@
+//! Bodies of the fuzz targets: each takes any bytes and panics when a promise of its parser is broken.
+//!
+//! The property tests beside the parsers try the same promises on stable.
+
+use crate::fastcgi;
+use crate::routes::{Proto, Request, Routes};
+use crate::settings::{Settings, read_pushpin, read_toml};
+use crate::upstream;
+
+/// Files of configuration. Any text is read or refused, and no rule is found that does not match.
+pub fn edge_files(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let (routes, _) = Routes::read(text, |_| Ok(()));
+    for path in [&b"/"[..], b"/api/x"] {
+        let request = Request {
+            host: "a.example",
+            path,
+            proto: Proto::Http,
+            is_tls: true,
+        };
+        if let Some(rule) = routes.find(&request) {
+            assert!(path.starts_with(rule.path_beg.as_bytes()) && !rule.targets.is_empty());
+            assert!(rule.proto != Some(Proto::Ws) && rule.is_tls != Some(false));
+            assert_eq!(rule.backend_path(path).first(), Some(&b'/'));
+        }
+    }
+    let _ = read_pushpin(&mut Settings::default(), "pushpin.conf", text);
+    let _ = read_toml(&mut Settings::default(), "edge.toml", text);
+}
+
+/// Responses over FastCGI. Any split gives the same body, head and error.
+pub fn edge_fastcgi(data: &[u8]) {
+    let whole = fastcgi_answer(data, usize::MAX);
+    for len in [1, 7] {
+        assert_eq!(fastcgi_answer(data, len), whole);
+    }
+}
+
+type FastCgiAnswer = (
+    Option<fastcgi::Head>,
+    Vec<u8>,
+    Option<fastcgi::FastCgiError>,
+);
+
+fn fastcgi_answer(data: &[u8], len: usize) -> FastCgiAnswer {
+    let (mut exchange, mut events) = (fastcgi::Exchange::default(), Vec::new());
+    let error = data
+        .chunks(len)
+        .find_map(|piece| exchange.handle(piece, &mut events).err());
+    let (mut head, mut body) = (None, Vec::new());
+    for event in events {
+        match event {
+            fastcgi::Event::Head(found) => assert!(head.replace(found).is_none()),
+            fastcgi::Event::Body(piece) => body.extend(piece),
+            fastcgi::Event::Stderr(_) | fastcgi::Event::End { .. } => {}
+        }
+    }
+    (head, body, error)
+}
+
+/// Responses over HTTP/1. Any split gives the same head and error, and a body within its length.
+pub fn edge_response(data: &[u8]) {
+    let Some((&selector, wire)) = data.split_first() else {
+        return;
+    };
+    let whole = response(wire, usize::MAX, selector);
+    for len in [1, 7] {
+        let part = response(wire, len, selector);
+        assert_eq!((&part.0, part.2), (&whole.0, whole.2));
+        // What a chunk holds before its error depends on what came with it.
+        if !matches!(whole.2, Some(upstream::ResponseError::Chunk(_))) {
+            assert_eq!(part.1, whole.1);
+        }
+    }
+    if let (Some(head), body, None) = whole {
+        match head.body {
+            upstream::Body::Length(length) => assert_eq!(body.len() as u64, length),
+            upstream::Body::Empty => assert!(body.is_empty()),
+            upstream::Body::Chunked | upstream::Body::UntilClose | upstream::Body::Upgraded => {}
+        }
+    }
+}
+
+type HttpAnswer = (
+    Option<upstream::Head>,
+    Vec<u8>,
+    Option<upstream::ResponseError>,
+);
+
+fn response(wire: &[u8], len: usize, selector: u8) -> HttpAnswer {
+    let mut exchange = upstream::Exchange::new(selector & 1 == 1, selector & 2 == 2);
+    let mut events = Vec::new();
+    let error = wire
+        .chunks(len)
+        .find_map(|piece| exchange.handle(piece, &mut events).err());
+    let error = error.or_else(|| exchange.finish(&mut events).err());
+    let (mut head, mut body) = (None, Vec::new());
+    for event in events {
+        match event {
+            upstream::Event::Head(found) => assert!(head.replace(found).is_none()),
+            upstream::Event::Body(piece) => body.extend(piece),
+            upstream::Event::Interim(found) => assert!(found.is_interim()),
+            upstream::Event::Upgraded(_) | upstream::Event::End { .. } => {}
+        }
+    }
+    (head, body, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    const PARTS: &[&[u8]] = &[
+        b"HTTP/1.1 200 OK\r\n",
+        b"Content-Length: 2\r\n",
+        b"\r\n",
+        b"ab",
+        b"\x01\x06\0\x01\0\x0d\x03\0",
+        b"Status: 200\r\n",
+        b"\x01\x03\0\x01\0\x08\0\0\0\0\0\0\0\0\0\0",
+        b"* ",
+        b"a:80",
+        b",path_beg=/",
+        b"[proxy]\n",
+        b"debug=true\n",
+        b"\0",
+        b"\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn bytes_near_the_formats(parts in prop::collection::vec(prop::sample::select(PARTS), 0..8)) {
+            let data = parts.concat();
+            super::edge_files(&data);
+            super::edge_fastcgi(&data);
+            super::edge_response(&[&[0], &data[..]].concat());
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The head of a response.
+
+/// The largest head.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// The most headers.
+pub const HEADERS_COUNT_MAX: usize = 200;
+
+/// What the request was, as far as its response's framing depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub is_head: bool,
+    pub wants_upgrade: bool,
+}
+
+/// How a response's body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// There is none.
+    Empty,
+    /// After so many bytes.
+    Length(u64),
+    /// With its last chunk.
+    Chunked,
+    /// With the connection.
+    UntilClose,
+    /// It does not: from here on another protocol is spoken.
+    Upgraded,
+}
+
+/// A response without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Status.
+    pub status: u16,
+    /// Reason phrase.
+    pub reason: Vec<u8>,
+    /// Headers, in order.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How the body ends.
+    pub body: Body,
+    /// Whether the backend lets the connection be used again, once the body has ended.
+    pub keep_alive: bool,
+}
+
+/// Why bytes are no head: 502 for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeadError {
+    /// More than [`HEAD_BYTES_MAX`].
+    #[error("the backend's response has a head of more than {HEAD_BYTES_MAX} bytes")]
+    TooLarge,
+    /// More than [`HEADERS_COUNT_MAX`].
+    #[error("the backend's response has more than {HEADERS_COUNT_MAX} headers")]
+    TooMany,
+    /// Not `HTTP/1.x NNN REASON`.
+    #[error("the backend's response begins with no status line of HTTP/1")]
+    StatusLine,
+    /// A line that is no header, is folded, or does not end in CRLF.
+    #[error("the backend's response has a line in its head that is no header")]
+    Line,
+    /// Several lengths that differ, a length beside chunks, or a coding other than chunked.
+    #[error(
+        "the end of the backend's response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
+    )]
+    Framing,
+    /// 101 that nobody asked for.
+    #[error("the backend switches protocols though nobody asked for it")]
+    Upgrade,
+}
+
+impl Head {
+    /// Reads the head in front of `bytes`, and how many bytes it has. `None`: it is not all there.
+    pub(super) fn read(bytes: &[u8], asked: Asked) -> Result<Option<(Self, usize)>, HeadError> {
+        // Something else than HTTP is told by its first bytes; waiting for more would wait for a time-out.
+        let start = bytes.len().min(b"HTTP/1.".len());
+        if bytes[..start] != b"HTTP/1."[..start] {
+            return Err(HeadError::StatusLine);
+        }
+        let view = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
+        let Some(end) = view.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return match view.len() {
+                HEAD_BYTES_MAX => Err(HeadError::TooLarge),
+                _ => Ok(None),
+            };
+        };
+        let mut lines = Lines(&view[..end + 2]);
+        let (minor, status, reason) = status_line(lines.next().ok_or(HeadError::StatusLine)??)?;
+        let mut headers = Vec::new();
+        for line in lines {
+            if headers.len() == HEADERS_COUNT_MAX {
+                return Err(HeadError::TooMany);
+            }
+            headers.push(header(line?)?);
+        }
+        let framing = framing(minor, &headers)?;
+        let body = match (status, framing) {
+            (101, _) if asked.wants_upgrade => Body::Upgraded,
+            (101, _) => return Err(HeadError::Upgrade),
+            (100..=199 | 204 | 304, _) => Body::Empty,
+            _ if asked.is_head => Body::Empty,
+            (_, Body::Length(0)) => Body::Empty,
+            (_, body) => body,
+        };
+        let says = |option: &[u8]| {
+            tokens(&headers, b"connection").any(|token| token.eq_ignore_ascii_case(option))
+        };
+        let keep_alive = match minor {
+            0 => says(b"keep-alive") && !says(b"close"),
+            _ => !says(b"close"),
+        };
+        let keep_alive = keep_alive && !matches!(body, Body::UntilClose | Body::Upgraded);
+        Ok(Some((
+            Self {
+                status,
+                reason,
+                headers,
+                body,
+                keep_alive,
+            },
+            end + 4,
+        )))
+    }
+
+    /// Whether another head follows: 100, 102, 103.
+    pub fn is_interim(&self) -> bool {
+        (100..=199).contains(&self.status) && self.status != 101
+    }
+}
+
+/// Lines that end in CRLF; a CR or LF anywhere else is an error.
+struct Lines<'a>(&'a [u8]);
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Result<&'a [u8], HeadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = self.0.windows(2).position(|pair| pair == b"\r\n");
+        let line = &self.0[..end.unwrap_or(self.0.len())];
+        self.0 = self.0.get(line.len() + 2..).unwrap_or_default();
+        let is_clean = !line.iter().any(|byte| matches!(byte, b'\r' | b'\n'));
+        Some(is_clean.then_some(line).ok_or(HeadError::Line))
+    }
+}
+
+fn status_line(line: &[u8]) -> Result<(u8, u16, Vec<u8>), HeadError> {
+    let rest = line.strip_prefix(b"HTTP/1.").ok_or(HeadError::StatusLine)?;
+    let [minor @ (b'0' | b'1'), b' ', digits @ ..] = rest else {
+        return Err(HeadError::StatusLine);
+    };
+    let (digits, reason) = digits.split_at_checked(3).ok_or(HeadError::StatusLine)?;
+    let is_number = digits.iter().all(u8::is_ascii_digit) && digits[0] != b'0';
+    let is_apart = reason.first().is_none_or(|&byte| byte == b' ');
+    if !is_number || !is_apart || !reason.iter().all(is_text) {
+        return Err(HeadError::StatusLine);
+    }
+    let status = digits
+        .iter()
+        .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    Ok((minor - b'0', status, reason.trim_ascii().to_vec()))
+}
+
+fn header(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), HeadError> {
+    let colon = line
+        .iter()
+        .position(|&byte| byte == b':')
+        .ok_or(HeadError::Line)?;
+    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+        return Err(HeadError::Line);
+    }
+    Ok((name.to_vec(), value.to_vec()))
+}
+
+fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Result<Body, HeadError> {
+    let mut codings = tokens(headers, b"transfer-encoding");
+    if let Some(coding) = codings.next() {
+        let is_alone =
+            codings.next().is_none() && tokens(headers, b"content-length").next().is_none();
+        // Before 1.1 there were no chunks; who sends them then is misunderstood by somebody.
+        return match is_alone && minor == 1 && coding.eq_ignore_ascii_case(b"chunked") {
+            true => Ok(Body::Chunked),
+            false => Err(HeadError::Framing),
+        };
+    }
+    let mut length = None;
+    for text in tokens(headers, b"content-length") {
+        let found = fermata_proto::number::parse_decimal(text).ok_or(HeadError::Framing)?;
+        if length.is_some_and(|length| length != found) {
+            return Err(HeadError::Framing);
+        }
+        length = Some(found);
+    }
+    Ok(length.map_or(Body::UntilClose, Body::Length))
+}
+
+/// The elements of a list header, an empty one too: where lengths are lists, it is no length.
+fn tokens<'a>(headers: &'a [(Vec<u8>, Vec<u8>)], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .iter()
+        .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .map(|token| token.trim_ascii())
+}
+
+fn is_text(byte: &u8) -> bool {
+    *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f)
+}
