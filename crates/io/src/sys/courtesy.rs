@@ -8,8 +8,8 @@
 
 /// Giving way for this long is more than a client needs to send its next requests.
 const YIELD_MS_MAX: u64 = 2;
-/// How long nobody is given way to after that.
-const PAUSE_MS: u64 = 250;
+/// How many times as long nobody is given way to after that: a twentieth of the time is given away at most.
+const PAUSE_TIMES: u64 = 20;
 
 /// Remembers whether giving way has been too expensive lately.
 #[derive(Default)]
@@ -27,8 +27,9 @@ impl Courtesy {
         }
         give_way();
         let after_ms = clock();
-        if after_ms.saturating_sub(before_ms) > YIELD_MS_MAX {
-            self.not_before_ms = after_ms + PAUSE_MS;
+        let gone_ms = after_ms.saturating_sub(before_ms);
+        if gone_ms > YIELD_MS_MAX {
+            self.not_before_ms = after_ms.saturating_add(gone_ms.saturating_mul(PAUSE_TIMES));
         }
     }
 }
@@ -61,12 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_whole_core_gets_it_once_in_a_while() {
+    fn who_takes_the_whole_core_gets_a_small_part_of_the_time() {
         let mut courtesy = Courtesy::default();
         assert!(gives_way(&mut courtesy, 100, 4));
+        let again_ms = 104 + 4 * PAUSE_TIMES;
         assert!(!gives_way(&mut courtesy, 104, 4));
-        assert!(!gives_way(&mut courtesy, 104 + PAUSE_MS - 1, 4));
-        assert!(gives_way(&mut courtesy, 104 + PAUSE_MS, 0));
-        assert!(gives_way(&mut courtesy, 105 + PAUSE_MS, 0));
+        assert!(!gives_way(&mut courtesy, again_ms - 1, 4));
+        assert!(gives_way(&mut courtesy, again_ms, 0));
+        assert!(gives_way(&mut courtesy, again_ms + 1, 0));
     }
 }
