@@ -158,6 +158,27 @@ namespace Fermata {
         ): static {}
 
         /**
+         * Calls `$work` again and again, as a task that may wait, without arguments.
+         *
+         * The first time is one interval after the start. A run that takes longer than the interval is followed by the next
+         * at the time that comes then. What it throws is logged.
+         *
+         * @param bool $inEachWorker instead of in one worker of the server
+         * @throws Exception\MisuseError when the interval is not more than 0 seconds, or run() was called
+         */
+        public function every(float $seconds, callable $work, bool $inEachWorker = false): static {}
+
+        /**
+         * Calls `$work` when the handler or task that calls this has ended and its answer is on its way.
+         *
+         * It runs as a task without a client, has the Context of the handler, and may wait. What it throws is logged.
+         *
+         * @throws Exception\BackpressureException when tasks_queue_max tasks have not begun
+         * @throws Exception\MisuseError outside of a handler or task
+         */
+        public function defer(callable $work): void {}
+
+        /**
          * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
          *
          * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 2cda325420c541a0a3e38f4a63e1937983153ed2 */
+ * Stub hash: fbd20053e89121f9a6af6fa1d20d6e2c41a9f2cf */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -91,6 +91,16 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, close, IS_CALLABLE, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, upgrade, IS_CALLABLE, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, options, Fermata\\WebSocket\\Options, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_every, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
+	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, inEachWorker, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_defer, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
@@ -690,6 +700,8 @@ ZEND_METHOD(Fermata_Server, notFound);
 ZEND_METHOD(Fermata_Server, error);
 ZEND_METHOD(Fermata_Server, static);
 ZEND_METHOD(Fermata_Server, websocket);
+ZEND_METHOD(Fermata_Server, every);
+ZEND_METHOD(Fermata_Server, defer);
 ZEND_METHOD(Fermata_Server, run);
 ZEND_METHOD(Fermata_Routes, __construct);
 ZEND_METHOD(Fermata_Routes, get);
@@ -886,6 +898,8 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, error, arginfo_class_Fermata_Server_error, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, every, arginfo_class_Fermata_Server_every, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, defer, arginfo_class_Fermata_Server_defer, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };

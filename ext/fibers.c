@@ -642,6 +642,13 @@ void fermata_fiber_settle(void)
 		}
 	}
 	fermata_mutexes_forgotten(self);
+	if (self->deferred) {
+		fermata_future *deferred = self->deferred;
+		self->deferred = NULL;
+		fermata_tasks_enqueue_all(deferred);
+		/* The answer goes out first. */
+		pool.budget = 0;
+	}
 	fermata_client_release(self->client);
 	self->client = NULL;
 	if (self->context_values) {

@@ -8,6 +8,7 @@
 #include "zend_fibers.h"
 
 #define FERMATA_NEVER UINT64_MAX
+#define FERMATA_SECONDS_MAX 31536000.0 /* a year; a longer wait is one for ever */
 
 /* Something that is due. Lies in what it belongs to; `at` is its place in the heap plus one, 0 = not armed. */
 typedef struct fermata_timer {
@@ -81,6 +82,7 @@ struct fermata_fiber {
 	/* what it works on */
 	fermata_client *client;
 	fermata_future *future; /* NULL = a handler */
+	fermata_future *deferred; /* begun when the handler has ended; the last comes first */
 	fermata_scope *scope;   /* the innermost */
 	zend_array *context_values;
 	fermata_future *awaits; /* for finding deadlocks: what it waits for, or */
@@ -131,6 +133,10 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms);
 uint32_t fermata_tasks_queued(void);
 uint64_t fermata_tasks_turn(void);
 fermata_future *fermata_task_begin(zval *callable, bool is_detached);
+void fermata_task_defer(zval *callable);
+void fermata_tasks_enqueue_all(fermata_future *first);
+bool fermata_future_has_ended(const fermata_future *future);
+void fermata_future_release(fermata_future *future);
 bool fermata_check_deadlock(const fermata_fiber *owner);
 void fermata_tasks_run_next(void);
 void fermata_tasks_drop(void);
@@ -138,6 +144,7 @@ bool fermata_future_is_cancelled(const fermata_future *future);
 bool fermata_cancellation_is_cancelled(const zend_object *cancellation);
 
 /* every.c */
+void fermata_every_start(fermata_every *every, uint32_t worker_index);
 void fermata_every_due(fermata_timer *timer, uint64_t now_ms);
 
 /* sync.c */

@@ -97,6 +97,11 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place);
 /* tls.c */
 bool fermata_strings_check(HashTable *list, uint32_t argument);
 
+/* every.c */
+typedef struct fermata_every fermata_every;
+void fermata_every_free(fermata_every *every);
+void fermata_every_gc(const fermata_every *every, zend_get_gc_buffer *buffer);
+
 /* tasks.c */
 void fermata_tasks_init(void);
 
@@ -166,6 +171,7 @@ typedef struct fermata_server {
 	uint32_t handlers_len, handlers_capacity;
 	fermata_socket_route *socket_routes;
 	uint32_t socket_routes_len;
+	fermata_every *every;
 	bool constructed;
 	zend_object std;
 } fermata_server;

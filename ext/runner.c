@@ -352,6 +352,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	enter_process();
 
 	fermata_fibers_start(frame);
+	fermata_every_start(server->every, start->worker_index);
 	fermata_runner_loop(frame);
 
 	fermata.worker = NULL;

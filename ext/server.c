@@ -48,6 +48,7 @@ static void server_free(zend_object *object)
 	if (server->socket_routes) {
 		efree(server->socket_routes);
 	}
+	fermata_every_free(server->every);
 	if (server->core) {
 		fm_server_free(server->core);
 	}
@@ -72,6 +73,7 @@ static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_gc(&server->socket_routes[i], buffer);
 	}
+	fermata_every_gc(server->every, buffer);
 	zend_get_gc_buffer_use(buffer, table, len);
 	return NULL;
 }

@@ -34,6 +34,7 @@ struct fermata_future {
 static struct {
 	fermata_future *first, *last;
 	uint32_t len;
+	uint32_t deferred; /* will be in it when their handlers have ended */
 } queue;
 
 static zend_object_handlers future_handlers;
@@ -113,6 +114,18 @@ static zend_always_inline bool has_ended(const fermata_future *future)
 	return future->state >= FUTURE_DONE;
 }
 
+bool fermata_future_has_ended(const fermata_future *future)
+{
+	return has_ended(future);
+}
+
+void fermata_future_release(fermata_future *future)
+{
+	if (future) {
+		OBJ_RELEASE(&future->std);
+	}
+}
+
 bool fermata_future_is_cancelled(const fermata_future *future)
 {
 	return future->is_cancelled;
@@ -131,9 +144,9 @@ uint64_t fermata_tasks_turn(void)
 	return queue.first->turn;
 }
 
+/* Takes the reference over. */
 static void enqueue(fermata_future *future)
 {
-	GC_ADDREF(&future->std);
 	future->next = NULL;
 	future->turn = fermata_fibers_next_turn();
 	if (queue.last) {
@@ -159,13 +172,12 @@ static fermata_future *dequeue(void)
 	return future;
 }
 
-/* NULL after an exception. The work goes on for the client of the present handler, unless `is_detached`. */
-fermata_future *fermata_task_begin(zval *callable, bool is_detached)
+/* NULL after an exception. */
+static fermata_future *future_new(zval *callable)
 {
-	fermata_fiber *fiber = fermata_run.fiber;
-	if (UNEXPECTED(queue.len >= fermata_fibers_tasks_max())) {
+	if (UNEXPECTED(queue.len + queue.deferred >= fermata_fibers_tasks_max())) {
 		zend_throw_exception_ex(fermata_ce_backpressure, 0,
-			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", queue.len);
+			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", queue.len + queue.deferred);
 		return NULL;
 	}
 	fermata_future *future = FERMATA_FROM(fermata_future, future_create(fermata_ce_future));
@@ -177,6 +189,17 @@ fermata_future *fermata_task_begin(zval *callable, bool is_detached)
 		}
 		return NULL;
 	}
+	return future;
+}
+
+/* NULL after an exception. The work goes on for the client of the present handler, unless `is_detached`. */
+fermata_future *fermata_task_begin(zval *callable, bool is_detached)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	fermata_future *future = future_new(callable);
+	if (!future) {
+		return NULL;
+	}
 	if (!is_detached && fermata.handling) {
 		if ((future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
@@ -185,8 +208,44 @@ fermata_future *fermata_task_begin(zval *callable, bool is_detached)
 			GC_ADDREF(future->context_values);
 		}
 	}
+	GC_ADDREF(&future->std);
 	enqueue(future);
 	return future;
+}
+
+/* Begins a task without a client when the present handler or task has ended and its answer is on its way. */
+void fermata_task_defer(zval *callable)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	fermata_future *future = future_new(callable);
+	if (!future) {
+		return;
+	}
+	if ((future->context_values = fiber->context_values)) {
+		GC_ADDREF(future->context_values);
+	}
+	future->next = fiber->deferred;
+	fiber->deferred = future;
+	queue.deferred++;
+	fiber->touched = true;
+}
+
+/* Takes the references over, the last first. */
+void fermata_tasks_enqueue_all(fermata_future *last)
+{
+	fermata_future *first = NULL;
+	while (last) {
+		fermata_future *next = last->next;
+		last->next = first;
+		first = last;
+		last = next;
+	}
+	while (first) {
+		fermata_future *next = first->next;
+		queue.deferred--;
+		enqueue(first);
+		first = next;
+	}
 }
 
 /* How a task ends */

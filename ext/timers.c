@@ -3,7 +3,6 @@
 #include "fibers.h"
 
 #define TIMERS_CAPACITY_MIN 64
-#define SECONDS_MAX 31536000.0 /* a year; more means for ever */
 
 static struct {
 	fermata_timer **at;
@@ -99,7 +98,7 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 		fermata_misuse("a time to wait must be 0 or more seconds, not %g", seconds);
 		return false;
 	}
-	if (seconds > SECONDS_MAX) {
+	if (seconds > FERMATA_SECONDS_MAX) {
 		*due_ms = FERMATA_NEVER;
 	} else if (seconds == 0) {
 		*due_ms = 0;
