@@ -10,7 +10,7 @@ $server = new TestServer(<<<'PHP'
 $server->post('/late/{name}', function (Request $r) {
     static $kept = [];
     echo "begins {$r->route('name')}\n";
-    delay((float) $r->query('s'));
+    delay((float) $r->query('s') * (getenv('FERMATA_PHPT_WAIT_S') ? 20 : 1));
     echo "ends {$r->route('name')}\n";
     return Response::text("{$r->method()} {$r->target()} {$r->header('X-Name')} {$r->body()}");
 });

@@ -7,8 +7,9 @@ fermata
 require __DIR__ . '/server.inc';
 
 $code = <<<'PHP'
-$server->get('/late', function () { delay(0.2); echo "late\n"; return Response::text('late'); });
-$server->get('/task', function () { async(function () { delay(0.4); echo "task\n"; }); return Response::text('task'); });
+$slow = getenv('FERMATA_PHPT_WAIT_S') ? 10 : 1;
+$server->get('/late', function () use ($slow) { delay(0.2 * $slow); echo "late\n"; return Response::text('late'); });
+$server->get('/task', function () use ($slow) { async(function () use ($slow) { delay(0.4 * $slow); echo "task\n"; }); return Response::text('task'); });
 $server->get('/never', function () {
     try { delay(3600); } finally {
         echo "finally\n";
@@ -53,9 +54,9 @@ int(0)
 finally
 Fermata\Exception\CancelledException: the worker stops, and nothing can be waited for any more
 queue
-a handler still waits in server.php:4 when the worker stops, and was ended
-a task still waits in server.php:9 when the worker stops, and was ended
+a handler still waits in server.php:5 when the worker stops, and was ended
+a task still waits in server.php:10 when the worker stops, and was ended
 200 queue
 int(0)
 queue
-a task still waits in server.php:9 when the worker stops, and was ended
+a task still waits in server.php:10 when the worker stops, and was ended

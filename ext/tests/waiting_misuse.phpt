@@ -34,10 +34,13 @@ $cases = [
 ];
 $server->get('/{case}', fn (Request $r) => Response::text(shown($cases[rawurldecode($r->route('case'))])));
 $server->get('/', fn () => Response::json(array_keys($cases)));
+// A Future, its exception and the trace's arguments refer to each other.
+$server->get('/collect/cycles', fn () => Response::text((string) (gc_collect_cycles() > 0)));
 PHP);
 foreach (json_decode($server->get('/')->body) as $case) {
     echo "$case: ", $server->get('/' . rawurlencode($case))->body, "\n";
 }
+echo $server->get('/collect/cycles'), "\n";
 var_dump($server->stop());
 echo $server->output(), $server->logged('/without unlocking/') !== '' ? 'forgotten' : '', "\n";
 foreach (['Fermata\delay' => [0], 'Fermata\async' => ['time'], 'Fermata\all' => ['time'], 'Fermata\timeout' => [1, 'time'], 'Fermata\shield' => ['time']] as $function => $arguments) {
@@ -69,6 +72,7 @@ permits: Fermata\Exception\MisuseError: more permits are released than were acqu
 no permits: Fermata\Exception\MisuseError: a semaphore has 1 permit or more, not 0
 semaphore twice: Fermata\Exception\MisuseError: the object is already constructed; create a new one
 capacity: Fermata\Exception\MisuseError: the capacity of a queue is 1 to 16777216 items, not 0
+200 1
 int(0)
 Fermata\Exception\MisuseError: PHP cannot wait while it loads a class: other handlers would not find the class meanwhile
 forgotten
