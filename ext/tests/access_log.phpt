@@ -38,4 +38,4 @@ ArgumentCountError: Fermata\AccessLog::__construct() expects at least 1 argument
 Error: Cannot modify readonly property Fermata\AccessLog::$path
 Fermata\Exception\MisuseError: the object is already constructed; create a new one
 Fermata\Exception\ConfigurationException: setting metrics_listen (Server metrics) is "https://127.0.0.1:1": that is not an http:// address, the only kind that is served here; give http://HOST:PORT, such as http://127.0.0.1:9464, or nothing
-Fermata\Exception\ConfigurationException: setting metrics_listen (Server metrics) is "127.0.0.1:9464": that is not an address: it must start with http:// or https://; give http://HOST:PORT, such as http://127.0.0.1:9464, or nothing
+Fermata\Exception\ConfigurationException: setting metrics_listen (Server metrics) is "127.0.0.1:9464": that is not an address: it must start with http://, https://, unix: or systemd; give http://HOST:PORT, such as http://127.0.0.1:9464, or nothing

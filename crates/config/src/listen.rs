@@ -88,12 +88,12 @@ impl Listen {
         if text.is_empty() {
             return Err("empty".to_owned());
         }
-        if text.starts_with("unix:") {
+        if let Some(path) = text.strip_prefix("unix:") {
             parse_control(text)?;
             return Ok(Self {
                 scheme: Scheme::Http,
                 transport: Transport::Unix,
-                host: text["unix:".len()..].to_owned(),
+                host: path.to_owned(),
                 port: 0,
             });
         }

@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
         let message = format!(
             "the handler of {} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
              clients of this worker waited: long work belongs into another process",
-            label.as_deref().unwrap_or("an unknown route"),
+            label.unwrap_or("an unknown route"),
             self.blocking_call_ms,
         );
         self.log_for_client(LogLevel::Warning, &message);

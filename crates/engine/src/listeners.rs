@@ -19,7 +19,6 @@ pub(crate) struct Bound {
 }
 
 /// For each worker a listener at every address, and the addresses as they were bound.
-#[expect(clippy::type_complexity)]
 pub(crate) fn bind(
     settings: &Settings,
     workers: u16,
