@@ -54,6 +54,28 @@ static bool attribute_check(const char *what, const zend_string *value)
 	return true;
 }
 
+static bool has_prefix(const zend_string *name, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	/* Browsers compare them in any case. */
+	return ZSTR_LEN(name) >= len && zend_binary_strcasecmp(ZSTR_VAL(name), len, prefix, len) == 0;
+}
+
+/* RFC 6265bis 4.1.3: what the name promises must be so, or browsers drop the cookie. */
+static bool prefix_check(const fermata_cookie *cookie)
+{
+	bool is_host = has_prefix(cookie->name, "__Host-");
+	if ((is_host || has_prefix(cookie->name, "__Secure-")) && !cookie->secure) {
+		fermata_misuse("browsers drop the cookie %s unless it is secure; pass secure: true", ZSTR_VAL(cookie->name));
+		return false;
+	}
+	if (is_host && (cookie->domain || (cookie->path && !zend_string_equals_literal(cookie->path, "/")))) {
+		fermata_misuse("browsers drop the cookie %s unless its path is / and it has no domain", ZSTR_VAL(cookie->name));
+		return false;
+	}
+	return true;
+}
+
 static bool cookie_check(const fermata_cookie *cookie)
 {
 	/* RFC 6265 4.1.1: the name is a token, like a header's name. */
@@ -69,7 +91,11 @@ static bool cookie_check(const fermata_cookie *cookie)
 		fermata_misuse("browsers drop a SameSite::None cookie that is not secure; pass secure: true");
 		return false;
 	}
-	return true;
+	if (cookie->partitioned && !cookie->secure) {
+		fermata_misuse("browsers drop a partitioned cookie that is not secure; pass secure: true");
+		return false;
+	}
+	return prefix_check(cookie);
 }
 
 static void append_or(smart_str *line, const char *attribute, zend_string *value, const char *otherwise)
@@ -105,5 +131,6 @@ zend_string *fermata_cookie_line(const fermata_cookie *cookie)
 	smart_str_appends(&line, cookie->secure ? "; Secure" : "");
 	smart_str_appends(&line, cookie->http_only ? "; HttpOnly" : "");
 	append_or(&line, "; SameSite=", cookie->same_site, "Lax");
+	smart_str_appends(&line, cookie->partitioned ? "; Partitioned" : "");
 	return smart_str_extract(&line);
 }

@@ -56,6 +56,11 @@ static void fail(FmStr message, FmStr file, uint32_t line)
 		fail_task(message, file, line);
 	} else if (fermata_run.socket) {
 		fail_socket(message, file, line);
+	} else if (fermata_run.stream) {
+		if (fm_stream_fail(fermata_run.worker, fermata_run.stream, message, file, line) != FM_OK) {
+			/* Its client has left before it. */
+			fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, message);
+		}
 	} else {
 		fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line);
 	}
@@ -105,7 +110,7 @@ static void fail_with_bad_request(zend_object *exception)
 /* The answer ends what the client may have left half open; nothing has failed. */
 static void fail_with_client_gone(void)
 {
-	if (!fermata_run.socket) {
+	if (!fermata_run.socket && !fermata_run.stream) {
 		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The client has left.\n"));
 	}
 	fermata_log_exception(FERMATA_LOG_DEBUG);
@@ -137,6 +142,7 @@ static bool fail_with_exit(const fermata_handler *handler)
 		EG(exit_status) = 0;
 		fermata_fail_at_handler(handler, fermata_run.socket
 			? FERMATA_LITERAL("exit() called in handler; call close() to end a connection")
+			: fermata_run.stream ? FERMATA_LITERAL("exit() called while a stream was made; return to end it")
 			: FERMATA_LITERAL("exit() called in handler; return a Response to end a request"));
 		return true;
 	}
@@ -162,7 +168,7 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 	if (fail_without_error(handler)) {
 		return;
 	}
-	if (!fermata_run.socket && fermata_error_handled()) {
+	if (!fermata_run.socket && !fermata_run.stream && fermata_error_handled()) {
 		return;
 	}
 	/* The error handler may have left another way than the handler did. */
@@ -170,7 +176,7 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 		return;
 	}
 	zend_object *exception = EG(exception);
-	if (exception->ce == fermata_ce_bad_request) {
+	if (exception->ce == fermata_ce_bad_request && !fermata_run.stream) {
 		fail_with_bad_request(exception);
 		return;
 	}

@@ -143,6 +143,8 @@ static void register_strings(void)
 	fermata_known.content_type = known("Content-Type");
 	fermata_known.set_cookie = known("Set-Cookie");
 	fermata_known.location = known("Location");
+	fermata_known.content_disposition = known("Content-Disposition");
+	fermata_known.type_binary = known("application/octet-stream");
 	fermata_known.type_json = known("application/json");
 	fermata_known.type_text = known("text/plain; charset=utf-8");
 	fermata_known.type_html = known("text/html; charset=utf-8");

@@ -122,13 +122,28 @@ namespace Fermata {
         /**
          * Serves the files below a directory without running PHP.
          *
-         * Hidden files, and links that lead out of the directory, are answered 404; a directory serves its index.html.
+         * Hidden files, and links that lead out of the directory, are answered 404; a directory serves its index.
+         * Conditional requests and ranges are met, and clients that read br, zstd or gzip get text compressed.
          *
          * @param string $prefix path prefix such as "/assets"
          * @param string $directory an existing directory
-         * @throws Exception\MisuseError when the prefix is malformed or the directory cannot be read
+         * @param int|null $cacheSeconds how long clients may use a file without asking (Cache-Control: max-age); 0 makes
+         *        them ask every time, null leaves it to them
+         * @param bool $immutable files never change under their name, so clients need not ask even on a reload
+         * @param string $index the file served for a path that ends in a slash; "" for none
+         * @param bool $precompressed send app.js.br, app.js.zst or app.js.gz in place of app.js when it is there
+         * @param bool $compress compress files without such a sibling, within the settings compression_bytes_*
+         * @throws Exception\MisuseError when the prefix is malformed, the directory cannot be read or an option cannot work
          */
-        public function static(string $prefix, string $directory): static {}
+        public function static(
+            string $prefix,
+            string $directory,
+            ?int $cacheSeconds = null,
+            bool $immutable = false,
+            string $index = 'index.html',
+            bool $precompressed = true,
+            bool $compress = true,
+        ): static {}
 
         /**
          * Accepts WebSocket connections: a handler object, or a callable for each event that matters.
@@ -230,7 +245,15 @@ namespace Fermata {
         public function use(callable ...$middleware): static {}
 
         /** See Server::static(). */
-        public function static(string $prefix, string $directory): static {}
+        public function static(
+            string $prefix,
+            string $directory,
+            ?int $cacheSeconds = null,
+            bool $immutable = false,
+            string $index = 'index.html',
+            bool $precompressed = true,
+            bool $compress = true,
+        ): static {}
     }
 
     /**
@@ -717,6 +740,39 @@ namespace Fermata {
          */
         public static function redirect(string $location, int $status = 302): Response {}
 
+        /**
+         * A body that is made while it is sent.
+         *
+         * The next piece is asked for when the client has taken the last one, so nothing piles up. HEAD sends the head and asks
+         * for none. What goes wrong before the first piece is answered like any failure of a handler; after it the connection
+         * ends, and the client sees that the body is not whole. When the client leaves, the generator is destroyed and its
+         * `finally` blocks run.
+         *
+         * @param \Traversable|array|callable $body yields strings; a callable returns such an iterable and is called when a body is wanted
+         * @param array $headers as for the constructor; without a Content-Type it is application/octet-stream
+         * @param int|null $length bytes in all, if they are known: sent as Content-Length, and checked
+         * @throws Exception\MisuseError for a status out of range, a header as for the constructor, or a negative length
+         */
+        public static function stream(\Traversable|array|callable $body, int $status = 200, array $headers = [], ?int $length = null): Response {}
+
+        /**
+         * A file, sent by the kernel. Conditional requests and ranges are met; a file that is not there is answered 404.
+         *
+         * @param string $path a regular file; relative to $root when there is one
+         * @param string|null $root the directory that the file must lie in: then the path may come from the client. Nothing
+         *        hidden and no link out of it is sent.
+         * @param string|null $download name under which browsers save the file instead of showing it
+         * @param string|null $contentType null goes by the extension of the path
+         * @throws Exception\MisuseError for an empty or an absolute path below a root, a malformed type, or what open_basedir
+         *         does not allow
+         */
+        public static function file(
+            string $path,
+            ?string $root = null,
+            ?string $download = null,
+            ?string $contentType = null,
+        ): Response {}
+
         /** 202 without a body. */
         public static function accepted(): Response {}
 
@@ -745,7 +801,9 @@ namespace Fermata {
          *
          * @param string $value any bytes; percent-encoded as setcookie() does, Request::cookie() decodes it
          * @param int|null $maxAge seconds; null keeps the cookie until the browser closes, 0 or less deletes it
-         * @throws Exception\MisuseError for a malformed name, path or domain, or SameSite::None without $secure
+         * @param bool $partitioned one cookie per site that embeds the page (CHIPS); needs $secure
+         * @throws Exception\MisuseError for a malformed name, path or domain, or for what browsers drop: SameSite::None, a
+         *         partitioned cookie or the prefixes __Host- and __Secure- without $secure, __Host- with a domain or a path
          */
         public function withCookie(
             string $name,
@@ -756,10 +814,12 @@ namespace Fermata {
             bool $secure = false,
             bool $httpOnly = true,
             SameSite $sameSite = SameSite::Lax,
+            bool $partitioned = false,
         ): static {}
 
         public function status(): int {}
 
+        /** The body's bytes; empty for stream() and file(). */
         public function body(): string {}
 
         /** A header's value, the name in any case; several lines are joined with ", ". */

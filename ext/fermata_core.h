@@ -68,6 +68,26 @@
 #define FM_ID_BYTES 60
 
 /**
+ * `fm_stream_wanted`: the client has left, or the request was answered before.
+ */
+#define FM_STREAM_NOTHING 0
+
+/**
+ * `fm_stream_wanted`: give the first piece to `fm_stream_begin`.
+ */
+#define FM_STREAM_PIECES 1
+
+/**
+ * `fm_stream_wanted`: call `fm_stream_begin` without a piece; nothing follows.
+ */
+#define FM_STREAM_HEAD 2
+
+/**
+ * `fm_stream_wanted`: there are as many streams as there may be; answer 503.
+ */
+#define FM_STREAM_REFUSAL 3
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -166,6 +186,18 @@
 #define FM_EVENT_WAKE 8
 
 /**
+ * The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
+ * `fm_stream_fail`. Only `kind`, `handler` and `request` are set.
+ */
+#define FM_EVENT_STREAM 9
+
+/**
+ * The stream that answers `request` has ended before its end: its client has left. Only `kind`, `handler` and
+ * `request` are set.
+ */
+#define FM_EVENT_STREAM_END 10
+
+/**
  * A slow client is told by a `gap` event what it has missed.
  */
 #define FM_SLOW_GAP 0
@@ -260,6 +292,98 @@ typedef struct FmStr {
 } FmStr;
 
 /**
+ * A field line of a response.
+ */
+typedef struct FmHeader {
+  /**
+   * Field name.
+   */
+  struct FmStr name;
+  /**
+   * Field value.
+   */
+  struct FmStr value;
+} FmHeader;
+
+/**
+ * A complete response.
+ */
+typedef struct FmResponse {
+  /**
+   * 200 to 599.
+   */
+  uint32_t status;
+  /**
+   * Content-Type; `ptr` NULL for none.
+   */
+  struct FmStr content_type;
+  /**
+   * Further field lines; each has passed `fm_header_valid`.
+   */
+  const struct FmHeader *headers;
+  /**
+   * Their number.
+   */
+  size_t headers_len;
+  /**
+   * Content.
+   */
+  struct FmStr body;
+} FmResponse;
+
+/**
+ * An error sentence for the user: UTF-8, `len` bytes, cut at the end of a character if too long.
+ */
+typedef struct FmError {
+  /**
+   * Bytes used of `message`.
+   */
+  uint32_t len;
+  /**
+   * The sentence.
+   */
+  char message[FM_ERROR_BYTES];
+} FmError;
+
+/**
+ * A file to answer with.
+ */
+typedef struct FmFile {
+  /**
+   * Where it is: below `root` if there is one, else as the process sees it.
+   */
+  struct FmStr path;
+  /**
+   * The directory that it must lie in; `ptr` NULL for anywhere.
+   */
+  struct FmStr root;
+  /**
+   * Content-Type; `ptr` NULL goes by the name.
+   */
+  struct FmStr content_type;
+  /**
+   * 200 to 599; conditions and ranges count with 200 alone.
+   */
+  uint32_t status;
+  /**
+   * Further field lines of the answer; each has passed `fm_header_valid`.
+   */
+  const struct FmHeader *headers;
+  /**
+   * Their number.
+   */
+  size_t headers_len;
+  /**
+   * Field lines of the request; those about conditions, ranges and codings count.
+   */
+  const struct FmHeader *asked;
+  /**
+   * Their number.
+   */
+  size_t asked_len;
+} FmFile;
+
+/**
  * A message to publish or to send.
  */
 typedef struct FmMessage {
@@ -288,18 +412,30 @@ typedef struct FmId {
 } FmId;
 
 /**
- * An error sentence for the user: UTF-8, `len` bytes, cut at the end of a character if too long.
+ * How `fm_server_static` serves files.
  */
-typedef struct FmError {
+typedef struct FmStatic {
   /**
-   * Bytes used of `message`.
+   * Seconds that clients may use a file without asking; -1 leaves it to them.
    */
-  uint32_t len;
+  int64_t cache_seconds;
   /**
-   * The sentence.
+   * Whether they need not ask even when the page is reloaded.
    */
-  char message[FM_ERROR_BYTES];
-} FmError;
+  bool immutable;
+  /**
+   * The file that is served for a directory; empty for none.
+   */
+  struct FmStr index;
+  /**
+   * Whether compressed siblings are sent.
+   */
+  bool precompressed;
+  /**
+   * Whether files without one are compressed.
+   */
+  bool compress;
+} FmStatic;
 
 /**
  * How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
@@ -465,20 +601,6 @@ typedef struct FmWsRoute {
 } FmWsRoute;
 
 /**
- * A field line of a response.
- */
-typedef struct FmHeader {
-  /**
-   * Field name.
-   */
-  struct FmStr name;
-  /**
-   * Field value.
-   */
-  struct FmStr value;
-} FmHeader;
-
-/**
  * A channel for a socket.
  */
 typedef struct FmWsJoin {
@@ -639,32 +761,6 @@ typedef struct FmEvent {
    */
   uint32_t upload;
 } FmEvent;
-
-/**
- * A complete response.
- */
-typedef struct FmResponse {
-  /**
-   * 200 to 599.
-   */
-  uint32_t status;
-  /**
-   * Content-Type; `ptr` NULL for none.
-   */
-  struct FmStr content_type;
-  /**
-   * Further field lines; each has passed `fm_header_valid`.
-   */
-  const struct FmHeader *headers;
-  /**
-   * Their number.
-   */
-  size_t headers_len;
-  /**
-   * Content.
-   */
-  struct FmStr body;
-} FmResponse;
 
 /**
  * An answer that keeps the client.
@@ -853,6 +949,85 @@ typedef struct FmWsReceived {
    */
   struct FmStr payload;
 } FmWsReceived;
+
+/**
+ * What to do about a request that is to be answered by a stream: FM_STREAM_*.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint32_t fm_stream_wanted(const struct FmWorker *worker, uint64_t request, uint32_t status);
+
+/**
+ * Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
+ * `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
+ * FM_MISUSE when the piece is longer than `length`, and the request is still open.
+ *
+ * # Safety
+ * `worker` is a live worker; `response` and everything it points to are valid; `taken` and `error` are NULL or
+ * valid for writing.
+ */
+uint32_t fm_stream_begin(struct FmWorker *worker,
+                         uint64_t request,
+                         const struct FmResponse *response,
+                         int64_t length,
+                         size_t *taken,
+                         struct FmError *error);
+
+/**
+ * Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
+ * FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid; `taken` and `error` are NULL or valid for writing.
+ */
+uint32_t fm_stream_write(struct FmWorker *worker,
+                         uint64_t request,
+                         struct FmStr piece,
+                         size_t *taken,
+                         struct FmError *error);
+
+/**
+ * Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
+ *
+ * # Safety
+ * `worker` is a live worker; `error` is NULL or valid for writing.
+ */
+uint32_t fm_stream_end(struct FmWorker *worker,
+                       uint64_t request,
+                       struct FmError *error);
+
+/**
+ * Ends a stream that cannot go on: its client sees that something is missing, and `message in file:line` goes to
+ * the log. FM_GONE.
+ *
+ * # Safety
+ * `worker` is a live worker; strings are valid.
+ */
+uint32_t fm_stream_fail(struct FmWorker *worker,
+                        uint64_t request,
+                        struct FmStr message,
+                        struct FmStr file,
+                        uint32_t line);
+
+/**
+ * Ends a stream without its end and without a word in the log, if it has not ended.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_stream_cut(struct FmWorker *worker, uint64_t request);
+
+/**
+ * Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
+ * there. FM_GONE.
+ *
+ * # Safety
+ * `worker` is a live worker; `file` and everything it points to are valid.
+ */
+uint32_t fm_respond_file(struct FmWorker *worker,
+                         uint64_t request,
+                         const struct FmFile *file);
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
@@ -1055,11 +1230,12 @@ uint32_t fm_server_fallback(struct FmServer *server,
  * Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
  *
  * # Safety
- * As `fm_server_set`.
+ * As `fm_server_set`; `options` is valid.
  */
 uint32_t fm_server_static(struct FmServer *server,
                           struct FmStr prefix,
                           struct FmStr directory,
+                          const struct FmStatic *options,
                           struct FmError *error);
 
 /**

@@ -501,6 +501,9 @@ bool fermata_can_wait(void)
 	if (UNEXPECTED(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)))) {
 		return refuse("while it loads a class: other handlers would not find the class meanwhile");
 	}
+	if (UNEXPECTED(fermata_run.stream)) {
+		return refuse("while it makes a piece of a Response::stream(), whose client waits for it");
+	}
 	if (UNEXPECTED(CG(in_compilation))) {
 		return refuse("while it compiles a file");
 	}

@@ -237,8 +237,10 @@ static ZEND_COLD void note_failure(zend_object *exception)
  * the first one or that of the error handler. */
 ZEND_COLD bool fermata_error_handled(void)
 {
+	/* What the error handler returns may be a stream that throws, which is not for it again. */
+	static bool inside;
 	const fermata_handler *handler = &fermata_run.server->error;
-	if (Z_ISUNDEF(handler->closure)) {
+	if (Z_ISUNDEF(handler->closure) || inside) {
 		return false;
 	}
 	zval arguments[2], result;
@@ -255,7 +257,9 @@ ZEND_COLD bool fermata_error_handled(void)
 	if (EG(exception)) {
 		return false;
 	}
+	inside = true;
 	fermata_answer(handler, &result);
+	inside = false;
 	zval_ptr_dtor(&result);
 	return true;
 }

@@ -46,8 +46,8 @@ extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcod
 /* Strings that live as long as the module; never counted. */
 typedef struct fermata_strings {
 	zend_string *method[8];
-	zend_string *content_type, *set_cookie, *location;
-	zend_string *type_json, *type_text, *type_html;
+	zend_string *content_type, *content_disposition, *set_cookie, *location;
+	zend_string *type_json, *type_text, *type_html, *type_binary;
 } fermata_strings;
 extern fermata_strings fermata_known;
 
@@ -139,7 +139,7 @@ typedef struct fermata_cookie {
 	zend_string *name, *value;
 	zend_string *path, *domain, *same_site; /* NULL = the default */
 	zend_long max_age;
-	bool has_max_age, secure, http_only;
+	bool has_max_age, secure, http_only, partitioned;
 } fermata_cookie;
 void fermata_cookies_parse(zend_array *cookies, FmStr line);
 zend_string *fermata_cookie_line(const fermata_cookie *cookie);
@@ -228,15 +228,30 @@ zend_array *fermata_uploads_files(uint32_t upload);
 zend_string *fermata_uploads_body_path(uint32_t upload);
 ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
+/* source.c: bodies that are not a string */
+typedef struct fermata_source {
+	zval stream;        /* iterable or callable; undefined = a file */
+	zend_long length;   /* of the stream; -1 = not known */
+	zend_string *path;  /* of the file; NULL = a stream */
+	zend_string *root;  /* the directory it must lie in; NULL = anywhere */
+} fermata_source;
+void fermata_source_free(fermata_source *source);
+fermata_source *fermata_source_copy(const fermata_source *from);
+
 /* response.c */
 typedef struct fermata_response {
 	uint32_t status;
 	zend_string *content_type; /* NULL = none */
 	zend_string *body;         /* NULL before the constructor */
 	fermata_headers *headers;  /* all but Content-Type; NULL = none */
+	fermata_source *source;    /* what is sent in place of body; NULL = body */
 	zend_object std;
 } fermata_response;
 void fermata_response_init(void);
+void fermata_response_with_source(zval *return_value, fermata_source *source, zend_long status, zend_string *content_type,
+	zend_array *headers);
+#define FERMATA_HEADERS_STACK 8 /* answers with more header lines fill them on the heap */
+FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out);
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
 
 /* What a handler may return. */

@@ -19,6 +19,7 @@ static zend_object *response_create(zend_class_entry *ce)
 	response->content_type = NULL;
 	response->body = NULL;
 	response->headers = NULL;
+	response->source = NULL;
 	zend_object_std_init(&response->std, ce);
 	response->std.handlers = &response_handlers;
 	return &response->std;
@@ -34,6 +35,7 @@ static void response_free(zend_object *object)
 		zend_string_release(response->body);
 	}
 	fermata_headers_free(response->headers);
+	fermata_source_free(response->source);
 	zend_object_std_dtor(object);
 }
 
@@ -45,7 +47,17 @@ static zend_object *response_clone(zend_object *object)
 	to->content_type = from->content_type ? zend_string_copy(from->content_type) : NULL;
 	to->body = from->body ? zend_string_copy(from->body) : NULL;
 	to->headers = fermata_headers_copy(from->headers);
+	to->source = fermata_source_copy(from->source);
 	return &to->std;
+}
+
+/* A stream often captures what made it. */
+static HashTable *response_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, object);
+	*table = response->source ? &response->source->stream : NULL;
+	*len = response->source ? 1 : 0;
+	return NULL;
 }
 
 void fermata_response_init(void)
@@ -55,6 +67,7 @@ void fermata_response_init(void)
 	response_handlers.offset = XtOffsetOf(fermata_response, std);
 	response_handlers.free_obj = response_free;
 	response_handlers.clone_obj = response_clone;
+	response_handlers.get_gc = response_get_gc;
 	response_handlers.compare = zend_objects_not_comparable;
 }
 
@@ -144,6 +157,36 @@ ZEND_METHOD(Fermata_Response, __construct)
 	if (!response->content_type && ZSTR_LEN(response->body)) {
 		response->content_type = fermata_known.type_text;
 	}
+}
+
+/* Takes over the source. */
+void fermata_response_with_source(zval *return_value, fermata_source *source, zend_long status, zend_string *content_type,
+	zend_array *headers)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
+	ZVAL_OBJ(return_value, &response->std);
+	response->body = ZSTR_EMPTY_ALLOC();
+	response->source = source;
+	response->content_type = content_type ? zend_string_copy(content_type) : NULL;
+	response->status = (uint32_t)status;
+	if (status_check(status) && headers) {
+		fermata_headers_given("Fermata\\Response::stream(): Argument #3 ($headers)", headers, add_given_header, response);
+	}
+}
+
+/* The head of an answer for the core. Its headers are in some, or are to be freed. */
+FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out)
+{
+	uint32_t len = response->headers ? response->headers->len : 0;
+	FmHeader *headers = UNEXPECTED(len > FERMATA_HEADERS_STACK) ? safe_emalloc(len, sizeof(FmHeader), 0) : some;
+	fermata_headers_fill(response->headers, headers);
+	*out = (FmResponse){
+		.status = response->status,
+		.content_type = fermata_str_or_absent(response->content_type),
+		.headers = headers,
+		.headers_len = len,
+	};
+	return headers;
 }
 
 ZEND_METHOD(Fermata_Response, json)
@@ -273,9 +316,9 @@ ZEND_METHOD(Fermata_Response, withCookie)
 {
 	zend_string *name, *value, *path = NULL, *domain = NULL;
 	zend_long max_age = 0;
-	bool max_age_null = true, secure = false, http_only = true;
+	bool max_age_null = true, secure = false, http_only = true, partitioned = false;
 	zval *same_site = NULL;
-	ZEND_PARSE_PARAMETERS_START(2, 8)
+	ZEND_PARSE_PARAMETERS_START(2, 9)
 		Z_PARAM_STR(name)
 		Z_PARAM_STR(value)
 		Z_PARAM_OPTIONAL
@@ -285,6 +328,7 @@ ZEND_METHOD(Fermata_Response, withCookie)
 		Z_PARAM_BOOL(secure)
 		Z_PARAM_BOOL(http_only)
 		Z_PARAM_OBJECT_OF_CLASS(same_site, fermata_ce_same_site)
+		Z_PARAM_BOOL(partitioned)
 	ZEND_PARSE_PARAMETERS_END();
 
 	fermata_cookie cookie = {
@@ -297,6 +341,7 @@ ZEND_METHOD(Fermata_Response, withCookie)
 		.has_max_age = !max_age_null,
 		.secure = secure,
 		.http_only = http_only,
+		.partitioned = partitioned,
 	};
 	zend_string *line = fermata_cookie_line(&cookie);
 	if (!line) {

@@ -272,13 +272,28 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 
 static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group)
 {
-	zend_string *prefix, *directory;
+	zend_string *prefix, *directory, *index = NULL;
+	zend_long cache_seconds = 0;
+	bool no_cache_seconds = true;
+	FmStatic options = {.precompressed = true, .compress = true};
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 2)
+	ZEND_PARSE_PARAMETERS_START(2, 7)
 		Z_PARAM_STR(prefix)
 		Z_PARAM_PATH_STR(directory)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG_OR_NULL(cache_seconds, no_cache_seconds)
+		Z_PARAM_BOOL(options.immutable)
+		Z_PARAM_STR(index)
+		Z_PARAM_BOOL(options.precompressed)
+		Z_PARAM_BOOL(options.compress)
 	ZEND_PARSE_PARAMETERS_END();
+	if (!no_cache_seconds && cache_seconds < 0) {
+		fermata_misuse("cacheSeconds must not be negative; leave it out to let browsers decide");
+		RETURN_THROWS();
+	}
+	options.cache_seconds = no_cache_seconds ? -1 : cache_seconds;
+	options.index = index ? fermata_str(index) : FERMATA_LITERAL("index.html");
 	if (!fermata_server_check_open(server)) {
 		RETURN_THROWS();
 	}
@@ -286,7 +301,7 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 	if (!whole) {
 		RETURN_THROWS();
 	}
-	uint32_t code = fm_server_static(server->core, fermata_str(whole), fermata_str(directory), &error);
+	uint32_t code = fm_server_static(server->core, fermata_str(whole), fermata_str(directory), &options, &error);
 	zend_string_release(whole);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);

@@ -15,7 +15,6 @@
 #include "zend_exceptions.h"
 
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
-#define HEADERS_STACK 8         /* answers with more header lines fill them on the heap */
 
 fermata_runner fermata_run;
 
@@ -51,21 +50,17 @@ static void enter_process(void)
 
 /* Answers */
 
+/* An exception of a stream's first piece is left pending, and the request is then open. */
 void fermata_respond(const fermata_response *response)
 {
-	FmHeader some[HEADERS_STACK], *headers = some;
-	uint32_t len = response->headers ? response->headers->len : 0;
-	if (UNEXPECTED(len > HEADERS_STACK)) {
-		headers = safe_emalloc(len, sizeof(FmHeader), 0);
+	if (UNEXPECTED(response->source)) {
+		fermata_respond_source(response);
+		return;
 	}
-	fermata_headers_fill(response->headers, headers);
-	FmResponse out = {
-		.status = response->status,
-		.content_type = fermata_str_or_absent(response->content_type),
-		.headers = headers,
-		.headers_len = len,
-		.body = fermata_str_or_empty(response->body),
-	};
+	FmHeader some[FERMATA_HEADERS_STACK];
+	FmResponse out;
+	FmHeader *headers = fermata_response_fill(response, some, &out);
+	out.body = fermata_str_or_empty(response->body);
 	/* FM_GONE: the client has left, which is no error. */
 	fm_respond(fermata_run.worker, fermata_run.request->event.request, &out);
 	if (UNEXPECTED(headers != some)) {
@@ -104,6 +99,9 @@ void fermata_answer(const fermata_handler *handler, zval *result)
 		zend_object *object = Z_OBJ_P(result);
 		if (EXPECTED(object->ce == fermata_ce_response)) {
 			fermata_respond(FERMATA_FROM(fermata_response, object));
+			if (UNEXPECTED(EG(exception)) && !fermata_run.leaves) {
+				fermata_fail_with_exception(handler);
+			}
 			return;
 		}
 		if (EXPECTED(object->ce == fermata_ce_hold)) {
@@ -177,7 +175,7 @@ static void take_fresh_request(void)
 }
 
 /* The process of a handler that forked shares the worker's sockets and must not serve them: it ends here. */
-static ZEND_COLD void leave(void)
+ZEND_COLD void fermata_leave(void)
 {
 	fermata_run.leaves = fermata_run.stopped = true;
 	if (EG(exception) && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))) {
@@ -212,7 +210,7 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 
 	if (UNEXPECTED(fermata.forked)) {
 		zval_ptr_dtor(result);
-		leave();
+		fermata_leave();
 		return false;
 	}
 	return true;
@@ -247,11 +245,11 @@ static void handle(const fermata_handler *handler)
 	}
 	if (UNEXPECTED(EG(exception))) {
 		fermata_fail_with_exception(handler);
-		if (UNEXPECTED(fermata_run.leaves)) {
-			return;
-		}
 	} else {
 		fermata_answer(handler, &result);
+	}
+	if (UNEXPECTED(fermata_run.leaves)) {
+		return;
 	}
 	zval_ptr_dtor(&result);
 	fermata_request_done();
@@ -279,6 +277,8 @@ static void dispatch(const FmEvent *event)
 		case FM_EVENT_UPGRADE: fermata_socket_upgrade(event); break;
 		case FM_EVENT_GONE: fermata_fibers_gone(event); break;
 		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
+		case FM_EVENT_STREAM: fermata_stream_pull(event); break;
+		case FM_EVENT_STREAM_END: fermata_stream_ended(event); break;
 	}
 }
 
@@ -291,6 +291,7 @@ static void stop(void)
 	fermata_run.stopped = true;
 	if (!fermata_run.retired) {
 		fermata_websocket_release_all();
+		fermata_streams_release();
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 }

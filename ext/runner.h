@@ -23,6 +23,7 @@ typedef struct fermata_runner {
 	fermata_websocket *websocket;
 	fermata_message *message;
 	fermata_fiber *fiber;    /* the one that runs */
+	uint64_t stream;         /* the request whose stream is asked for a piece; 0 = none */
 	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
 	bool waits;              /* some fiber or task waits, or is ready to go on */
 	bool stopped;
@@ -56,6 +57,7 @@ void fermata_runner_release(void);
 bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);
 void fermata_clean_up(void);
 void fermata_request_done(void);
+ZEND_COLD void fermata_leave(void);
 void fermata_respond(const fermata_response *response);
 void fermata_answer(const fermata_handler *handler, zval *result);
 void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
@@ -65,6 +67,12 @@ void fermata_socket_upgrade(const FmEvent *event);
 void fermata_socket_open(const FmEvent *event);
 void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);
+
+/* stream.c */
+void fermata_respond_source(const fermata_response *response);
+void fermata_stream_pull(const FmEvent *event);
+void fermata_stream_ended(const FmEvent *event);
+void fermata_streams_release(void);
 
 /* middleware.c */
 ZEND_COLD bool fermata_error_handled(void);

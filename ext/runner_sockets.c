@@ -47,6 +47,9 @@ static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 		accept_upgrade(handler, upgrade);
 	} else if (upgrade->response) {
 		fermata_respond(FERMATA_FROM(fermata_response, upgrade->response));
+		if (UNEXPECTED(EG(exception))) {
+			fermata_fail_with_exception(handler);
+		}
 	} else {
 		FmResponse out = {.status = upgrade->status, .body = FERMATA_LITERAL("")};
 		fm_respond(fermata_run.worker, fermata_run.request->event.request, &out);

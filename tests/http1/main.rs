@@ -2,6 +2,7 @@
 
 mod bodies;
 mod connections;
+mod encoding;
 mod expect;
 mod faults;
 mod files;
@@ -9,8 +10,10 @@ mod headers;
 mod keep_alive;
 mod methods;
 mod pipelining;
+mod ranges;
 mod refusals;
 mod routes;
 mod smuggling;
+mod streams;
 mod time_outs;
 mod uploads;

@@ -77,3 +77,19 @@ fn a_handler_sees_headers_and_cookies() {
     assert_eq!(seen["cookies"]["a"], "1");
     assert_eq!(seen["cookies"]["c"], "");
 }
+
+#[test]
+fn a_parameter_that_is_no_text_is_400() {
+    let server = fixture("http").start();
+    let mut connection = server.connect();
+    for path in [
+        "/rooms/%ff",
+        "/rooms/%c3%28",
+        "/rooms/a%0ab",
+        "/files/%80",
+        "/rooms/%7f",
+    ] {
+        assert_eq!(connection.get(path).status(), 400, "{path}");
+    }
+    assert_eq!(connection.get("/rooms/%C3%BC").text(), "ü");
+}

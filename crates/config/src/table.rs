@@ -278,6 +278,20 @@ settings! {
     queue_bytes_max: usize = "1048576", Kind::Bytes { min: 4 * KIB, max: GIB },
         Some("Limits queueBytes"),
         "Unsent bytes that a connection may have queued before the server stops reading from it.";
+    streams_max: usize = "1000", Kind::Count { min: 0, max: 1_000_000, unit: "streams" }, None,
+        "Responses per worker that are made by Response::stream() at a time.\n\
+         A request over the limit is answered 503.";
+    compression: String = "on", Kind::Choice(&["on", "off"]), None,
+        "Whether text is compressed on its way out, for clients that accept br, zstd or gzip.\n\
+         A response with Content-Encoding or Cache-Control: no-transform, and one that streams, stays as it is.\n\
+         Files that lie compressed beside the original are sent in any case.";
+    compression_bytes_min: usize = "1024", Kind::Bytes { min: 64, max: GIB }, None,
+        "Bytes below which a body is not worth compressing.";
+    compression_bytes_max: usize = "524288", Kind::Bytes { min: 64, max: GIB }, None,
+        "Bytes above which a body or file is sent as it is.\n\
+         A worker serves nobody else while it compresses: about 10 ms for each 512 KiB.";
+    compression_cache_bytes_max: usize = "4194304", Kind::Bytes { min: 0, max: GIB }, None,
+        "Bytes of compressed files that each worker keeps, so that a file is compressed once.";
     keep_alive_ms: u64 = "25000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Longest silence on a held SSE connection: a comment is sent before, so that proxies keep it open.\n\
          Clients get their comments at different times, however many come at once.\n\

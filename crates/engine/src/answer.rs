@@ -1,14 +1,10 @@
 //! Responses: from the handler, and those the server gives by itself.
 
-use std::path::Path;
-
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::http1::Span;
 use fermata_proto::response::{self, Connection as KeepAlive, Framing};
 
-use crate::connection::{FileBody, Origin, Reading, Writing};
-use crate::files::{self, FileError};
+use crate::connection::{Origin, Reading, Writing};
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::trace::End;
@@ -26,17 +22,24 @@ impl<D: Driver> Worker<D> {
     ///
     /// Names and values of `headers` must have passed `fermata_proto::response::valid_name` and
     /// `valid_value`, and must not be reserved. `Date`, `Content-Length` and `Connection` are ours.
+    ///
+    /// A GET whose conditions an `ETag` or `Last-Modified` among them answers gets 304 or 412 instead, and what is
+    /// worth compressing is compressed for a client that reads it.
     #[inline]
     pub fn respond<'h>(
         &mut self,
         handle: u64,
         status: u16,
         content_type: Option<&[u8]>,
-        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        self.answer(index, status, content_type, headers, body);
+        if body.len() >= self.settings.compression_bytes_min || headers.size_hint().0 > 0 {
+            self.answer_chosen(handle, index, status, content_type, headers, body);
+        } else {
+            self.answer(index, status, content_type, headers, body);
+        }
         Ok(())
     }
 
@@ -45,17 +48,11 @@ impl<D: Driver> Worker<D> {
         let index = self.open_request(handle)?;
         self.counts.add(Counter::HandlerFailures, 1);
         self.log(LogLevel::Error, log_message);
-        let body = match status {
-            500 => "The server has failed to answer; its log tells why.\n",
-            _ => "The request cannot be answered.\n",
+        let text = match status {
+            500 => "The server has failed to answer; its log tells why.",
+            _ => "The request cannot be answered.",
         };
-        self.answer(
-            index,
-            status,
-            Some(TEXT),
-            std::iter::empty(),
-            body.as_bytes(),
-        );
+        self.answer_error(index, status, None, text);
         Ok(())
     }
 
@@ -75,7 +72,9 @@ impl<D: Driver> Worker<D> {
                 if connection.serial == serial
                     && connection.reading == Reading::Handling
                     // A last response ends the reading, too: it must not be followed by another.
-                    && connection.writing == Writing::Open =>
+                    && connection.writing == Writing::Open
+                    // Nor is one that is being streamed waiting for an answer.
+                    && connection.body.is_none() =>
             {
                 Ok(index)
             }
@@ -94,66 +93,6 @@ impl<D: Driver> Worker<D> {
         let headers = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
         let content_type = if body.is_empty() { None } else { Some(TEXT) };
         self.answer(index, status, content_type, headers.into_iter(), body);
-    }
-
-    /// A file below a static root, or why not.
-    pub(crate) fn answer_file(&mut self, index: u32, root: &Path, rest: Span) {
-        let view = self.request.view(&self.input);
-        let path = view.path();
-        let found = files::resolve(root, rest.of(path));
-        let file = match found {
-            Ok(file) => file,
-            Err(FileError::NotFound) => {
-                self.answer_plain(index, 404, None, b"Nothing is here.\n");
-                return;
-            }
-            Err(FileError::Directory) => {
-                // Relative links in the page need the path to end in a slash.
-                let mut location = self.request.head.path.of(view.head).to_vec();
-                location.push(b'/');
-                let headers = std::iter::once((&b"Location"[..], &location[..]));
-                self.answer(index, 308, None, headers, b"");
-                return;
-            }
-            Err(FileError::Io(error)) => {
-                let message = format!(
-                    "static file {}: {error}",
-                    String::from_utf8_lossy(path).escape_debug()
-                );
-                self.log_for_client(LogLevel::Error, &message);
-                self.answer_plain(index, 500, None, b"The file cannot be read.\n");
-                return;
-            }
-        };
-        let is_fresh = files::is_not_modified(
-            &file,
-            view.header(b"if-none-match", 0),
-            view.header(b"if-modified-since", 0),
-        );
-        let headers = [
-            (&b"ETag"[..], file.etag.as_bytes()),
-            (&b"Last-Modified"[..], &file.last_modified[..]),
-        ];
-        if is_fresh {
-            self.answer(index, 304, None, headers.into_iter(), b"");
-            return;
-        }
-        let framing = Framing::Length(file.len);
-        let content_type = file.content_type.as_bytes();
-        self.write_head(index, 200, Some(content_type), headers.into_iter(), framing);
-        if let Some(connection) = self.connections.at_mut(index)
-            && !connection.is_head
-            && file.len > 0
-        {
-            let body = FileBody {
-                file: file.file,
-                remaining: file.len,
-            };
-            connection.file = Some(Box::new(body));
-            // Nothing may be appended to `out` before the file has gone out.
-            connection.is_paused = true;
-        }
-        self.finish_answer(index);
     }
 
     #[inline]
@@ -226,7 +165,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at(index) else {
             return;
         };
-        let end = if connection.file.is_some() {
+        let end = if connection.body.is_some() {
             End::Sent
         } else {
             End::Queued

@@ -1,13 +1,14 @@
 //! What the engine remembers of one client.
 //!
 //! An idle connection is this struct and nothing else: no buffer, no heap block. `inbox`, `out`,
-//! `partial` and `file` hold memory only while bytes are in flight. `IDLE_BYTES_MAX` pins the size.
+//! `partial` and `body` hold memory only while bytes are in flight. `IDLE_BYTES_MAX` pins the size.
 
 use fermata_hub::SubId;
 use fermata_io::buffer::Buffer;
 use fermata_io::{Fd, Peer};
 
 use crate::body::Partial;
+use crate::outgoing::Outgoing;
 use crate::resume::Resume;
 use crate::timers::Armed;
 use crate::websocket::Socket;
@@ -114,7 +115,8 @@ pub(crate) struct Connection {
     /// Bytes from the client that are not parsed yet.
     pub inbox: Buffer,
     pub partial: Option<Box<Partial>>,
-    pub file: Option<Box<FileBody>>,
+    /// What follows `out`.
+    pub body: Option<Box<Outgoing>>,
     pub presence: Option<Box<Presence>>,
     /// What a held client that came back has still to be sent before it is live.
     pub resume: Option<Box<Resume>>,
@@ -125,12 +127,6 @@ pub(crate) struct Connection {
     /// Due time of its live entry in the wheel.
     /// Invariant: it is not after `deadline_ms` unless nothing is due.
     pub armed: Armed,
-}
-
-/// A file on its way to the client, read piece by piece as the client takes it.
-pub(crate) struct FileBody {
-    pub file: std::fs::File,
-    pub remaining: u64,
 }
 
 /// What a held client is counted as.
@@ -171,7 +167,7 @@ impl Connection {
             out: Buffer::default(),
             inbox: Buffer::default(),
             partial: None,
-            file: None,
+            body: None,
             presence: None,
             resume: None,
             socket: None,
@@ -215,7 +211,7 @@ impl Connection {
     }
 
     pub fn has_output(&self) -> bool {
-        self.unsent() > 0 || self.file.is_some()
+        self.unsent() > 0 || self.body.is_some()
     }
 }
 

@@ -125,6 +125,8 @@ impl<D: Driver> Worker<D> {
                     "The server is restarting this worker; try again.\n",
                 );
             }
+            // Nobody is left to make the rest of it.
+            Reading::Handling if is_retired && connection.body.is_some() => self.cut_stream(index),
             // A request that has begun is read to its end and answered; `respond` then closes.
             Reading::Head | Reading::Body | Reading::Handling | Reading::Lingering => {}
         }

@@ -4,6 +4,8 @@
 //! request, so that pipelined ones cost one read. What is left over (the beginning of a head) moves
 //! to the connection's `inbox`; a body that has not arrived whole collects in its `partial` (see `body`).
 
+use std::sync::Arc;
+
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
@@ -12,6 +14,7 @@ use fermata_proto::{chunked, percent};
 
 use crate::body::BodyRest;
 use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::files::Directory;
 use crate::request::Place;
 use crate::router::{Found, Params};
 use crate::stats::Counter;
@@ -306,6 +309,7 @@ impl<D: Driver> Worker<D> {
             connection.deadline_ms = u64::MAX;
         }
         self.request.handle = (u64::from(self.serial) << 32) | u64::from(index);
+        self.lent = self.request.handle;
         self.request.peer = connection.peer;
         self.request.place = place;
         self.request.path_is_plain = true;
@@ -354,13 +358,20 @@ impl<D: Driver> Worker<D> {
             Found::Handler(handler) => {
                 self.request.handler = handler;
                 self.request.params = params;
+                let path = self.request.view(&self.input).path();
+                if !self.request.params.is_empty() && !is_text(path) {
+                    // Parameters become names of channels, JSON and file names, none of which may be anything else.
+                    let text = "The path is not text: it must be UTF-8 without control characters.";
+                    self.answer_error(index, 400, None, text);
+                    return None;
+                }
                 return Some(Event::Request);
             }
             Found::WebSocket(number) => {
                 self.request.params = params;
                 return self.begin_upgrade(index, number);
             }
-            Found::Files { root, rest } => Outcome::File(root.to_path_buf(), rest),
+            Found::Files { directory, rest } => Outcome::File(Arc::clone(directory), rest),
             Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
             Found::NotFound if method == Method::Other => Outcome::NotImplemented,
             Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
@@ -372,16 +383,16 @@ impl<D: Driver> Worker<D> {
             return Some(event);
         }
         match outcome {
-            Outcome::File(root, rest) => self.answer_file(index, &root, rest),
+            Outcome::File(directory, rest) => self.answer_static(index, &directory, rest),
             Outcome::NotImplemented => {
-                self.answer_plain(index, 501, None, b"This server does not know the method.\n");
+                self.answer_error(index, 501, None, "This server does not know the method.");
             }
             Outcome::NotAllowed(allow) => {
-                let body = b"The method is not allowed here; see Allow.\n";
-                self.answer_plain(index, 405, Some(&allow), body);
+                let text = "The method is not allowed here; see Allow.";
+                self.answer_error(index, 405, Some(&allow), text);
             }
             Outcome::Options(allow) => self.answer_plain(index, 204, Some(&allow), b""),
-            Outcome::NotFound => self.answer_plain(index, 404, None, b"Nothing is here.\n"),
+            Outcome::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
         }
         None
     }
@@ -560,8 +571,8 @@ impl<D: Driver> Worker<D> {
         );
         refuse_in(connection);
         self.counts.refusal(status);
-        if connection.file.is_some() {
-            // The rest of the file has to follow what has been sent of it, and nothing else may.
+        if connection.body.is_some() {
+            // The rest of a file has to follow what has been sent of it, and nothing else may.
             return;
         }
         self.limiter
@@ -579,6 +590,11 @@ fn refuse_in(connection: &mut Connection) {
     connection.writing = Writing::Linger;
 }
 
+/// Whether a path that was percent-decoded is UTF-8 without control characters.
+fn is_text(path: &[u8]) -> bool {
+    std::str::from_utf8(path).is_ok() && !path.iter().any(u8::is_ascii_control)
+}
+
 /// How far parsing came.
 pub(crate) enum Step {
     /// The current request is complete.
@@ -593,7 +609,7 @@ pub(crate) enum Step {
 
 /// What the router found, without borrowing it.
 enum Outcome {
-    File(std::path::PathBuf, http1::Span),
+    File(Arc<Directory>, http1::Span),
     NotImplemented,
     NotAllowed(String),
     Options(String),

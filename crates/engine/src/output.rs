@@ -1,6 +1,7 @@
 //! Bytes to sockets, and the end of connections.
 
-use std::io::Read;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
@@ -8,6 +9,7 @@ use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
 use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::outgoing::Outgoing;
 use crate::stats::Counter;
 use crate::websocket::Socket;
 use crate::worker::Worker;
@@ -18,8 +20,11 @@ const LINGER_MS: u64 = 2_000;
 /// Piece of a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
-/// Pieces of a file that are sent in a row before other clients get their turn.
-const FILE_PIECES_MAX: u32 = 16;
+/// Most that the kernel is asked to send of a file at once.
+const FILE_SEND_BYTES: u64 = 256 * 1024;
+
+/// Bytes of a file that are sent in a row before other clients get their turn.
+const FILE_TURN_BYTES: u64 = 1024 * 1024;
 
 impl<D: Driver> Worker<D> {
     /// Sends what this turn has produced: one write per connection.
@@ -61,7 +66,7 @@ impl<D: Driver> Worker<D> {
     /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken
     /// everything; what follows from that is up to the caller.
     pub(crate) fn write_all(&mut self, index: u32) -> bool {
-        let mut pieces = 0;
+        let mut turn_bytes = 0;
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
                 return false;
@@ -105,7 +110,7 @@ impl<D: Driver> Worker<D> {
             if let Some(socket) = &mut connection.socket {
                 socket.on_flushed();
             }
-            if connection.file.is_none() {
+            if !matches!(connection.body.as_deref(), Some(Outgoing::File(_))) {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
                     self.pool.give(out);
@@ -114,16 +119,20 @@ impl<D: Driver> Worker<D> {
             }
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
-            if pieces == FILE_PIECES_MAX {
+            if turn_bytes >= FILE_TURN_BYTES {
                 self.reporter.end_blocked(connection);
                 self.reporter.begin_active(connection);
                 connection.deadline_ms = u64::MAX;
                 self.mark_dirty(index);
                 return false;
             }
-            pieces += 1;
-            if !self.read_file_piece(index) {
-                return false;
+            match self.advance_file(index) {
+                Advance::Went(bytes) => turn_bytes += bytes,
+                Advance::Blocked => {
+                    self.block(index);
+                    return false;
+                }
+                Advance::Over => return false,
             }
         }
     }
@@ -186,6 +195,7 @@ impl<D: Driver> Worker<D> {
         if was_paused {
             self.go_on(index);
         }
+        self.list_stream(index);
         if is_held {
             self.send_held(index);
         }
@@ -207,44 +217,106 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Puts the next piece of a file into `out`. False when the connection is gone.
-    fn read_file_piece(&mut self, index: u32) -> bool {
+    /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
+    /// into `out`.
+    fn advance_file(&mut self, index: u32) -> Advance {
         let Some(connection) = self.connections.at_mut(index) else {
-            return false;
+            return Advance::Over;
         };
-        let Connection {
-            out,
-            file: body,
-            peer,
-            ..
-        } = connection;
-        let Some(file) = body else {
-            return true;
+        let Connection { out, body, fd, .. } = connection;
+        let Some(Outgoing::File(file)) = body.as_deref_mut() else {
+            return Advance::Went(0);
+        };
+        if file.remaining == 0 {
+            match file.parts.pop_front() {
+                Some(part) => {
+                    out.extend_from_slice(&part.head);
+                    file.offset = part.range.start;
+                    file.remaining = part.range.end - part.range.start;
+                }
+                None => *body = None,
+            }
+            return Advance::Went(0);
+        }
+        let mut went = None;
+        if !file.must_read && self.driver.can_send_file(*fd) {
+            let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
+            match self.driver.send_file(*fd, &file.file, file.offset, wanted) {
+                Ok(Some(sent)) => went = Some(Ok(sent)),
+                Ok(None) => return Advance::Blocked,
+                // Not from this file system; then as everywhere else.
+                Err(error) if is_unsupported(&error) => file.must_read = true,
+                Err(error) => went = Some(Err(error)),
+            }
+            if let Some(Ok(sent)) = went {
+                self.reporter.end_blocked(connection);
+                if connection.origin == Origin::Public {
+                    self.counts.add(Counter::BytesSent, sent as u64);
+                    if let Some(trace) = &mut self.trace {
+                        trace.on_sent(index, sent);
+                    }
+                }
+            }
+        }
+        let went = went.unwrap_or_else(|| self.read_file_piece(index));
+        match went {
+            Ok(bytes) if bytes > 0 => {
+                if let Some(connection) = self.connections.at_mut(index)
+                    && let Some(Outgoing::File(file)) = connection.body.as_deref_mut()
+                {
+                    file.offset += bytes as u64;
+                    file.remaining -= bytes as u64;
+                }
+                Advance::Went(bytes as u64)
+            }
+            outcome => {
+                self.cut_file(index, outcome.err());
+                Advance::Over
+            }
+        }
+    }
+
+    /// Puts the next piece of a file into `out`, and returns its length.
+    fn read_file_piece(&mut self, index: u32) -> io::Result<usize> {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Ok(0);
+        };
+        let Connection { out, body, .. } = connection;
+        let Some(Outgoing::File(file)) = body.as_deref() else {
+            return Ok(0);
         };
         let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
         out.clear();
         out.resize(wanted, 0);
-        match file.file.read(out) {
-            Ok(read) if read > 0 => {
-                out.truncate(read);
-                file.remaining -= read as u64;
-                if file.remaining == 0 {
-                    *body = None;
-                }
-                true
+        let read = file.file.read_at(out, file.offset)?;
+        out.truncate(read);
+        Ok(read)
+    }
+
+    /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
+    fn cut_file(&mut self, index: u32, error: Option<io::Error>) {
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let peer = connection.peer;
+        match error {
+            // The client's doing, not the file's.
+            Some(error) if is_of_connection(&error) => {}
+            Some(error) => {
+                self.log_for_client(
+                    LogLevel::Error,
+                    &format!("file for {peer} cut short: {error}"),
+                );
             }
-            outcome => {
-                // The length has been promised already; only closing tells the client.
-                let cause = match outcome {
-                    Ok(_) => "it has become shorter while it was sent".to_owned(),
-                    Err(error) => error.to_string(),
-                };
-                let message = format!("static file for {peer} cut short: {cause}");
-                self.log(LogLevel::Error, &message);
-                self.close(index);
-                false
+            None => {
+                let cause = "it has become shorter while it was sent";
+                self.log_for_client(
+                    LogLevel::Error,
+                    &format!("file for {peer} cut short: {cause}"),
+                );
             }
         }
+        self.close(index);
     }
 
     /// Ends a connection and everything that was kept for it.
@@ -278,6 +350,9 @@ impl<D: Driver> Worker<D> {
                 self.leave(presence);
             }
         }
+        if let Some(body) = connection.body {
+            self.drop_body(&body);
+        }
         if connection.out.capacity() > 0 {
             self.pool.give(connection.out);
         }
@@ -297,4 +372,33 @@ impl<D: Driver> Worker<D> {
             self.current = None;
         }
     }
+}
+
+/// How far a file came.
+enum Advance {
+    /// So many bytes on; look again.
+    Went(u64),
+    /// The kernel's buffer is full.
+    Blocked,
+    /// The connection has ended.
+    Over,
+}
+
+/// What `sendfile` says about files that it cannot send.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
+}
+
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::TimedOut
+    )
 }

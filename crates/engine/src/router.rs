@@ -7,11 +7,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use fermata_proto::Span;
 use fermata_proto::response::valid_name;
+
+use crate::files::{self, StaticOptions};
 
 /// Marks numbers of WebSocket routes among those of handlers, for [`Router::label`].
 pub const WEBSOCKET: u32 = 1 << 31;
@@ -83,7 +85,9 @@ pub enum RouteError {
     #[error("the prefix {0:?} of a directory has parameters; use literal text")]
     PrefixParameter(String),
     /// The directory cannot be read.
-    #[error("the directory {path} cannot be served: {reason}; check the path and its permissions")]
+    #[error(
+        "the directory {path} cannot be served: {reason}; check the path, its permissions and the options"
+    )]
     Directory {
         /// As it was given.
         path: String,
@@ -99,10 +103,10 @@ pub enum Found<'a> {
     Handler(u32),
     /// A WebSocket: the number it was added with; its parameters are in `Params`. HEAD finds it as well.
     WebSocket(u16),
-    /// A file of a directory, for GET and HEAD; see [`crate::files::resolve`].
+    /// A file of a directory, for GET and HEAD; see `crate::files`.
     Files {
         /// The directory.
-        root: &'a Path,
+        directory: &'a Arc<files::Directory>,
         /// The part of the path behind the prefix: empty or from a slash on.
         rest: Span,
     },
@@ -186,6 +190,7 @@ pub struct Router {
     /// Bytes that bodies for a handler may have, where that is not the setting. Sorted by handler.
     body_bytes: Vec<(u32, u64)>,
     fallback: Option<Fallback>,
+    directories_len: usize,
 }
 
 /// The handler of requests that no route serves.
@@ -213,7 +218,7 @@ struct Node {
 
 #[derive(Debug)]
 struct Directory {
-    root: PathBuf,
+    files: Arc<files::Directory>,
     prefix_len: usize,
 }
 
@@ -394,20 +399,17 @@ impl Router {
     ///
     /// # Errors
     /// [`RouteError`] when the prefix is malformed or taken, or `directory` is none.
-    pub fn add_static(&mut self, prefix: &str, directory: &Path) -> Result<(), RouteError> {
-        let cannot = |reason: String| RouteError::Directory {
+    pub fn add_static(
+        &mut self,
+        prefix: &str,
+        directory: &Path,
+        options: StaticOptions,
+    ) -> Result<(), RouteError> {
+        let files = files::Directory::new(directory, options, self.directories_len);
+        let files = files.map_err(|reason| RouteError::Directory {
             path: directory.display().to_string(),
             reason,
-        };
-        // Absolute, so that a later change of the working directory does not matter. Symbolic links stay, so that
-        // a deployment may move them.
-        let root = std::path::absolute(directory).map_err(|error| cannot(error.to_string()))?;
-        if !std::fs::metadata(&root)
-            .map_err(|error| cannot(error.to_string()))?
-            .is_dir()
-        {
-            return Err(cannot("it is not a directory".to_owned()));
-        }
+        })?;
         let trimmed = prefix.trim_end_matches('/');
         let mut node = &mut self.root;
         for segment in parse_pattern(if trimmed.is_empty() { "/" } else { trimmed })? {
@@ -424,9 +426,10 @@ impl Router {
             return Err(RouteError::DuplicateDirectory(prefix.to_owned()));
         }
         node.directory = Some(Directory {
-            root,
+            files: Arc::new(files),
             prefix_len: trimmed.len(),
         });
+        self.directories_len += 1;
         Ok(())
     }
 
@@ -468,7 +471,7 @@ impl Router {
                 target.serves.found()
             }
             Some(Hit::Directory(directory)) => Found::Files {
-                root: &directory.root,
+                directory: &directory.files,
                 rest: Span::new(directory.prefix_len, path.len()),
             },
             None if search.missed.is_empty() && !search.missed_directory => Found::NotFound,

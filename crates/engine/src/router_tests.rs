@@ -120,10 +120,10 @@ fn directories_stand_behind_handlers() {
     ]);
     let here = Path::new(".");
     router
-        .add_static("/assets/", here)
+        .add_static("/assets/", here, Default::default())
         .expect("the directory is there");
     router
-        .add_static("/", here)
+        .add_static("/", here, Default::default())
         .expect("the directory is there");
     for (method, path, expected) in [
         ("GET", "/assets/api", "0"),
@@ -140,18 +140,18 @@ fn directories_stand_behind_handlers() {
         assert_eq!(found(&router, method, path), expected, "{method} {path}");
     }
     assert!(matches!(
-        router.add_static("/assets", here),
+        router.add_static("/assets", here, Default::default()),
         Err(RouteError::DuplicateDirectory(_))
     ));
     assert!(matches!(
-        router.add_static("/{x}", here),
+        router.add_static("/{x}", here, Default::default()),
         Err(RouteError::PrefixParameter(_))
     ));
     assert!(matches!(
-        router.add_static("", here),
+        router.add_static("", here, Default::default()),
         Err(RouteError::NoSlash(_))
     ));
-    let missing = router.add_static("/m", Path::new("/does/not/exist"));
+    let missing = router.add_static("/m", Path::new("/does/not/exist"), Default::default());
     assert!(matches!(missing, Err(RouteError::Directory { .. })));
 }
 
@@ -159,7 +159,7 @@ fn directories_stand_behind_handlers() {
 fn a_directory_behind_a_parameter_route_leaves_no_parameters() {
     let mut router = router(&[("GET", "/{a}/{b}/x")]);
     router
-        .add_static("/", Path::new("."))
+        .add_static("/", Path::new("."), Default::default())
         .expect("the directory is there");
     let mut params = Params::default();
     assert!(matches!(

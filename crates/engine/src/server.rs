@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Source};
 
+use crate::files::StaticOptions;
 use crate::master::{Frames, Master, Program, StartError, Started};
 use crate::router::{RouteError, Router};
 use crate::websocket::Route;
@@ -67,8 +68,14 @@ impl Server {
     }
 
     /// Serves the files below `directory` under the path `prefix`.
-    pub fn files(&mut self, prefix: &str, directory: &str) -> Result<(), RouteError> {
-        self.router.add_static(prefix, Path::new(directory))
+    pub fn files(
+        &mut self,
+        prefix: &str,
+        directory: &str,
+        options: StaticOptions,
+    ) -> Result<(), RouteError> {
+        self.router
+            .add_static(prefix, Path::new(directory), options)
     }
 
     /// Tells how the embedder's frames are found in a worker's memory, so that the log can name the line

@@ -27,6 +27,7 @@ use fermata_proto::{date, http1};
 use crate::body::{Upload, Uploads};
 use crate::connection::{Connection, Origin};
 use crate::encode::Encoder;
+use crate::files::{Compressors, Roots};
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
@@ -34,6 +35,7 @@ use crate::request::{Request, RequestView};
 use crate::router::{Router, WEBSOCKET};
 use crate::slab::{Key, Slab};
 use crate::stats::{Counts, Reporter, Shared};
+use crate::stream::Streams;
 use crate::tls::ServerTls;
 use crate::trace::{Sink, Trace};
 use crate::waiting::Waiting;
@@ -83,6 +85,10 @@ pub enum Event {
     Gone,
     /// It is the time that was given to `Worker::wake_at`.
     Wake,
+    /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
+    Stream,
+    /// `Worker::stream` has ended before its end: its client has left.
+    StreamEnd,
     /// The worker has stopped: nothing is left to serve.
     Stop,
 }
@@ -203,6 +209,16 @@ pub struct Worker<D: Driver> {
     pub(crate) serial: u32,
     /// Handlers that are not done yet.
     pub(crate) waiting: Waiting,
+    /// The request whose head and body can still be read, by its handle; 0 = none.
+    pub(crate) lent: u64,
+    pub(crate) streams: Streams,
+    /// The directories of static files.
+    pub(crate) roots: Roots,
+    pub(crate) compressors: Compressors,
+    /// Whether answers are compressed at all.
+    pub(crate) compresses: bool,
+    /// What one answer was compressed to, reused.
+    pub(crate) packed: Vec<u8>,
 
     pub(crate) owner: Owner,
     pub(crate) ring: Ring,
@@ -220,7 +236,7 @@ pub struct Worker<D: Driver> {
     pub(crate) reporter: Reporter,
 
     pub(crate) date: [u8; 29],
-    date_unix_s: u64,
+    pub(crate) date_unix_s: u64,
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -346,6 +362,12 @@ impl<D: Driver> Worker<D> {
             inflater: Decompressor::new(),
             serial: 0,
             waiting: Waiting::new(),
+            lent: 0,
+            streams: Streams::default(),
+            roots: Roots::default(),
+            compressors: Compressors::new(settings.compression_cache_bytes_max),
+            compresses: settings.compression == "on",
+            packed: Vec::new(),
             owner,
             ring,
             reader,
@@ -403,9 +425,19 @@ impl<D: Driver> Worker<D> {
                 self.reporter.shared.end_handler(self.slot);
                 return event;
             }
+            if let Some(event) = self.next_stream_event() {
+                let handler = self.stream_handler();
+                let unix_ms = self.driver.unix_ms();
+                self.reporter
+                    .shared
+                    .begin_handler(self.slot, handler, unix_ms);
+                return Some(event);
+            }
             return match self.turn() {
                 // The program is told of the sockets that were cut off.
-                Turn::Stopped if !self.socket_events.is_empty() => continue,
+                Turn::Stopped if !self.socket_events.is_empty() || self.streams.has_ended() => {
+                    continue;
+                }
                 Turn::Stopped => Some(Event::Stop),
                 Turn::Goes => None,
             };
@@ -494,6 +526,7 @@ impl<D: Driver> Worker<D> {
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
         self.leave_unanswered();
+        self.lent = 0;
         self.socket_events.release();
         if self.request.body_bytes.capacity() > READ_BYTES {
             self.request.body_bytes = Vec::new();
@@ -605,7 +638,9 @@ impl<D: Driver> Worker<D> {
         let is_busy = has_fanout
             || !self.again.is_empty()
             || !self.dirty.is_empty()
-            || !self.resuming.is_empty();
+            || !self.resuming.is_empty()
+            || self.streams.is_busy();
+        self.streams.begin_turn();
         let mut again = std::mem::take(&mut self.again);
         for index in again.drain(..) {
             if let Some(connection) = self.connections.at_mut(index) {

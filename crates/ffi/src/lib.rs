@@ -9,6 +9,7 @@
 //! point into memory of ours; each function says how long they stay valid.
 
 mod abi;
+mod body;
 mod publisher;
 mod request;
 mod server;
@@ -20,6 +21,7 @@ mod ws;
 mod ws_client;
 
 pub use abi::*;
+pub use body::*;
 pub use publisher::*;
 pub use request::*;
 pub use server::*;

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use fermata_config::{Settings, Source, effective, table};
+use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 
 use crate::abi::{
@@ -218,23 +219,49 @@ pub unsafe extern "C" fn fm_server_fallback(
     }
 }
 
+/// How `fm_server_static` serves files.
+#[repr(C)]
+pub struct FmStatic {
+    /// Seconds that clients may use a file without asking; -1 leaves it to them.
+    pub cache_seconds: i64,
+    /// Whether they need not ask even when the page is reloaded.
+    pub immutable: bool,
+    /// The file that is served for a directory; empty for none.
+    pub index: FmStr,
+    /// Whether compressed siblings are sent.
+    pub precompressed: bool,
+    /// Whether files without one are compressed.
+    pub compress: bool,
+}
+
 /// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
 ///
 /// # Safety
-/// As `fm_server_set`.
+/// As `fm_server_set`; `options` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_server_static(
     server: *mut FmServer,
     prefix: FmStr,
     directory: FmStr,
+    options: *const FmStatic,
     error: *mut FmError,
 ) -> u32 {
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(error, || {
+            let options = &*options;
+            let options = StaticOptions {
+                // What is too large stays too large, for the error that says so.
+                cache_seconds: (options.cache_seconds >= 0)
+                    .then(|| u32::try_from(options.cache_seconds).unwrap_or(u32::MAX)),
+                immutable: options.immutable,
+                index: options.index.text().into_owned(),
+                precompressed: options.precompressed,
+                compress: options.compress,
+            };
             let server = &mut (*server).server;
             server
-                .files(&prefix.text(), &directory.text())
+                .files(&prefix.text(), &directory.text(), options)
                 .map_err(|error| (FM_MISUSE, error.to_string()))
         })
     }

@@ -35,6 +35,12 @@ pub const FM_EVENT_WS_CLOSE: u32 = 6;
 pub const FM_EVENT_GONE: u32 = 7;
 /// It is the time of `fm_worker_wake_at`. Only `kind` is set.
 pub const FM_EVENT_WAKE: u32 = 8;
+/// The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
+/// `fm_stream_fail`. Only `kind`, `handler` and `request` are set.
+pub const FM_EVENT_STREAM: u32 = 9;
+/// The stream that answers `request` has ended before its end: its client has left. Only `kind`, `handler` and
+/// `request` are set.
+pub const FM_EVENT_STREAM_END: u32 = 10;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -209,6 +215,8 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Close => FM_EVENT_WS_CLOSE,
                 Event::Gone => FM_EVENT_GONE,
                 Event::Wake => FM_EVENT_WAKE,
+                Event::Stream => FM_EVENT_STREAM,
+                Event::StreamEnd => FM_EVENT_STREAM_END,
             };
             match next {
                 Event::Request | Event::Upgrade => {
@@ -257,6 +265,11 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).socket).write(socket);
                 }
                 Event::Stop | Event::Wake => (&raw mut (*event).kind).write(kind),
+                Event::Stream | Event::StreamEnd => {
+                    (&raw mut (*event).kind).write(kind);
+                    (&raw mut (*event).handler).write(worker.worker.stream_handler());
+                    (&raw mut (*event).request).write(worker.worker.stream());
+                }
             }
             Ok(())
         })

@@ -6,9 +6,11 @@ use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
 use crate::response::{valid_name, valid_value};
 use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
 
+mod content;
 mod multipart;
 mod ws;
 
+pub use content::content;
 #[cfg(test)]
 pub(crate) use multipart::events as multipart_events;
 pub use multipart::multipart;
@@ -535,6 +537,22 @@ mod tests {
                 b"Sunday, 06-Nov-94 08:49:37 GMT",
                 b"Sun Nov  6 08:49:37 1994",
                 b"Fri, 31 Dec 9999 23:59:60 GMT",
+            ],
+        );
+    }
+
+    #[test]
+    fn content() {
+        run(
+            "content",
+            super::content,
+            &[
+                b"\x0a\0bytes=0-4, 5-, -3",
+                b"\xff\0bytes=0-18446744073709551615",
+                b"\x0a\0\"x\", W/\"fermata\"",
+                b"\x0a\0Sun, 09 Sep 2001 01:46:40 GMT",
+                b"\0\0gzip;q=0.5, br, *;q=0, identity",
+                b"\0\0text/html, application/json;q=0.9, */*;q=0.1",
             ],
         );
     }

@@ -8,13 +8,16 @@
 
 pub mod chunk;
 pub mod chunked;
+pub mod conditions;
 pub mod date;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod http1;
 pub mod multipart;
+pub mod negotiate;
 pub mod number;
 pub mod percent;
+pub mod range;
 mod refusal;
 pub mod response;
 mod span;

@@ -294,12 +294,12 @@ impl<D: Driver> Worker<D> {
             .map(|(since_ms, connection)| {
                 let (channel, behind_bytes) = self.local.behind(connection.chain);
                 let unsent = connection.unsent() as u64;
-                let file = connection.file.as_ref().map_or(0, |file| file.remaining);
+                let body = connection.body.as_ref().map_or(0, |body| body.unsent());
                 SlowClient {
                     peer: connection.peer.to_string(),
                     channel: String::from_utf8_lossy(channel).into_owned(),
                     blocked_ms: now_ms.saturating_sub(since_ms),
-                    waiting_bytes: unsent + file + behind_bytes,
+                    waiting_bytes: unsent + body + behind_bytes,
                 }
             })
             .collect()

@@ -95,7 +95,7 @@ fn idle_and_held_connections_have_no_buffers() {
     for connection in all {
         assert_eq!(connection.out.capacity(), 0);
         assert_eq!(connection.inbox.capacity(), 0);
-        assert!(connection.partial.is_none() && connection.file.is_none());
+        assert!(connection.partial.is_none() && connection.body.is_none());
     }
 }
 

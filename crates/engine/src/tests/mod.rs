@@ -120,7 +120,7 @@ impl Rig {
             routes.push(route.check(pattern).expect("options that work"));
         }
         router
-            .add_static("/files", &directory())
+            .add_static("/files", &directory(), Default::default())
             .expect("a prefix of its own");
         let parts = Parts {
             index: slot,

@@ -3,6 +3,9 @@
 use std::io::Read;
 use std::os::unix::fs::symlink;
 
+use rustix::fs::Mode;
+
+use super::directory::open_checked;
 use super::*;
 
 /// A directory that is removed at the end of the test.
@@ -50,8 +53,20 @@ impl Drop for Root {
     }
 }
 
+fn open(root: &Root, rest: &str, codings: &Codings) -> Result<File, FileError> {
+    let directory = Directory::new(&root.www(), StaticOptions::default(), 0);
+    let directory = directory.expect("a directory and options that work");
+    resolve(
+        &mut Roots::default(),
+        &directory,
+        rest.as_bytes(),
+        codings,
+        1,
+    )
+}
+
 fn text(root: &Root, rest: &str) -> Result<String, FileError> {
-    let mut file = resolve(&root.www(), rest.as_bytes())?;
+    let mut file = open(root, rest, &Codings::NONE)?;
     let mut text = String::new();
     file.file.read_to_string(&mut text)?;
     assert_eq!(file.len, text.len() as u64);
@@ -147,61 +162,106 @@ fn without_openat2_the_answers_are_the_same() {
 }
 
 #[test]
-fn media_types() {
-    for (name, expected) in [
-        ("a.html", "text/html; charset=utf-8"),
-        ("a.CSS", "text/css; charset=utf-8"),
-        ("a.b.js", "text/javascript; charset=utf-8"),
-        ("a.csv", "text/csv; charset=utf-8"),
-        ("a.png", "image/png"),
-        ("a.jpeg", "image/jpeg"),
-        ("a.pdf", "application/pdf"),
-        ("a.php", "text/plain; charset=utf-8"),
-        ("a.nonsense", "application/octet-stream"),
-        ("README", "application/octet-stream"),
+fn siblings_are_sent_to_those_who_read_them() {
+    let root = Root::new("siblings");
+    for name in [
+        "sub/deep/x.js.gz",
+        "sub/deep/x.js.br",
+        "a.txt.zst",
+        "index.html.gz",
     ] {
-        assert_eq!(content_type(Path::new(name)), expected, "{name}");
+        fs::write(root.www().join(name), name).expect("can write");
+    }
+    for (rest, accept, coding) in [
+        ("/sub/deep/x.js", "gzip, br", Some(Coding::Brotli)),
+        ("/sub/deep/x.js", "gzip, br;q=0.1", Some(Coding::Gzip)),
+        ("/sub/deep/x.js", "zstd, gzip;q=0.1", Some(Coding::Gzip)),
+        ("/sub/deep/x.js", "zstd", None),
+        ("/sub/deep/x.js", "identity", None),
+        ("/a.txt", "*", Some(Coding::Zstd)),
+        ("/", "gzip", Some(Coding::Gzip)),
+        ("/sub/", "gzip", None),
+    ] {
+        let file = open(&root, rest, &Codings::parse(accept.as_bytes())).expect(rest);
+        assert_eq!(file.coding, coding, "{rest} for {accept}");
+        let plain = open(&root, rest, &Codings::NONE).expect(rest);
+        assert_eq!(file.content_type, plain.content_type);
+        assert_eq!(file.etag == plain.etag, coding.is_none());
+    }
+    fs::remove_file(root.www().join("a.txt.zst")).expect("it is there");
+    symlink(root.0.join("outside.txt"), root.www().join("a.txt.zst")).expect("can link");
+    let file = open(&root, "/a.txt", &Codings::parse(b"zstd")).expect("the plain one");
+    assert_eq!(file.coding, None, "a link that leads out");
+}
+
+#[test]
+fn options_are_checked() {
+    let root = Root::new("options");
+    let check = |options| Directory::new(&root.www(), options, 0).map(|it| it.cache_control);
+    let options = |cache_seconds, immutable, index: &str| StaticOptions {
+        cache_seconds,
+        immutable,
+        index: index.to_owned(),
+        ..StaticOptions::default()
+    };
+    for (given, expected) in [
+        (options(None, false, "a.html"), None),
+        (options(Some(0), false, ""), Some("no-cache")),
+        (options(Some(60), false, "a"), Some("public, max-age=60")),
+        (
+            options(Some(60), true, "a"),
+            Some("public, max-age=60, immutable"),
+        ),
+    ] {
+        let cache_control = check(given).expect("options that work");
+        assert_eq!(cache_control.as_deref(), expected);
+    }
+    for wrong in [
+        options(None, true, "a"),
+        options(Some(u32::MAX), false, "a"),
+        options(None, false, "../a"),
+        options(None, false, ".env"),
+        options(None, false, "a/b"),
+        options(None, false, "a\r\nb"),
+    ] {
+        assert!(check(wrong.clone()).is_err(), "{wrong:?}");
     }
 }
 
 #[test]
-fn conditional_requests() {
-    let root = Root::new("conditional");
-    let file = resolve(&root.www(), b"/a.txt").expect("it is there");
-    let tag = std::str::from_utf8(file.etag.as_bytes())
-        .expect("ASCII")
-        .to_owned();
-    assert!(tag.starts_with('"') && tag.ends_with("-3\""), "{tag}");
-    let same = |none_match: Option<&str>, since: Option<&[u8]>| {
-        is_not_modified(&file, none_match.map(str::as_bytes), since)
-    };
-    assert!(same(Some(&tag), None));
-    assert!(same(Some(&format!("W/{tag}")), None));
-    assert!(same(Some(&format!("\"x\", {tag} ,\"y\"")), None));
-    assert!(same(Some("*"), None));
-    assert!(!same(Some("\"x\""), None));
-    assert!(!same(Some(tag.trim_matches('"')), None));
-    assert!(!same(None, None));
-    let later = date::imf_fixdate(file.mtime_s + 1);
-    let earlier = date::imf_fixdate(file.mtime_s - 1);
-    assert!(same(None, Some(&file.last_modified)));
-    assert!(same(None, Some(&later)));
-    assert!(!same(None, Some(&earlier)));
-    assert!(!same(None, Some(b"yesterday")));
-    assert!(
-        !same(Some("\"x\""), Some(&later)),
-        "the tag rules over the date"
-    );
+fn a_directory_that_is_replaced_is_seen_a_second_later() {
+    let root = Root::new("deploy");
+    let link = root.0.join("current");
+    symlink(root.www(), &link).expect("can link");
+    let directory = Directory::new(&link, StaticOptions::default(), 0).expect("it is there");
+    let mut roots = Roots::default();
+    let mut len =
+        |now_s| resolve(&mut roots, &directory, b"/a.txt", &Codings::NONE, now_s).map(|it| it.len);
+    assert_eq!(len(1).expect("the old one"), 3);
+    fs::create_dir(root.0.join("new")).expect("can create");
+    fs::write(root.0.join("new/a.txt"), "newer").expect("can write");
+    fs::remove_file(&link).expect("it is there");
+    symlink(root.0.join("new"), &link).expect("can link");
+    assert_eq!(len(2).expect("the new one"), 5);
 }
 
 #[test]
 fn the_tag_changes_with_the_file() {
     let root = Root::new("etag");
-    let before = resolve(&root.www(), b"/a.txt").expect("it is there").etag;
+    let tag = || {
+        open(&root, "/a.txt", &Codings::NONE)
+            .expect("it is there")
+            .etag
+    };
+    let before = tag();
     fs::write(root.www().join("a.txt"), "aaaa").expect("can write");
-    assert_ne!(
-        before,
-        resolve(&root.www(), b"/a.txt").expect("it is there").etag
-    );
-    assert!(Etag::new(u64::MAX, u64::MAX).as_bytes().ends_with(b"f\""));
+    assert_ne!(before, tag());
+    let largest = FileKey {
+        device: 0,
+        inode: 0,
+        mtime_ns: u64::MAX,
+        len: u64::MAX,
+    };
+    let longest = Etag::new(&largest, Some(Coding::Zstd), true);
+    assert!(longest.as_bytes().ends_with(b"f-zstd\""));
 }

@@ -1,0 +1,54 @@
+//! The bodies of answers that the server gives by itself, in what the client reads.
+
+use fermata_io::Driver;
+use fermata_proto::negotiate::ErrorFormat;
+use fermata_proto::response::reason;
+
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// Answers the request at hand with an error: `text` is a sentence of the server's own, never of a client's.
+    pub(crate) fn answer_error(
+        &mut self,
+        index: u32,
+        status: u16,
+        allow: Option<&str>,
+        text: &'static str,
+    ) {
+        // Of a request that is answered later than in its turn nothing is known any more.
+        let is_lent = self.lent != 0 && self.lent as u32 == index;
+        let accept = is_lent
+            .then(|| self.request.view(&self.input).header(b"accept", 0))
+            .flatten();
+        let format = ErrorFormat::for_client(accept);
+        let allow = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
+        let (content_type, body) = write(format, status, text);
+        let content_type = Some(content_type.as_bytes());
+        self.answer(
+            index,
+            status,
+            content_type,
+            allow.into_iter(),
+            body.as_bytes(),
+        );
+    }
+}
+
+/// Media type and body of an error.
+fn write(format: ErrorFormat, status: u16, text: &'static str) -> (&'static str, String) {
+    let reason = reason(status);
+    match format {
+        ErrorFormat::Text => ("text/plain; charset=utf-8", format!("{text}\n")),
+        ErrorFormat::Json => (
+            "application/json",
+            serde_json::json!({"status": status, "error": text}).to_string(),
+        ),
+        ErrorFormat::Html => (
+            "text/html; charset=utf-8",
+            format!(
+                "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+                 <title>{status} {reason}</title>\n<h1>{status} {reason}</h1>\n<p>{text}</p>\n</html>\n"
+            ),
+        ),
+    }
+}

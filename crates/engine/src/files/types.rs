@@ -1,0 +1,119 @@
+//! Media types by file name, and which of them are worth compressing.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The media type by extension; text is taken to be UTF-8.
+pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
+    let extension = path
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or("");
+    let extension = extension.to_ascii_lowercase();
+    Cow::Borrowed(match extension.as_str() {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "txt" => "text/plain; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "json" | "map" => "application/json",
+        "webmanifest" => "application/manifest+json",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "woff2" => "font/woff2",
+        "wasm" => "application/wasm",
+        // Source code is shown as text rather than run or guessed at.
+        "php" => "text/plain; charset=utf-8",
+        _ => match mime_guess::from_ext(&extension).first_raw() {
+            Some(text) if text.starts_with("text/") => {
+                return Cow::Owned(format!("{text}; charset=utf-8"));
+            }
+            Some(other) => other,
+            None => "application/octet-stream",
+        },
+    })
+}
+
+/// Whether content of this type becomes clearly smaller: text in all its forms. An event stream is none, because it
+/// has no end to compress up to.
+pub(crate) fn is_compressible(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&byte| byte == b';').next();
+    let essence = essence.unwrap_or(content_type).trim_ascii();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
+    let ends = |end: &str| {
+        let at = essence.len().checked_sub(end.len());
+        at.is_some_and(|at| essence[at..].eq_ignore_ascii_case(end.as_bytes()))
+    };
+    let is_text = essence
+        .get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"text/"));
+    is_text && !is("text/event-stream")
+        || ends("+json")
+        || ends("+xml")
+        || [
+            "application/json",
+            "application/javascript",
+            "application/xml",
+            "application/wasm",
+            "application/x-ndjson",
+            "application/rtf",
+            "application/vnd.ms-fontobject",
+            "font/ttf",
+            "font/otf",
+            "image/bmp",
+            "image/x-icon",
+            "image/vnd.microsoft.icon",
+        ]
+        .iter()
+        .any(|name| is(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types() {
+        for (name, expected) in [
+            ("a.html", "text/html; charset=utf-8"),
+            ("a.CSS", "text/css; charset=utf-8"),
+            ("a.b.js", "text/javascript; charset=utf-8"),
+            ("a.csv", "text/csv; charset=utf-8"),
+            ("a.png", "image/png"),
+            ("a.jpeg", "image/jpeg"),
+            ("a.pdf", "application/pdf"),
+            ("a.php", "text/plain; charset=utf-8"),
+            ("a.nonsense", "application/octet-stream"),
+            ("README", "application/octet-stream"),
+        ] {
+            assert_eq!(content_type(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_worth_compressing() {
+        for good in [
+            "text/html; charset=utf-8",
+            "TEXT/plain",
+            "application/json",
+            "application/problem+json",
+            "image/svg+xml",
+            "application/wasm",
+        ] {
+            assert!(is_compressible(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "text",
+            "text/event-stream",
+            "text/event-stream; charset=utf-8",
+            "image/png",
+            "font/woff2",
+            "application/zip",
+            "application/octet-stream",
+            "multipart/byteranges; boundary=text/plain",
+        ] {
+            assert!(!is_compressible(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Response bodies that go out piece by piece as the client takes them: files, and streams of the program.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::ops::Range;
+
+/// What follows the bytes in `Connection::out`.
+pub(crate) enum Outgoing {
+    File(FileBody),
+    Stream(StreamBody),
+}
+
+/// A file, or parts of one, on the way to the client.
+pub(crate) struct FileBody {
+    pub file: fs::File,
+    /// What is left of the present part.
+    pub offset: u64,
+    pub remaining: u64,
+    /// The parts after it.
+    pub parts: VecDeque<Part>,
+    /// The kernel has refused to send this file by itself, so it is read.
+    pub must_read: bool,
+}
+
+/// A part of a file with what stands before it; the last one is nothing but such text.
+pub(crate) struct Part {
+    pub head: Vec<u8>,
+    pub range: Range<u64>,
+}
+
+/// A body that the program makes while it is sent.
+pub(crate) struct StreamBody {
+    /// The request it answers.
+    pub handle: u64,
+    /// Who has answered it.
+    pub handler: u32,
+    pub framing: StreamFraming,
+    /// It stands in `Streams::ready`.
+    pub is_listed: bool,
+}
+
+/// How the end of a stream is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamFraming {
+    /// Chunks, and a last one.
+    Chunked,
+    /// So many bytes more.
+    Length(u64),
+    /// The end of the connection: for HTTP/1.0.
+    UntilClose,
+}
+
+impl FileBody {
+    /// The bytes from `range.start` on.
+    pub fn new(file: fs::File, range: Range<u64>) -> FileBody {
+        FileBody {
+            file,
+            offset: range.start,
+            remaining: range.end - range.start,
+            parts: VecDeque::new(),
+            must_read: false,
+        }
+    }
+
+    /// Bytes that the file has still to give.
+    pub fn unsent(&self) -> u64 {
+        let later = |part: &Part| part.range.end - part.range.start + part.head.len() as u64;
+        self.remaining + self.parts.iter().map(later).sum::<u64>()
+    }
+}
+
+impl Outgoing {
+    /// Bytes that are known to follow.
+    pub fn unsent(&self) -> u64 {
+        match self {
+            Outgoing::File(file) => file.unsent(),
+            Outgoing::Stream(StreamBody {
+                framing: StreamFraming::Length(left),
+                ..
+            }) => *left,
+            Outgoing::Stream(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Answers whose bodies are not at hand as one string: streams and files.
+
+use fermata_engine::files::ContentHeaders;
+use fermata_engine::{FileAnswer, StreamError, Wanted};
+
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, guard, put};
+use crate::worker::{FmResponse, FmWorker};
+
+/// `fm_stream_wanted`: the client has left, or the request was answered before.
+pub const FM_STREAM_NOTHING: u32 = 0;
+/// `fm_stream_wanted`: give the first piece to `fm_stream_begin`.
+pub const FM_STREAM_PIECES: u32 = 1;
+/// `fm_stream_wanted`: call `fm_stream_begin` without a piece; nothing follows.
+pub const FM_STREAM_HEAD: u32 = 2;
+/// `fm_stream_wanted`: there are as many streams as there may be; answer 503.
+pub const FM_STREAM_REFUSAL: u32 = 3;
+
+/// A file to answer with.
+#[repr(C)]
+pub struct FmFile {
+    /// Where it is: below `root` if there is one, else as the process sees it.
+    pub path: FmStr,
+    /// The directory that it must lie in; `ptr` NULL for anywhere.
+    pub root: FmStr,
+    /// Content-Type; `ptr` NULL goes by the name.
+    pub content_type: FmStr,
+    /// 200 to 599; conditions and ranges count with 200 alone.
+    pub status: u32,
+    /// Further field lines of the answer; each has passed `fm_header_valid`.
+    pub headers: *const FmHeader,
+    /// Their number.
+    pub headers_len: usize,
+    /// Field lines of the request; those about conditions, ranges and codings count.
+    pub asked: *const FmHeader,
+    /// Their number.
+    pub asked_len: usize,
+}
+
+fn failure(error: StreamError) -> (u32, String) {
+    let code = match error {
+        StreamError::Gone(_) => FM_GONE,
+        StreamError::Misuse(_) => FM_MISUSE,
+    };
+    (code, error.to_string())
+}
+
+/// What to do about a request that is to be answered by a stream: FM_STREAM_*.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_wanted(
+    worker: *const FmWorker,
+    request: u64,
+    status: u32,
+) -> u32 {
+    let mut wanted = FM_STREAM_NOTHING;
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let status = u16::try_from(status).unwrap_or(500);
+            wanted = match (*worker).worker.stream_wanted(request, status) {
+                Wanted::Nothing => FM_STREAM_NOTHING,
+                Wanted::Pieces => FM_STREAM_PIECES,
+                Wanted::Head => FM_STREAM_HEAD,
+                Wanted::Refusal => FM_STREAM_REFUSAL,
+            };
+            Ok(())
+        });
+    }
+    wanted
+}
+
+/// Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
+/// `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
+/// FM_MISUSE when the piece is longer than `length`, and the request is still open.
+///
+/// # Safety
+/// `worker` is a live worker; `response` and everything it points to are valid; `taken` and `error` are NULL or
+/// valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_begin(
+    worker: *mut FmWorker,
+    request: u64,
+    response: *const FmResponse,
+    length: i64,
+    taken: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let response = &*response;
+            let headers = array(response.headers, response.headers_len)
+                .iter()
+                .map(|header| (header.name.bytes(), header.value.bytes()));
+            let status = u16::try_from(response.status).unwrap_or(500);
+            let outcome = (*worker).worker.begin_stream(
+                request,
+                status,
+                response.content_type.option(),
+                headers,
+                u64::try_from(length).ok(),
+                response.body.bytes(),
+            );
+            put(taken, outcome.map_err(failure)?);
+            Ok(())
+        })
+    }
+}
+
+/// Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
+/// FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid; `taken` and `error` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_write(
+    worker: *mut FmWorker,
+    request: u64,
+    piece: FmStr,
+    taken: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let outcome = (*worker).worker.write_stream(request, piece.bytes());
+            put(taken, outcome.map_err(failure)?);
+            Ok(())
+        })
+    }
+}
+
+/// Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
+///
+/// # Safety
+/// `worker` is a live worker; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_end(
+    worker: *mut FmWorker,
+    request: u64,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            (*worker).worker.end_stream(request).map_err(failure)
+        })
+    }
+}
+
+/// Ends a stream that cannot go on: its client sees that something is missing, and `message in file:line` goes to
+/// the log. FM_GONE.
+///
+/// # Safety
+/// `worker` is a live worker; strings are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_fail(
+    worker: *mut FmWorker,
+    request: u64,
+    message: FmStr,
+    file: FmStr,
+    line: u32,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let mut log_message = format!("stream: {}", message.text());
+            if !file.bytes().is_empty() {
+                log_message = format!("{log_message} in {}:{line}", file.text());
+            }
+            let worker = &mut (*worker).worker;
+            worker.fail_stream(request, &log_message).map_err(failure)
+        })
+    }
+}
+
+/// Ends a stream without its end and without a word in the log, if it has not ended.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_cut(worker: *mut FmWorker, request: u64) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.drop_stream(request);
+            Ok(())
+        });
+    }
+}
+
+/// Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
+/// there. FM_GONE.
+///
+/// # Safety
+/// `worker` is a live worker; `file` and everything it points to are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_respond_file(
+    worker: *mut FmWorker,
+    request: u64,
+    file: *const FmFile,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let file = &*file;
+            let mut asked = ContentHeaders::default();
+            for line in array(file.asked, file.asked_len) {
+                asked.take(line.name.bytes(), line.value.bytes());
+            }
+            let answer = FileAnswer {
+                path: file.path.bytes(),
+                root: file.root.option(),
+                content_type: file.content_type.option(),
+                status: u16::try_from(file.status).unwrap_or(500),
+            };
+            let headers = array(file.headers, file.headers_len)
+                .iter()
+                .map(|header| (header.name.bytes(), header.value.bytes()));
+            let worker = &mut (*worker).worker;
+            worker
+                .respond_file(request, &answer, headers, &asked)
+                .map_err(|gone| (FM_GONE, gone.to_string()))
+        })
+    }
+}

@@ -1,0 +1,151 @@
+/* Bodies that are not a string: what Response::stream() and Response::file() keep until they are sent. */
+#include "php_fermata.h"
+#include "main/fopen_wrappers.h"
+#include "ext/standard/url.h"
+#include "zend_smart_str.h"
+
+#define STATUS_OK 200
+
+static fermata_source *source_new(void)
+{
+	fermata_source *source = ecalloc(1, sizeof(fermata_source));
+	ZVAL_UNDEF(&source->stream);
+	source->length = -1;
+	return source;
+}
+
+void fermata_source_free(fermata_source *source)
+{
+	if (!source) {
+		return;
+	}
+	zval stream;
+	ZVAL_COPY_VALUE(&stream, &source->stream);
+	if (source->path) {
+		zend_string_release(source->path);
+	}
+	if (source->root) {
+		zend_string_release(source->root);
+	}
+	efree(source);
+	zval_ptr_dtor(&stream);
+}
+
+/* A changed response shares the stream, which only one of the two can send. */
+fermata_source *fermata_source_copy(const fermata_source *from)
+{
+	if (!from) {
+		return NULL;
+	}
+	fermata_source *source = source_new();
+	ZVAL_COPY(&source->stream, &from->stream);
+	source->length = from->length;
+	source->path = from->path ? zend_string_copy(from->path) : NULL;
+	source->root = from->root ? zend_string_copy(from->root) : NULL;
+	return source;
+}
+
+/* Streams */
+
+ZEND_METHOD(Fermata_Response, stream)
+{
+	zval *body;
+	zend_long status = STATUS_OK, length = 0;
+	zend_array *headers = NULL;
+	bool no_length = true;
+	ZEND_PARSE_PARAMETERS_START(1, 4)
+		Z_PARAM_ZVAL(body)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+		Z_PARAM_ARRAY_HT(headers)
+		Z_PARAM_LONG_OR_NULL(length, no_length)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!zend_is_iterable(body) && !zend_is_callable(body, 0, NULL)) {
+		zend_argument_type_error(1, "must be of type Traversable|callable|array, %s given", fermata_type_name(body));
+		RETURN_THROWS();
+	}
+	if (!no_length && length < 0) {
+		fermata_misuse("the length of a stream must not be negative; leave it out when it is not known");
+		RETURN_THROWS();
+	}
+	fermata_source *source = source_new();
+	ZVAL_COPY(&source->stream, body);
+	source->length = no_length ? -1 : length;
+	fermata_response_with_source(return_value, source, status, fermata_known.type_binary, headers);
+}
+
+/* Files */
+
+/* A name in a quoted string of a header: what could end it or is not ASCII becomes an underscore. */
+static void append_plain(smart_str *line, const zend_string *name)
+{
+	for (size_t i = 0; i < ZSTR_LEN(name); i++) {
+		unsigned char byte = (unsigned char)ZSTR_VAL(name)[i];
+		bool bad = byte < 0x20 || byte > 0x7e || strchr("\"\\%/", byte);
+		/* One for a whole character of UTF-8. */
+		if (!bad || (byte & 0xC0) != 0x80) {
+			smart_str_appendc(line, bad ? '_' : (char)byte);
+		}
+	}
+}
+
+/* RFC 6266: the name twice, for those who read RFC 8187 and for those who do not. */
+static zend_string *disposition(const zend_string *name)
+{
+	smart_str line = {0};
+	smart_str_appends(&line, "attachment; filename=\"");
+	append_plain(&line, name);
+	smart_str_appends(&line, "\"; filename*=UTF-8''");
+	zend_string *encoded = php_raw_url_encode(ZSTR_VAL(name), ZSTR_LEN(name));
+	smart_str_append(&line, encoded);
+	zend_string_release(encoded);
+	return smart_str_extract(&line);
+}
+
+static bool file_check(const zend_string *path, const zend_string *root, const zend_string *download)
+{
+	if (!ZSTR_LEN(path) || (root && !ZSTR_LEN(root))) {
+		fermata_misuse("the path of a file must not be empty");
+		return false;
+	}
+	if (root && ZSTR_VAL(path)[0] == '/') {
+		fermata_misuse("with a root the path of a file is relative to it and does not start with /");
+		return false;
+	}
+	if (download && !ZSTR_LEN(download)) {
+		fermata_misuse("the name of a download must not be empty; leave it out to show the file in the browser");
+		return false;
+	}
+	/* Below a root nothing but the root decides. */
+	if (php_check_open_basedir_ex(ZSTR_VAL(root ? root : path), 0)) {
+		fermata_misuse("open_basedir does not allow %s", ZSTR_VAL(root ? root : path));
+		return false;
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Response, file)
+{
+	zend_string *path, *root = NULL, *download = NULL, *content_type = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 4)
+		Z_PARAM_PATH_STR(path)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_PATH_STR_OR_NULL(root)
+		Z_PARAM_STR_OR_NULL(download)
+		Z_PARAM_STR_OR_NULL(content_type)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!file_check(path, root, download)
+		|| (content_type && !fermata_header_check(fermata_known.content_type, content_type))) {
+		RETURN_THROWS();
+	}
+	fermata_source *source = source_new();
+	source->path = zend_string_copy(path);
+	source->root = root ? zend_string_copy(root) : NULL;
+	fermata_response_with_source(return_value, source, STATUS_OK, content_type, NULL);
+	if (download) {
+		zend_string *line = disposition(download);
+		fermata_response *response = FERMATA_FROM(fermata_response, Z_OBJ_P(return_value));
+		fermata_headers_add(&response->headers, fermata_known.content_disposition, line);
+		zend_string_release(line);
+	}
+}
