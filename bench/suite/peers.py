@@ -26,7 +26,7 @@ BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
 PAGE = BENCH / "page.html"
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
-FERMATA = Path(os.environ.get("FERMATA_BINARY", ROOT / "build" / "fermata"))
+FERMATA = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
 """The command, for `fermata load`."""
 PHP = os.environ.get("FERMATA_PHP", "php")
 ELSEWHERE = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
