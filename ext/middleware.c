@@ -204,6 +204,9 @@ bool fermata_middleware_compose(fermata_server *server)
 	error.len = 0;
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		compose(server, &server->handlers[i], &server->routes[i]);
+		/* A group refers to its server: without an end to that neither would ever be freed. */
+		fermata_route_free(&server->routes[i]);
+		memset(&server->routes[i], 0, sizeof(fermata_route));
 	}
 	bool has_not_found = !Z_ISUNDEF(server->not_found.closure);
 	if (!has_not_found && !server->middleware) {
