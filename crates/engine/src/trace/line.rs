@@ -10,6 +10,7 @@ use std::io::Write as _;
 use fermata_io::Peer;
 use fermata_proto::date;
 use fermata_proto::http1::{Head, Span};
+use fermata_proto::number::decimal;
 
 /// Bytes of a target or header that are written; what is longer is cut.
 const FIELD_BYTES_MAX: usize = 2048;
@@ -29,6 +30,41 @@ impl Format {
             "json" => Format::Json,
             _ => Format::Combined,
         }
+    }
+}
+
+/// The beginning of all lines of one second.
+#[derive(Default)]
+pub(super) struct Stamp {
+    second: u64,
+    plain: Vec<u8>,
+    json: Vec<u8>,
+}
+
+impl Stamp {
+    /// Makes it that of another second.
+    #[inline]
+    pub fn refresh(&mut self, unix_ms: u64) {
+        if self.second != unix_ms / 1000 {
+            self.renew(unix_ms / 1000);
+        }
+    }
+
+    #[cold]
+    fn renew(&mut self, second: u64) {
+        self.second = second;
+        // "Sat, 21 Nov 2026 07:00:00 GMT"
+        let date = date::imf_fixdate(second);
+        self.plain.clear();
+        self.plain.extend_from_slice(b" - - [");
+        for (part, end) in [(5..7, b'/'), (8..11, b'/'), (12..16, b':'), (17..25, b' ')] {
+            self.plain.extend_from_slice(&date[part]);
+            self.plain.push(end);
+        }
+        self.plain.extend_from_slice(b"+0000] \"");
+        let time = crate::log::rfc3339(second * 1000);
+        let to_the_second = time.rfind('.').map_or(&*time, |end| &time[..=end]);
+        self.json = format!("{{\"time\":\"{to_the_second}").into_bytes();
     }
 }
 
@@ -113,28 +149,18 @@ pub(super) fn write_request(
 
 impl Line<'_> {
     /// Appends the line.
-    pub fn write(&self, out: &mut Vec<u8>, format: Format, worker: u16) {
+    pub fn write(&self, out: &mut Vec<u8>, format: Format, worker: u16, stamp: &Stamp) {
         // Writing to a `Vec` cannot fail.
         let _ = match format {
-            Format::Json => self.write_json(out, worker),
-            Format::Common | Format::Combined => self.write_plain(out, format),
+            Format::Json => self.write_json(out, worker, stamp),
+            Format::Common | Format::Combined => self.write_plain(out, format, stamp),
         };
         out.push(b'\n');
     }
 
-    fn write_plain(&self, out: &mut Vec<u8>, format: Format) -> std::io::Result<()> {
-        match self.peer.ip() {
-            Some(address) => write!(out, "{address}")?,
-            None => out.extend_from_slice(b"unix:"),
-        }
-        // "Sat, 21 Nov 2026 07:00:00 GMT"
-        let date = date::imf_fixdate(self.unix_ms / 1000);
-        out.extend_from_slice(b" - - [");
-        for (part, end) in [(5..7, b'/'), (8..11, b'/'), (12..16, b':'), (17..25, b' ')] {
-            out.extend_from_slice(&date[part]);
-            out.push(end);
-        }
-        out.extend_from_slice(b"+0000] \"");
+    fn write_plain(&self, out: &mut Vec<u8>, format: Format, stamp: &Stamp) -> std::io::Result<()> {
+        write_peer(out, self.peer)?;
+        out.extend_from_slice(&stamp.plain);
         let unread: &[u8] = match format {
             Format::Combined => b"-\0 \"-\" \"-\"",
             _ => b"-\0",
@@ -149,20 +175,22 @@ impl Line<'_> {
             .position(|byte| *byte == 0)
             .unwrap_or(text.len());
         out.extend_from_slice(&text[..end]);
-        write!(out, "\" {} {}", self.status, self.bytes)?;
+        out.extend_from_slice(b"\" ");
+        decimal(out, u64::from(self.status));
+        out.push(b' ');
+        decimal(out, self.bytes);
         out.extend_from_slice(text.get(end + 1..).unwrap_or_default());
         Ok(())
     }
 
-    fn write_json(&self, out: &mut Vec<u8>, worker: u16) -> std::io::Result<()> {
-        write!(out, "{{\"time\":\"{}\"", crate::log::rfc3339(self.unix_ms))?;
-        match self.peer.ip() {
-            Some(address) => write!(
-                out,
-                ",\"client\":\"{address}\",\"port\":{}",
-                self.peer.port()
-            )?,
-            None => out.extend_from_slice(b",\"client\":\"unix\""),
+    fn write_json(&self, out: &mut Vec<u8>, worker: u16, stamp: &Stamp) -> std::io::Result<()> {
+        out.extend_from_slice(&stamp.json);
+        write!(out, "{:03}Z\",\"client\":\"", self.unix_ms % 1000)?;
+        write_peer(out, self.peer)?;
+        out.push(b'"');
+        if self.peer != Peer::Unix {
+            out.extend_from_slice(b",\"port\":");
+            decimal(out, u64::from(self.peer.port()));
         }
         out.extend_from_slice(self.text);
         let (ms, us) = (self.duration_us / 1000, self.duration_us % 1000);
@@ -172,6 +200,22 @@ impl Line<'_> {
             self.status, self.bytes
         )
     }
+}
+
+fn write_peer(out: &mut Vec<u8>, peer: Peer) -> std::io::Result<()> {
+    match peer {
+        Peer::Unix => out.extend_from_slice(b"unix:"),
+        Peer::V6(address, _) => write!(out, "{address}")?,
+        Peer::V4(address, _) => {
+            for (at, octet) in address.octets().into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b'.');
+                }
+                decimal(out, u64::from(octet));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The first field line of that name.
@@ -193,6 +237,10 @@ fn without_query(target: &[u8]) -> &[u8] {
 
 fn escape(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(FIELD_BYTES_MAX)];
+    if is_all_plain(text) {
+        out.extend_from_slice(text);
+        return;
+    }
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| !is_plain(*byte)) {
         out.extend_from_slice(&rest[..at]);
@@ -202,13 +250,19 @@ fn escape(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(rest);
 }
 
+/// Looks at every byte, whatever it finds: that is what the compiler can do for many at a time.
+fn is_all_plain(text: &[u8]) -> bool {
+    text.iter()
+        .fold(true, |plain, byte| plain & is_plain(*byte))
+}
+
 fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+    (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'"') & (byte != b'\\')
 }
 
 fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(FIELD_BYTES_MAX)];
-    if text.iter().copied().all(is_plain) {
+    if is_all_plain(text) {
         out.extend_from_slice(text);
         return;
     }
@@ -243,6 +297,8 @@ mod tests {
     }
 
     fn written(format: Format, text: &[u8]) -> String {
+        let mut stamp = Stamp::default();
+        stamp.refresh(1_795_244_400_123);
         let line = Line {
             unix_ms: 1_795_244_400_123,
             peer: Peer::V4([192, 0, 2, 7].into(), 4711),
@@ -252,7 +308,7 @@ mod tests {
             duration_us: 1_234_567,
         };
         let mut out = Vec::new();
-        line.write(&mut out, format, 3);
+        line.write(&mut out, format, 3, &stamp);
         String::from_utf8(out).expect("a line is UTF-8")
     }
 

@@ -14,7 +14,7 @@ use crate::connection::{Connection, Origin};
 use crate::stats::Counter;
 use crate::worker::Worker;
 
-use line::{Format, Line};
+use line::{Format, Line, Stamp};
 pub(crate) use sink::{Sink, SinkError};
 
 /// Status of a request whose client has left before the answer; servers agree on the number.
@@ -46,6 +46,7 @@ struct Log {
     has_query: bool,
     worker: u16,
     spare: Vec<Vec<u8>>,
+    stamp: Stamp,
     /// Lines left out that the log of the server has not told yet.
     untold: u64,
 }
@@ -88,6 +89,7 @@ impl Trace {
             has_query: settings.access_log_query == "on",
             worker,
             spare: Vec::new(),
+            stamp: Stamp::default(),
             untold: 0,
         });
         (counts_latency || log.is_some()).then(|| {
@@ -348,7 +350,9 @@ impl<D: Driver> Worker<D> {
 
 impl Log {
     fn write(&mut self, line: &Line<'_>) {
-        let (format, worker) = (self.format, self.worker);
-        self.sink.append(|out| line.write(out, format, worker));
+        self.stamp.refresh(line.unix_ms);
+        let (format, worker, stamp) = (self.format, self.worker, &self.stamp);
+        self.sink
+            .append(|out| line.write(out, format, worker, stamp));
     }
 }
