@@ -49,6 +49,15 @@ void fermata_every_start(fermata_every *every, uint32_t worker_index)
 	}
 }
 
+/* In a worker that ends: while PHP frees all objects, one that another still refers to would stay. */
+void fermata_every_stop(fermata_every *every)
+{
+	for (; every; every = every->next) {
+		fermata_future_release(every->running);
+		every->running = NULL;
+	}
+}
+
 /* A run that takes longer than the interval is not joined by a second one: the times it misses are left out. */
 void fermata_every_due(fermata_timer *timer, uint64_t now_ms)
 {

@@ -145,6 +145,7 @@ bool fermata_cancellation_is_cancelled(const zend_object *cancellation);
 
 /* every.c */
 void fermata_every_start(fermata_every *every, uint32_t worker_index);
+void fermata_every_stop(fermata_every *every);
 void fermata_every_due(fermata_timer *timer, uint64_t now_ms);
 
 /* sync.c */

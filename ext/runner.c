@@ -376,6 +376,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 		zend_bailout();
 	}
 	fermata_fibers_end();
+	fermata_every_stop(server->every);
 	fermata_runner_release();
 	EG(exit_status) = exit_status;
 	zend_throw_unwind_exit();
