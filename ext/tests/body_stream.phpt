@@ -2,6 +2,8 @@
 bodyStream(): small bodies from memory, large ones from a temporary file with flat memory; body(), json() and forms() read it too
 --EXTENSIONS--
 fermata
+--SKIPIF--
+<?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip counts the Zend allocator\'s bytes'); ?>
 --FILE--
 <?php
 require __DIR__ . '/server.inc';

@@ -2,6 +2,8 @@
 Middleware that throws, exits, returns nonsense or fails fatally costs one request; a wrong return names its place
 --EXTENSIONS--
 fermata
+--SKIPIF--
+<?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip the memory limit is the Zend allocator\'s'); ?>
 --FILE--
 <?php
 require __DIR__ . '/server.inc';
