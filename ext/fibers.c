@@ -373,16 +373,16 @@ bool fermata_fibers_poll(void)
 
 /* Whose waits end */
 
-typedef enum cause {
+typedef enum end_cause {
 	CAUSE_NONE,
 	CAUSE_TIMEOUT,
 	CAUSE_CANCELLATION,
 	CAUSE_TASK,
 	CAUSE_CLIENT,
-} cause;
+} end_cause;
 
 /* Why a wait of this fiber has to end, if it has to, and when it will have to. */
-static cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
+static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
 {
 	*due_ms = FERMATA_NEVER;
 	for (const fermata_scope *scope = fiber->scope; scope; scope = scope->outer) {
@@ -406,7 +406,7 @@ static cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
 	return fiber->client && fiber->client->gone ? CAUSE_CLIENT : CAUSE_NONE;
 }
 
-static ZEND_COLD void throw_cause(cause cause)
+static ZEND_COLD void throw_cause(end_cause cause)
 {
 	switch (cause) {
 		case CAUSE_TIMEOUT:
@@ -583,7 +583,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 {
 	fermata_fiber *self = fermata_run.fiber, *to;
 	uint64_t scope_due_ms;
-	cause cause;
+	end_cause cause;
 	for (;;) {
 		if (UNEXPECTED(self->scope)) {
 			pool.now_ms = fm_worker_now_ms(fermata_run.worker);
