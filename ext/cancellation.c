@@ -46,7 +46,13 @@ static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_
 	fiber->scope = scope;
 	info->retval = return_value;
 	zend_call_function(info, call);
-	fiber->scope = scope->outer;
+	/* Scopes inside of it may still be there: in a Fiber of the program's that was suspended in one. */
+	for (fermata_scope **at = &fiber->scope; *at; at = &(*at)->outer) {
+		if (*at == scope) {
+			*at = scope->outer;
+			break;
+		}
+	}
 }
 
 ZEND_FUNCTION(Fermata_delay)

@@ -53,6 +53,9 @@ ZEND_METHOD(Fermata_Context, set)
 		fiber->context_values = zend_array_dup(fiber->context_values);
 	}
 	fiber->touched = true;
-	Z_TRY_ADDREF_P(value);
-	zend_hash_update(fiber->context_values, name, value);
+	/* A destructor of the old value may come back here, and the table may then be another. */
+	zval *place = zend_hash_lookup(fiber->context_values, name), old;
+	ZVAL_COPY_VALUE(&old, place);
+	ZVAL_COPY(place, value);
+	zval_ptr_dtor(&old);
 }

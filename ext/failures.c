@@ -61,8 +61,10 @@ static void fail(FmStr message, FmStr file, uint32_t line)
 			/* Its client has left before it. */
 			fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, message);
 		}
-	} else {
-		fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line);
+	} else if (fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line) != FM_OK) {
+		/* Its client has left, or has its answer. */
+		char text[LOG_LINE_BYTES_MAX];
+		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, with_place(text, "", message, file, line)});
 	}
 }
 

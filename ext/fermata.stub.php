@@ -474,7 +474,7 @@ namespace Fermata {
         case Json = 'json';
     }
 
-    /** The least severe line that is written. */
+    /** Shape of a line of the access log. */
     enum AccessLogFormat: string
     {
         /** The Common Log Format. */
@@ -487,6 +487,7 @@ namespace Fermata {
         case Json = 'json';
     }
 
+    /** The least severe line that is written. */
     enum LogLevel: string
     {
         case Error = 'error';
@@ -1161,7 +1162,8 @@ namespace Fermata {
      * Waits for so many seconds, to the millisecond; others go on meanwhile. 0 lets the others have their turn.
      *
      * As every function that waits, it can be called in handlers and tasks of a running server, and in Fibers that they
-     * run. It cannot in a destructor, a callback of ob_start() or an autoloader.
+     * run. It cannot in a destructor (before PHP 8.4), a callback of ob_start(), an autoloader, or after the first piece of
+     * a Response::stream().
      *
      * @throws Exception\CancelledException when the wait has to end: the task or a Cancellation was cancelled,
      *         or, as a ClientGoneException, the client of the handler has left
@@ -1809,7 +1811,9 @@ namespace Fermata\Exception {
     /** A setting that cannot work; the message names it, the cause and the fix. */
     final class ConfigurationException extends \RuntimeException implements FermataException {}
 
-    /** A queue is full: the ring of events of what a worker has not read, or a WebSocket of what its client has not; try again. */
+    /** A queue is full: the ring of events of what a worker has not read, or a WebSocket of what its client has
+     * not, or the tasks that have not begun; try again.
+     */
     final class BackpressureException extends \RuntimeException implements FermataException {}
 
     /**

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 2a76bf7827412048bc6d040a2628c1d692c3fa04 */
+ * Stub hash: b55778cf27556d60eb8d60a96d35af7e2a4c7596 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)

@@ -478,6 +478,14 @@ typedef struct FmFrames {
    */
   size_t function_file;
   /**
+   * In a function that is not native: its first line, four bytes.
+   */
+  size_t function_first_line;
+  /**
+   * In a function that is not native: its last line, four bytes.
+   */
+  size_t function_last_line;
+  /**
    * In a class: pointer to its name, a string.
    */
   size_t class_name;

@@ -449,6 +449,9 @@ void fermata_wake(fermata_fiber *fiber)
 	if (fiber->state == FERMATA_FIBER_WAITING) {
 		fermata_timer_disarm(&fiber->timer);
 		push_ready(fiber);
+	} else if (fiber->state == FERMATA_FIBER_READY) {
+		/* It was to be ended and has not run yet: what it was given must not be lost. Its next wait ends. */
+		fiber->interrupted = false;
 	}
 }
 
@@ -658,6 +661,8 @@ void fermata_fiber_settle(void)
 		zend_array *values = self->context_values;
 		self->context_values = NULL;
 		zend_array_release(values);
+		/* What destructors have thrown must not meet the next handler. */
+		fermata_clean_up();
 	}
 	if (socket) {
 		fm_ws_resume(fermata_run.worker, socket);

@@ -66,6 +66,7 @@ struct fermata_fiber {
 	bool interrupted; /* woken because its wait may have to end */
 	bool without_client; /* its handler is told of a socket's end, and cannot lose it any more */
 	bool dying;       /* taken out of the pool for good */
+	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
 	fermata_fiber *next_ready;
 	uint64_t turn; /* in the ready queue: whose is lower goes on first */

@@ -2,7 +2,7 @@
  *
  * Each middleware and the handler at the end become one Fermata\Next object, whose __invoke() calls it with the request and
  * with the closure of the next object. What a route without middleware calls stays the handler itself. */
-#include "runner.h"
+#include "fibers.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
 
@@ -240,10 +240,11 @@ static ZEND_COLD void note_failure(zend_object *exception)
  * the first one or that of the error handler. */
 ZEND_COLD bool fermata_error_handled(void)
 {
-	/* What the error handler returns may be a stream that throws, which is not for it again. */
-	static bool inside;
+	/* What the error handler returns may be a stream that throws, which is not for it again; or that waits, while the
+	 * handlers of other fibers fail. */
+	fermata_fiber *fiber = fermata_run.fiber;
 	const fermata_handler *handler = &fermata_run.server->error;
-	if (Z_ISUNDEF(handler->closure) || inside) {
+	if (Z_ISUNDEF(handler->closure) || fiber->answers_error) {
 		return false;
 	}
 	zval arguments[2], result;
@@ -260,9 +261,9 @@ ZEND_COLD bool fermata_error_handled(void)
 	if (EG(exception)) {
 		return false;
 	}
-	inside = true;
+	fiber->answers_error = true;
 	fermata_answer(handler, &result);
-	inside = false;
+	fiber->answers_error = false;
 	zval_ptr_dtor(&result);
 	return true;
 }

@@ -412,9 +412,18 @@ ZEND_METHOD(Fermata_Request, withAttribute)
 		array_init(&request->attributes);
 	}
 	SEPARATE_ARRAY(&request->attributes);
+	/* A destructor of the old value may come back here. */
+	zval *found = zend_symtable_find(Z_ARRVAL(request->attributes), name), old;
+	ZVAL_UNDEF(&old);
 	Z_TRY_ADDREF_P(value);
-	zend_symtable_update(Z_ARRVAL(request->attributes), name, value);
-	RETURN_OBJ_COPY(&request->std);
+	if (found) {
+		ZVAL_COPY_VALUE(&old, found);
+		ZVAL_COPY_VALUE(found, value);
+	} else {
+		zend_symtable_update(Z_ARRVAL(request->attributes), name, value);
+	}
+	RETVAL_OBJ_COPY(&request->std);
+	zval_ptr_dtor(&old);
 }
 
 ZEND_METHOD(Fermata_Request, attribute)

@@ -51,10 +51,10 @@ static void enter_process(void)
 /* Answers */
 
 /* An exception of a stream's first piece is left pending, and the request is then open. */
-void fermata_respond(const fermata_response *response)
+void fermata_respond(const fermata_handler *handler, const fermata_response *response)
 {
 	if (UNEXPECTED(response->source)) {
-		fermata_respond_source(response);
+		fermata_respond_source(handler, response);
 		return;
 	}
 	FmHeader some[FERMATA_HEADERS_STACK];
@@ -98,7 +98,7 @@ void fermata_answer(const fermata_handler *handler, zval *result)
 	if (EXPECTED(Z_TYPE_P(result) == IS_OBJECT)) {
 		zend_object *object = Z_OBJ_P(result);
 		if (EXPECTED(object->ce == fermata_ce_response)) {
-			fermata_respond(FERMATA_FROM(fermata_response, object));
+			fermata_respond(handler, FERMATA_FROM(fermata_response, object));
 			if (UNEXPECTED(EG(exception)) && !fermata_run.leaves) {
 				fermata_fail_with_exception(handler);
 			}

@@ -58,7 +58,7 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 void fermata_clean_up(void);
 void fermata_request_done(void);
 ZEND_COLD void fermata_leave(void);
-void fermata_respond(const fermata_response *response);
+void fermata_respond(const fermata_handler *handler, const fermata_response *response);
 void fermata_answer(const fermata_handler *handler, zval *result);
 void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
 
@@ -69,7 +69,7 @@ void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);
 
 /* stream.c */
-void fermata_respond_source(const fermata_response *response);
+void fermata_respond_source(const fermata_handler *handler, const fermata_response *response);
 void fermata_stream_pull(const FmEvent *event);
 void fermata_stream_ended(const FmEvent *event);
 void fermata_streams_release(void);

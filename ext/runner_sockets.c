@@ -46,7 +46,7 @@ static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 	if (upgrade->state != UPGRADE_REFUSED) {
 		accept_upgrade(handler, upgrade);
 	} else if (upgrade->response) {
-		fermata_respond(FERMATA_FROM(fermata_response, upgrade->response));
+		fermata_respond(handler, FERMATA_FROM(fermata_response, upgrade->response));
 		if (UNEXPECTED(EG(exception))) {
 			fermata_fail_with_exception(handler);
 		}

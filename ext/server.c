@@ -290,6 +290,8 @@ static void tell_frames(FmServer *core)
 		.function_name = XtOffsetOf(zend_function, common.function_name),
 		.function_class = XtOffsetOf(zend_function, common.scope),
 		.function_file = XtOffsetOf(zend_function, op_array.filename),
+		.function_first_line = XtOffsetOf(zend_function, op_array.line_start),
+		.function_last_line = XtOffsetOf(zend_function, op_array.line_end),
 		.class_name = XtOffsetOf(zend_class_entry, name),
 		.instruction_line = XtOffsetOf(zend_op, lineno),
 		.string_length = XtOffsetOf(zend_string, len),

@@ -13,6 +13,7 @@ typedef struct stream {
 	zend_string *piece;             /* the last one; NULL before the first and when the core has all of it */
 	size_t taken;                   /* what the core has of it */
 	bool begun;
+	const fermata_handler *handler; /* that has answered by it, for the log */
 } stream;
 
 /* By the request they answer; NULL until there is one. */
@@ -89,11 +90,18 @@ static bool call(zval *source, zval *callable)
 	return !EG(exception);
 }
 
+/* [$object, 'method']: no list of strings has an object first. */
+static bool is_method(zval *given)
+{
+	zval *first = Z_TYPE_P(given) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARR_P(given), 0) : NULL;
+	return first && Z_TYPE_P(first) == IS_OBJECT && zend_is_callable(given, 0, NULL);
+}
+
 /* False after an exception; s is then to be freed all the same. */
 static bool begin(stream *s, zval *given)
 {
 	ZVAL_DEREF(given);
-	if (zend_is_iterable(given)) {
+	if (zend_is_iterable(given) && !is_method(given)) {
 		ZVAL_COPY(&s->source, given);
 	} else if (!call(&s->source, given)) {
 		return false;
@@ -187,10 +195,11 @@ static uint32_t send_head(const fermata_response *response, FmStr first, size_t 
 }
 
 /* Makes the first piece before the head is sent: until then an exception is answered like that of any handler. */
-static void respond_with_pieces(const fermata_response *response)
+static void respond_with_pieces(const fermata_handler *handler, const fermata_response *response)
 {
 	uint64_t request = fermata_run.request->event.request;
 	stream *s = ecalloc(1, sizeof(stream));
+	s->handler = handler;
 	size_t taken = 0;
 	FmError error;
 	error.len = 0;
@@ -220,11 +229,11 @@ static void respond_with_pieces(const fermata_response *response)
 	stream_free(s);
 }
 
-static void respond_with_stream(const fermata_response *response)
+static void respond_with_stream(const fermata_handler *handler, const fermata_response *response)
 {
 	uint64_t request = fermata_run.request->event.request;
 	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
-		case FM_STREAM_PIECES: respond_with_pieces(response); break;
+		case FM_STREAM_PIECES: respond_with_pieces(handler, response); break;
 		case FM_STREAM_HEAD: send_head(response, FERMATA_LITERAL(""), NULL, NULL); break;
 		case FM_STREAM_REFUSAL:
 			fermata_refuse(request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
@@ -268,12 +277,12 @@ static void respond_with_file(const fermata_response *response)
 }
 
 /* Sends what is no string. An exception is left pending, and the request is then open. */
-void fermata_respond_source(const fermata_response *response)
+void fermata_respond_source(const fermata_handler *handler, const fermata_response *response)
 {
 	if (response->source->path) {
 		respond_with_file(response);
 	} else {
-		respond_with_stream(response);
+		respond_with_stream(handler, response);
 	}
 }
 
@@ -331,11 +340,11 @@ void fermata_stream_pull(const FmEvent *event)
 {
 	uint64_t request = event->request;
 	stream *s = streams ? zend_hash_index_find_ptr(streams, request) : NULL;
-	if (UNEXPECTED(!s || event->handler >= fermata_run.server->handlers_len)) {
+	if (UNEXPECTED(!s)) {
 		return;
 	}
 	enter(request);
-	bool goes_on = pull(&fermata_run.server->handlers[event->handler], request, s);
+	bool goes_on = pull(s->handler, request, s);
 	if (UNEXPECTED(fermata.forked)) {
 		fermata_leave();
 		return;

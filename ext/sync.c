@@ -121,6 +121,8 @@ static void hand_over(fermata_mutex *mutex)
 	disown(mutex);
 	fermata_fiber *next = take_first(&mutex->waiters);
 	if (next) {
+		/* Until it runs it is the owner and waits no more: who looks for deadlocks must not go round in it. */
+		next->locks = NULL;
 		own(mutex, next);
 		fermata_wake(next);
 	}

@@ -19,6 +19,7 @@ struct fermata_future {
 	fermata_future_state state;
 	bool is_cancelled; /* its waits end */
 	bool is_seen;      /* somebody has asked, or will, how it ended */
+	bool is_detached;  /* nobody can ask */
 	fermata_handler work;
 	zval result;
 	zend_object *exception;
@@ -200,6 +201,7 @@ fermata_future *fermata_task_begin(zval *callable, bool is_detached)
 	if (!future) {
 		return NULL;
 	}
+	future->is_detached = is_detached;
 	if (!is_detached && fermata.handling) {
 		if ((future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
@@ -336,6 +338,11 @@ void fermata_tasks_run_next(void)
 	if (UNEXPECTED(EG(exception))) {
 		zval_ptr_dtor(&result);
 		take_exception(future);
+		if (future->is_detached) {
+			/* every() keeps it until its next run, which may be a day away. */
+			log_failure(future);
+			future->is_seen = true;
+		}
 		complete(future, FUTURE_FAILED);
 	} else {
 		ZVAL_COPY_VALUE(&future->result, &result);
@@ -344,11 +351,12 @@ void fermata_tasks_run_next(void)
 	/* Destructors may run up to here, and belong to the task. */
 	fiber->awaits = NULL;
 	fermata_clean_up();
+	/* As after a handler: what destructors would begin from here on would be the next one's. */
+	fermata.handling = false;
 	fermata_fiber_settle();
 	fiber->future = NULL;
 	OBJ_RELEASE(&future->std);
 	fermata_clean_up();
-	fermata.handling = false;
 }
 
 /* The worker ends: tasks that have not begun never will. */

@@ -144,7 +144,8 @@ ZEND_METHOD(Fermata_UploadedFile, moveTo)
 	if (!check_here(file)) {
 		RETURN_THROWS();
 	}
-	if (php_check_open_basedir(ZSTR_VAL(to))) {
+	if (php_check_open_basedir_ex(ZSTR_VAL(to), 0)) {
+		fermata_upload_failed("open_basedir does not allow the uploaded file's new place", to);
 		RETURN_THROWS();
 	}
 	if (!move(ZSTR_VAL(from), ZSTR_VAL(to))) {

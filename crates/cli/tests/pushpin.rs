@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long Pushpin's processes may take to find each other, and a message to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// For one of them: what asks before all of them are up is never answered.
+const TRY: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -87,7 +89,7 @@ impl Pushpin {
 
     fn try_hold(&self, channel: &str) -> Option<BufReader<TcpStream>> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        socket.set_read_timeout(Some(TRY)).ok()?;
         write!(
             socket,
             "GET /stream?channel={channel} HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -97,7 +99,8 @@ impl Pushpin {
         let mut line = String::new();
         while client.read_line(&mut line).ok()? > 0 {
             if line.contains("[stream opened]") {
-                return Some(client);
+                let patient = client.get_ref().set_read_timeout(Some(PATIENCE));
+                return patient.is_ok().then_some(client);
             }
             line.clear();
         }

@@ -32,6 +32,11 @@ impl<D: Driver> Worker<D> {
     /// gone from here.
     #[cold]
     pub(crate) fn settle(&mut self, index: u32) -> bool {
+        if self.current.is_some_and(|current| current.index == index) {
+            // Sent in the middle of a turn: what follows in the input is not parsed yet. Asked again
+            // after the next answer.
+            return false;
+        }
         let Some(connection) = self.connections.at_mut(index) else {
             return false;
         };
@@ -84,7 +89,10 @@ impl<D: Driver> Worker<D> {
         if !self.driver.release(fd) {
             return false;
         }
+        // Counted first: the other worker may have taken and closed it before `put` returns.
+        self.reporter.shared.add_settled(slot);
         if inbox.put(fd, peer).is_err() {
+            self.reporter.shared.remove_settled(slot);
             let key = self.connections.key(index);
             if let (true, Some(key)) = (is_watched, key)
                 && self.driver.add_stream(fd, key.to_u64()).is_err()
@@ -94,7 +102,6 @@ impl<D: Driver> Worker<D> {
             }
             return false;
         }
-        self.reporter.shared.add_settled(slot);
         self.counts.add(Counter::Moved, 1);
         self.close(index);
         true

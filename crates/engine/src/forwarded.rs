@@ -120,7 +120,11 @@ fn elements_from_end<'a>(
     let mut elements = Vec::new();
     let mut nth = 0;
     while let Some(line) = request.header(name, nth) {
-        elements.extend(split_outside_quotes(line, b','));
+        // From the end as well: a quote that the client has left open must not swallow what a proxy
+        // has appended.
+        let start = elements.len();
+        elements.extend(rsplit_outside_quotes(line, b','));
+        elements[start..].reverse();
         nth += 1;
     }
     elements.into_iter().rev().map(<[u8]>::trim_ascii)
@@ -138,6 +142,15 @@ fn split_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8
         } else if byte == b'"' {
             is_quoted = !is_quoted;
         }
+        byte == separator && !is_quoted
+    })
+}
+
+/// The same from the end. Nothing that is read needs an escape, so none is looked for.
+fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    text.rsplit(move |&byte| {
+        is_quoted ^= byte == b'"';
         byte == separator && !is_quoted
     })
 }
@@ -295,6 +308,9 @@ mod tests {
             ("10.0.0.3, 10.0.0.2", "10.0.0.3 0"),
             ("1.1.1.1, nonsense, 10.0.0.2", "10.0.0.2 0"),
             ("1.1.1.1, nonsense", ""),
+            // Left open by the client; what the proxy appended counts all the same.
+            ("\", 192.0.2.1", "192.0.2.1 0"),
+            ("a=\"b, 192.0.2.1, 10.0.0.2", "192.0.2.1 0"),
             ("1.1.1.1, ", ""),
             ("", ""),
             ("192.0.2.1:4711", "192.0.2.1 4711"),
@@ -379,7 +395,7 @@ mod tests {
             ("for=unknown;proto=https", "", "https", ""),
             ("for=_hidden, for=10.0.0.2", "10.0.0.2 0", "", ""),
             ("for=\"192.0.2.1:_port\"", "192.0.2.1 0", "", ""),
-            ("for=\"1.1.1.1, for=192.0.2.1", "", "", ""),
+            ("for=\"1.1.1.1, for=192.0.2.1", "192.0.2.1 0", "", ""),
             ("for=192.0.2.1;proto=gopher", "", "", ""),
             ("for=192.0.2.1;host=\"b/c\"", "", "", ""),
             ("for", "", "", ""),

@@ -637,6 +637,12 @@ impl Master {
             seat.due_ms = None;
             seat.listeners.clear();
         }
+        // Not at the end: a server that is started while this one drains listens at the same paths.
+        let control = self.control.as_ref().map(|(_, path)| path);
+        let listening = self.addresses.iter().filter_map(|it| it.path.as_ref());
+        for path in listening.chain(control) {
+            let _ = std::fs::remove_file(path);
+        }
         for child in &mut self.children {
             let _ = child.stream.write(&[ORDER_DRAIN]);
         }
@@ -755,15 +761,6 @@ impl Master {
     }
 
     fn end(&mut self) -> Started {
-        let control = self.control.as_ref().map(|(_, path)| path);
-        for path in self
-            .addresses
-            .iter()
-            .filter_map(|it| it.path.as_ref())
-            .chain(control)
-        {
-            let _ = std::fs::remove_file(path);
-        }
         if let Some(ring) = &mut self.ring {
             ring.close();
         }

@@ -163,6 +163,13 @@ impl<D: Driver> Worker<D> {
                     "The request head took longer than header_timeout_ms.\n",
                 );
             }
+            Reading::Body if self.waiting.is_full() && connection.has_unread => {
+                self.refuse(
+                    index,
+                    503,
+                    "All handlers are waiting, and none was free in time; try again.\n",
+                );
+            }
             Reading::Body => {
                 self.refuse(
                     index,

@@ -427,10 +427,7 @@ impl<D: Driver> Worker<D> {
             }
             if let Some(event) = self.next_stream_event() {
                 let handler = self.stream_handler();
-                let unix_ms = self.driver.unix_ms();
-                self.reporter
-                    .shared
-                    .begin_handler(self.slot, handler, unix_ms);
+                self.note_handler(handler);
                 return Some(event);
             }
             return match self.turn() {

@@ -288,6 +288,10 @@ pub struct FmFrames {
     pub function_class: usize,
     /// In a function that is not native: pointer to the name of its file, a string.
     pub function_file: usize,
+    /// In a function that is not native: its first line, four bytes.
+    pub function_first_line: usize,
+    /// In a function that is not native: its last line, four bytes.
+    pub function_last_line: usize,
     /// In a class: pointer to its name, a string.
     pub class_name: usize,
     /// In an instruction: its line, four bytes.
@@ -317,6 +321,7 @@ pub unsafe extern "C" fn fm_server_frames(server: *mut FmServer, frames: *const 
             function_name: frames.function_name,
             function_class: frames.function_class,
             function_file: frames.function_file,
+            function_lines: [frames.function_first_line, frames.function_last_line],
             class_name: frames.class_name,
             instruction_line: frames.instruction_line,
             string_length: frames.string_length,

@@ -29,7 +29,7 @@ pub fn parse(value: &[u8], len: u64) -> Ranges {
         return Ranges::Whole;
     };
     let mut parts = Vec::new();
-    let mut total: u64 = 0;
+    let mut total: u128 = 0;
     let mut count = 0;
     for item in list.split(|&byte| byte == b',').map(trim) {
         if item.is_empty() {
@@ -44,14 +44,14 @@ pub fn parse(value: &[u8], len: u64) -> Ranges {
             return Ranges::Whole;
         }
         if let Some(part) = spec.within(len) {
-            total = total.saturating_add(part.end - part.start);
+            total += u128::from(part.end - part.start);
             parts.push(part);
         }
     }
     match (count, parts.is_empty()) {
         (0, _) => Ranges::Whole,
         (_, true) => Ranges::Unsatisfiable,
-        _ if total > len => Ranges::Whole,
+        _ if total > u128::from(len) => Ranges::Whole,
         _ => Ranges::Parts(parts),
     }
 }

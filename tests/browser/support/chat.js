@@ -61,7 +61,9 @@ export class Chat {
     const { log } = this.server;
     await this.server.remove();
     assert.equal(code, 0, `the server should end cleanly:\n${log}`);
-    assert.doesNotMatch(log, /\.php:\d+|PHP (Fatal|Warning|Notice|Deprecated)|panick/, "no handler should fail");
+    // Hashing a password takes as long as it should, which on a busy machine is worth a warning.
+    const complaints = log.replace(/^.* held the loop for .*$/gm, "");
+    assert.doesNotMatch(complaints, /\.php:\d+|PHP (Fatal|Warning|Notice|Deprecated)|panick/, "no handler should fail");
     assert.deepEqual(this.#problems, [], "pages should not report errors");
   }
 

@@ -84,6 +84,10 @@ impl<D: Driver> Worker<D> {
         };
         match self.router.find(method, path, &mut self.request.params) {
             Found::Handler(handler) => Some(self.router.body_bytes_max(handler)),
+            Found::NotFound => {
+                let fallback = self.router.fallback()?;
+                Some(self.router.body_bytes_max(fallback.handler))
+            }
             _ => None,
         }
     }

@@ -36,6 +36,8 @@ pub struct Frames {
     pub function_class: usize,
     /// In a function that is not native: pointer to the name of its file.
     pub function_file: usize,
+    /// In a function that is not native: its first and last line, four bytes each.
+    pub function_lines: [usize; 2],
     /// In a class: pointer to its name.
     pub class_name: usize,
     /// In an instruction: its line, four bytes.
@@ -66,7 +68,14 @@ impl Frames {
                     let instruction = frame.wrapping_add(self.frame_instruction);
                     let instruction = memory.pointer(instruction)?;
                     let line = memory.bytes(instruction.wrapping_add(self.instruction_line))?;
-                    let line = u32::from_ne_bytes(line);
+                    // The frame may have gone on while it was read; then at least the function is right.
+                    let [first, last] = self.function_lines.map(|at| function.wrapping_add(at));
+                    let first = u32::from_ne_bytes(memory.bytes(first)?);
+                    let last = u32::from_ne_bytes(memory.bytes(last)?);
+                    let line = Some(u32::from_ne_bytes(line));
+                    let line = line
+                        .filter(|line| (first..=last).contains(line))
+                        .unwrap_or(first);
                     return Ok(format!("{} at {file}:{line}", called.unwrap_or(name)));
                 }
                 called = called.or(Some(name));

@@ -213,7 +213,8 @@ impl<D: Driver> Worker<D> {
             entry.end = end;
             match end {
                 End::Queued => {
-                    entry.bytes = (connection.unsent() as u64).saturating_sub(entry.skip);
+                    // Of a stream most has been sent before.
+                    entry.bytes += (connection.unsent() as u64).saturating_sub(entry.skip);
                     self.trace_end(index);
                 }
                 End::Sent => {}

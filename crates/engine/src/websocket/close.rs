@@ -217,7 +217,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        let peer = connection.peer;
+        let (peer, has_unread) = (connection.peer, connection.has_unread);
         let Some(socket) = connection.socket.as_mut() else {
             return;
         };
@@ -229,7 +229,8 @@ impl<D: Driver> Worker<D> {
             self.close(index);
             return;
         }
-        if socket.awaits_pong() && served.pong_timeout_ms > 0 {
+        // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
+        if socket.awaits_pong() && served.pong_timeout_ms > 0 && !has_unread {
             self.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!("{peer}: WebSocket cut off: no sign of life within pong_timeout_ms");
             self.log_for_client(LogLevel::Info, &line);

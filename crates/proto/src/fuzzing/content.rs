@@ -28,15 +28,15 @@ fn check_ranges(value: &[u8], len: u64) {
         return;
     };
     assert!((1..=RANGES_MAX).contains(&parts.len()));
-    let mut total: u64 = 0;
+    let mut total: u128 = 0;
     for part in &parts {
         assert!(part.start < part.end && part.end <= len);
-        total += part.end - part.start;
+        total += u128::from(part.end - part.start);
         let mut text = Vec::new();
         write_content_range(&mut text, part, len);
         assert!(crate::response::valid_value(&text));
     }
-    assert!(total <= len);
+    assert!(total <= u128::from(len));
 }
 
 fn check_conditions(value: &[u8]) {
