@@ -117,17 +117,13 @@ fn elements_from_end<'a>(
     request: &RequestView<'a>,
     name: &[u8],
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let mut elements = Vec::new();
-    let mut nth = 0;
-    while let Some(line) = request.header(name, nth) {
-        // From the end as well: a quote that the client has left open must not swallow what a proxy
-        // has appended.
-        let start = elements.len();
-        elements.extend(rsplit_outside_quotes(line, b','));
-        elements[start..].reverse();
-        nth += 1;
-    }
-    elements.into_iter().rev().map(<[u8]>::trim_ascii)
+    let lines: Vec<&[u8]> = (0..).map_while(|nth| request.header(name, nth)).collect();
+    // Each line is split from its end as well: a quote that the client has left open must not swallow
+    // what a proxy has appended.
+    let elements = lines.into_iter().rev();
+    elements
+        .flat_map(|line| rsplit_outside_quotes(line, b','))
+        .map(<[u8]>::trim_ascii)
 }
 
 /// The parts between separators that are not in a quoted string.

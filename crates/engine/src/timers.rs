@@ -38,6 +38,9 @@ impl Armed {
     }
 }
 
+/// What a client is told whose request nobody could take in time.
+const ALL_WAIT: &str = "All handlers are waiting, and none was free in time; try again.\n";
+
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
         // Not the present: what clients have done since is not known yet, however long handlers took.
@@ -149,11 +152,7 @@ impl<D: Driver> Worker<D> {
             }
             Reading::WebSocket => self.on_socket_deadline(index),
             Reading::Head if self.waiting.is_full() && connection.has_unread => {
-                self.refuse_head(
-                    index,
-                    503,
-                    "All handlers are waiting, and none was free in time; try again.\n",
-                );
+                self.refuse_head(index, 503, ALL_WAIT);
             }
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head => {
@@ -164,11 +163,7 @@ impl<D: Driver> Worker<D> {
                 );
             }
             Reading::Body if self.waiting.is_full() && connection.has_unread => {
-                self.refuse(
-                    index,
-                    503,
-                    "All handlers are waiting, and none was free in time; try again.\n",
-                );
+                self.refuse(index, 503, ALL_WAIT);
             }
             Reading::Body => {
                 self.refuse(
