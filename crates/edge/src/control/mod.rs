@@ -1,0 +1,169 @@
+//! The HTTP control port: what a publisher asks, what it is answered, and what is to be done.
+//!
+//! Words and statuses are Pushpin's ([`fermata_grip::control`]), so libraries made for it work unmodified. Beyond
+//! it: a connection may be kept, bodies may come in chunks, and no web page may publish through a visitor's browser.
+
+mod intake;
+
+pub use intake::{Counts, Intake, Limits};
+
+use fermata_grip::control::{self, Reply};
+use fermata_grip::item::Item;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The request target: a path, with a query or without.
+    pub target: &'a [u8],
+    /// The values of `Accept`, joined by commas.
+    pub accept: Option<&'a [u8]>,
+    /// `Origin`, which a browser adds to what a page sends.
+    pub origin: Option<&'a [u8]>,
+    /// The whole body.
+    pub body: &'a [u8],
+}
+
+/// What it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Status.
+    pub status: u16,
+    /// Headers besides the length.
+    pub headers: Vec<(&'static str, &'static str)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// What is to be done before the answer goes out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// To publish these, in this order.
+    Publish(Vec<Item>),
+    /// To forget the last ids of channels and let every reliable session catch up.
+    Recover,
+}
+
+/// Reads a request.
+pub fn answer(request: &Request<'_>) -> (Answer, Action) {
+    if request.origin.is_some() && request.method != b"GET" && request.method != b"HEAD" {
+        // The port has no password: its protection is that only this machine reaches it, and so does every page
+        // that a browser on this machine shows.
+        return (refusal(403, "Web pages may not publish.\n"), Action::None);
+    }
+    let accept = request.accept;
+    match control::read(request.method, request.target, accept, request.body) {
+        control::Request::Answer(reply) => (reply.into(), Action::None),
+        control::Request::Publish(items, reply) => (reply.into(), Action::Publish(items)),
+        control::Request::Recover(reply) => (reply.into(), Action::Recover),
+    }
+}
+
+/// The answer to a body beyond `control_body_bytes_max`.
+pub fn too_large() -> Answer {
+    let text = "The body is larger than control_body_bytes_max.\n";
+    refusal(413, text)
+}
+
+fn refusal(status: u16, text: &str) -> Answer {
+    Answer {
+        status,
+        headers: vec![("Content-Type", "text/plain")],
+        body: text.as_bytes().to_vec(),
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        let mut headers = vec![("Content-Type", reply.media)];
+        headers.extend(reply.allow.map(|methods| ("Allow", methods)));
+        Self {
+            status: reply.status,
+            headers,
+            body: reply.body.into_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEMS: &[u8] = br#"{"items":[
+        {"channel":"a","formats":{"http-stream":{"content":"1"}}},
+        {"channel":"b","id":"2","formats":{"ws-message":{"content":"2"}}}]}"#;
+
+    fn post<'a>(target: &'a str, body: &'a [u8]) -> Request<'a> {
+        Request {
+            method: b"POST",
+            target: target.as_bytes(),
+            body,
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn items_are_published_in_their_order() {
+        let (reply, action) = answer(&post("/publish/", ITEMS));
+        assert_eq!((reply.status, &reply.body[..]), (200, &b"Published\n"[..]));
+        assert_eq!(reply.headers, [("Content-Type", "text/plain")]);
+        let Action::Publish(items) = action else {
+            panic!("{action:?}");
+        };
+        let channels: Vec<_> = items.iter().map(|item| &item.channel[..]).collect();
+        assert_eq!(channels, [b"a", b"b"]);
+    }
+
+    #[test]
+    fn one_bad_item_publishes_none() {
+        let body = br#"{"items":[{"channel":"a","http-stream":{"content":"1"}},{"channel":"b"}]}"#;
+        let (reply, action) = answer(&post("/publish/", body));
+        assert_eq!((reply.status, action), (400, Action::None));
+        assert_eq!(reply.body, b"Invalid format: no formats specified\n");
+    }
+
+    #[test]
+    fn recovering_is_asked_by_its_own_path() {
+        let (reply, action) = answer(&post("/recover", b""));
+        assert_eq!(
+            (&reply.body[..], action),
+            (&b"Updated\n"[..], Action::Recover)
+        );
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_one() {
+        let get = Request {
+            method: b"GET",
+            ..post("/publish/", b"")
+        };
+        let (reply, action) = answer(&get);
+        assert_eq!((reply.status, action), (405, Action::None));
+        assert!(
+            reply.headers.contains(&("Allow", "POST")),
+            "{:?}",
+            reply.headers
+        );
+    }
+
+    #[test]
+    fn a_web_page_publishes_nothing() {
+        for origin in ["https://evil.example", "null", "http://localhost:5561"] {
+            let page = Request {
+                origin: Some(origin.as_bytes()),
+                ..post("/publish/", ITEMS)
+            };
+            let (reply, action) = answer(&page);
+            assert_eq!((reply.status, action), (403, Action::None), "{origin}");
+        }
+        let looking = Request {
+            method: b"GET",
+            origin: Some(b"null"),
+            ..post("/", b"")
+        };
+        assert_eq!(answer(&looking).0.body, b"Pushpin API\n");
+    }
+}
