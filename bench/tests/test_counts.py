@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import unittest
+from pathlib import Path
 
 from counts import judge
-from suite.counts import CASES, Counts, by_library
+from suite.counts import CASES, Counts, by_library, static_at_fixed_depth
+from suite.peers import PAGE, SUBJECT, load_all
 
 CALLGRIND = """\
 version: 1
@@ -84,6 +86,14 @@ class Check(unittest.TestCase):
     def test_what_issue_3_asks_for_is_counted(self) -> None:
         wanted = {"json", "json-new-url", "json-connect", "static", "sse-delivery", "websocket-echo"}
         self.assertLessEqual(wanted, {case.id for case in CASES})
+
+    def test_the_page_lies_at_the_same_depth_in_every_checkout(self) -> None:
+        case = next(case for case in CASES if case.id == "static")
+        with static_at_fixed_depth(load_all()[SUBJECT], case) as peer:
+            folder = Path(peer.services["static"].start[-1])
+            self.assertEqual(len(folder.parts), 3)
+            self.assertEqual((folder / "index.html").read_bytes(), PAGE.read_bytes())
+        self.assertFalse(folder.exists())
 
 
 if __name__ == "__main__":
