@@ -8,6 +8,7 @@
 //!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
+//! - [`watch`]: descriptors of the embedding program.
 //! - [`net`], [`log_file`], [`systemd`],
 //!   [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
@@ -28,6 +29,7 @@ pub mod signal;
 pub mod sys;
 pub mod systemd;
 pub mod wake;
+pub mod watch;
 pub mod wheel;
 
 pub use driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};

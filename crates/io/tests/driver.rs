@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use fermata_io::wake::Waker;
+use fermata_io::watch::{Interest, Watch};
 use fermata_io::{Driver, Kernel, Peer, net};
 
 use support::{BACKLOG, LISTENER, STREAM, Server};
@@ -35,6 +36,7 @@ over_each_kernel! {
     a_file_is_sent_from_an_offset_to_its_end
     a_released_connection_has_all_its_bytes
     a_connection_with_unread_bytes_is_not_released
+    descriptors_of_others_are_reported_through_their_set
 }
 
 fn bytes_go_both_ways_and_end_with_a_hangup(kernel: Kernel) {
@@ -487,4 +489,30 @@ fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
         assert_eq!(&buf[..4], b"also");
     }
     server.driver.close(fd);
+}
+
+fn descriptors_of_others_are_reported_through_their_set(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    let mut watch = Watch::new().expect("a set");
+    server.driver.add_wake(watch.fd(), 9).expect("add");
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    let mut ready = Vec::new();
+    for _ in 0..3 {
+        watch.arm(ours.as_raw_fd(), Interest::READ).expect("armed");
+        assert_eq!(server.wait(0), []);
+        theirs.write_all(b"a").expect("write");
+        // Until it is collected, and not again after that although it is still readable.
+        assert!(server.wait_for(9).readable);
+        assert!(server.wait_for(9).readable);
+        watch.collect(&mut ready).expect("collected");
+        assert_eq!(ready.pop().map(|it| it.fd), Some(ours.as_raw_fd()));
+        assert!(ready.is_empty());
+        assert_eq!(server.wait(0), []);
+        (&ours).read_exact(&mut [0; 1]).expect("read");
+    }
+    // A descriptor that is closed while it is watched wakes nobody.
+    watch.arm(ours.as_raw_fd(), Interest::READ).expect("armed");
+    drop(ours);
+    drop(theirs);
+    assert_eq!(server.wait(0), []);
 }
