@@ -143,6 +143,31 @@
 #define FM_WS_FORMAT_JSON 1
 
 /**
+ * There are bytes, a connection to accept, or the end of the stream.
+ */
+#define FM_WATCH_READ 1
+
+/**
+ * There is room to write.
+ */
+#define FM_WATCH_WRITE 2
+
+/**
+ * There is urgent data.
+ */
+#define FM_WATCH_PRIORITY 4
+
+/**
+ * The other end has closed, or the file is broken: told, never asked for.
+ */
+#define FM_WATCH_HANGUP 8
+
+/**
+ * The file is one that is always ready: a regular file, a directory.
+ */
+#define FM_ALWAYS_READY 64
+
+/**
  * `request` is to be answered.
  */
 #define FM_EVENT_REQUEST 1
@@ -196,6 +221,12 @@
  * `request` are set.
  */
 #define FM_EVENT_STREAM_END 10
+
+/**
+ * The descriptor `handler` is ready for `code` (FM_WATCH_*), or has hung up; `fm_watch` has asked for it. Only
+ * `kind`, `handler` and `code` are set.
+ */
+#define FM_EVENT_READY 11
 
 /**
  * A slow client is told by a `gap` event what it has missed.
@@ -1519,6 +1550,19 @@ void fm_worker_busy(struct FmWorker *worker,
  * `worker` is a live worker.
  */
 void fm_worker_full(struct FmWorker *worker, bool full);
+
+/**
+ * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
+ * what was asked for before, and 0 takes it back. The descriptor may be closed at any time: nothing is told of it
+ * then. FM_ALWAYS_READY and FM_MISUSE (not open; no memory left): nothing was asked for.
+ *
+ * # Safety
+ * `worker` is a live worker; `error` is NULL or valid for writing.
+ */
+uint32_t fm_watch(struct FmWorker *worker,
+                  int32_t fd,
+                  uint32_t interest,
+                  struct FmError *error);
 
 /**
  * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*

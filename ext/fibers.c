@@ -10,6 +10,7 @@
  *
  * Invariant: a handler or task is begun only while another fiber is left, or may be made, to go on with the loop. */
 #include "fibers.h"
+#include "watch.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
 
@@ -479,38 +480,46 @@ fermata_fiber *fermata_fiber_of_socket(uint64_t socket)
 
 /* Waiting */
 
-static ZEND_COLD bool refuse(const char *where)
+/* Why PHP cannot wait here; NULL = it can. */
+const char *fermata_wait_obstacle(void)
 {
-	fermata_misuse("PHP cannot wait %s", where);
-	return false;
+	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
+		return "here: only handlers and tasks of a running server can";
+	}
+	if (UNEXPECTED(pool.stopping)) {
+		return "any more: the worker stops";
+	}
+	if (UNEXPECTED(zend_fiber_switch_blocked())) {
+		return "in a destructor; wait before the object is released";
+	}
+	if (UNEXPECTED(OG(running))) {
+		return "in a callback of ob_start(); wait before the output is written";
+	}
+	if (UNEXPECTED(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)))) {
+		return "while it loads a class: other handlers would not find the class meanwhile";
+	}
+	if (UNEXPECTED(fermata_run.stream)) {
+		return "while it makes a piece of a Response::stream(), whose client waits for it";
+	}
+	if (UNEXPECTED(CG(in_compilation))) {
+		return "while it compiles a file";
+	}
+	return NULL;
 }
 
 /* False after an exception: nothing can be waited for here. */
 bool fermata_can_wait(void)
 {
-	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
-		return refuse("here: only handlers and tasks of a running server can");
+	const char *obstacle = fermata_wait_obstacle();
+	if (EXPECTED(!obstacle)) {
+		return true;
 	}
-	if (UNEXPECTED(pool.stopping)) {
+	if (fermata.handling && !fermata.forked && pool.stopping) {
 		zend_throw_exception(fermata_ce_cancelled, "the worker stops, and nothing can be waited for any more", 0);
-		return false;
+	} else {
+		fermata_misuse("PHP cannot wait %s", obstacle);
 	}
-	if (UNEXPECTED(zend_fiber_switch_blocked())) {
-		return refuse("in a destructor; wait before the object is released");
-	}
-	if (UNEXPECTED(OG(running))) {
-		return refuse("in a callback of ob_start(); wait before the output is written");
-	}
-	if (UNEXPECTED(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)))) {
-		return refuse("while it loads a class: other handlers would not find the class meanwhile");
-	}
-	if (UNEXPECTED(fermata_run.stream)) {
-		return refuse("while it makes a piece of a Response::stream(), whose client waits for it");
-	}
-	if (UNEXPECTED(CG(in_compilation))) {
-		return refuse("while it compiles a file");
-	}
-	return true;
+	return false;
 }
 
 /* The client that this fiber's handler or task works for; made when it is first asked for. */
@@ -735,6 +744,7 @@ void fermata_fibers_unwind(void)
 	pool.ready_first = pool.ready_last = NULL;
 	fermata_tasks_drop();
 	fermata_timers_free();
+	fermata_watches_free();
 }
 
 /* After a fatal error nothing goes on: clients whose handlers wait are answered, and their connections can end. */
@@ -746,6 +756,7 @@ void fermata_fibers_abandon(void)
 			fermata_refuse(fiber->client->request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("Service Unavailable\n"));
 		}
 	}
+	fermata_watches_free();
 	fm_worker_busy(fermata_run.worker, false);
 	fm_worker_full(fermata_run.worker, false);
 	fm_worker_wake_at(fermata_run.worker, FERMATA_NEVER);

@@ -65,6 +65,8 @@ struct fermata_fiber {
 	bool is_listed;   /* among those that have waited */
 	bool interrupted; /* woken because its wait may have to end */
 	bool without_client; /* its handler is told of a socket's end, and cannot lose it any more */
+	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
+	bool is_cut_told; /* and whoever asked has been told */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
@@ -112,6 +114,7 @@ void fermata_fibers_unwind(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
 bool fermata_can_wait(void);
+const char *fermata_wait_obstacle(void);
 uint32_t fermata_fibers_tasks_max(void);
 uint64_t fermata_fibers_next_turn(void);
 void fermata_wake(fermata_fiber *fiber);

@@ -8,6 +8,7 @@
  *
  * What one handler leaves behind must not reach the next one: see fermata_clean_up(). */
 #include "fibers.h"
+#include "watch.h"
 #include "main/php_main.h"
 #include "ext/random/php_random.h"
 #include "ext/standard/basic_functions.h"
@@ -277,6 +278,7 @@ static void dispatch(const FmEvent *event)
 		case FM_EVENT_UPGRADE: fermata_socket_upgrade(event); break;
 		case FM_EVENT_GONE: fermata_fibers_gone(event); break;
 		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
+		case FM_EVENT_READY: fermata_watch_ready(event); break;
 		case FM_EVENT_STREAM: fermata_stream_pull(event); break;
 		case FM_EVENT_STREAM_END: fermata_stream_ended(event); break;
 	}

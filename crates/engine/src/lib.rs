@@ -44,6 +44,7 @@ mod timers;
 mod tls;
 mod trace;
 mod waiting;
+mod watch;
 pub mod websocket;
 mod worker;
 

@@ -9,11 +9,13 @@ use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
+use fermata_io::watch::{Interest, Ready};
 
 use crate::answer::Gone;
 use crate::connection::{Origin, Reading, Writing};
 use crate::slab::Key;
 use crate::stats::Counter;
+use crate::watch::Watching;
 use crate::worker::{Event, Worker};
 
 /// Connections listed while new work is held back that are not worth looking at for those listed twice.
@@ -28,6 +30,13 @@ pub enum Left {
     Socket(u64),
 }
 
+/// What a handler that waits has to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Left(Left),
+    Ready(Ready),
+}
+
 /// What the worker remembers about waiting handlers.
 pub(crate) struct Waiting {
     /// When the program wants to be woken; `u64::MAX` = not at all.
@@ -38,10 +47,14 @@ pub(crate) struct Waiting {
     pub is_busy: bool,
     /// No new request or message can be handled.
     is_full: bool,
-    /// Clients that have left, and their handlers have not been told: each is listed once.
-    left: VecDeque<Left>,
-    /// The last that was told of.
-    told: Left,
+    /// What has not been told. A client that has left is listed once, a descriptor once for each time
+    /// that it was asked for.
+    pub news: VecDeque<News>,
+    /// The last that were told of.
+    told_left: Left,
+    told_ready: Ready,
+    /// The descriptors of the program that it waits for; `None` until it does.
+    pub watching: Option<Box<Watching>>,
     /// Connections with something to read, held back while `is_full`.
     held_back: Vec<u32>,
 }
@@ -53,8 +66,13 @@ impl Waiting {
             is_due: false,
             is_busy: false,
             is_full: false,
-            left: VecDeque::new(),
-            told: Left::Request(0),
+            news: VecDeque::new(),
+            told_left: Left::Request(0),
+            told_ready: Ready {
+                fd: -1,
+                what: Interest::NONE,
+            },
+            watching: None,
             held_back: Vec::new(),
         }
     }
@@ -65,7 +83,8 @@ impl Waiting {
 
     /// Whether the program has begun something that can still come to its end.
     pub fn can_finish(&self) -> bool {
-        self.is_busy && self.wake_ms != u64::MAX
+        let watched = self.watching.as_ref().map_or(0, |it| it.armed());
+        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.news.is_empty())
     }
 }
 
@@ -123,25 +142,40 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if connection.socket.is_some() {
-            self.waiting.left.push_back(Left::Socket(key.to_u64()));
+            let left = Left::Socket(key.to_u64());
+            self.waiting.news.push_back(News::Left(left));
         } else if connection.reading == Reading::Handling && connection.writing == Writing::Open {
             let handle = (u64::from(connection.serial) << 32) | u64::from(index);
-            self.waiting.left.push_back(Left::Request(handle));
+            let left = Left::Request(handle);
+            self.waiting.news.push_back(News::Left(left));
         }
     }
 
-    /// The next client that has left, or the time to wake the program.
+    /// The next client that has left, descriptor that is ready, or the time to wake the program.
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
-        if let Some(left) = self.waiting.left.pop_front() {
-            self.waiting.told = left;
-            return Some(Event::Gone);
+        if let Some(news) = self.waiting.news.pop_front() {
+            return Some(match news {
+                News::Left(left) => {
+                    self.waiting.told_left = left;
+                    Event::Gone
+                }
+                News::Ready(ready) => {
+                    self.waiting.told_ready = ready;
+                    Event::Ready
+                }
+            });
         }
         std::mem::take(&mut self.waiting.is_due).then_some(Event::Wake)
     }
 
     /// Who has left, of the last `Event::Gone`.
     pub fn left(&self) -> Left {
-        self.waiting.told
+        self.waiting.told_left
+    }
+
+    /// Which descriptor is ready, of the last `Event::Ready`.
+    pub fn ready(&self) -> Ready {
+        self.waiting.told_ready
     }
 
     /// Asks for one `Event::Wake` at `due_ms` of `Worker::now_ms`; 0 = after the next turn,

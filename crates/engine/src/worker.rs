@@ -66,6 +66,7 @@ const TOKEN_LINK: u64 = u64::MAX - 3;
 const TOKEN_SIGNAL: u64 = u64::MAX - 4;
 const TOKEN_INBOX: u64 = u64::MAX - 5;
 pub(crate) const TOKEN_METRICS: u64 = u64::MAX - 6;
+pub(crate) const TOKEN_WATCH: u64 = u64::MAX - 7;
 
 /// What `next_event` hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub enum Event {
     Gone,
     /// It is the time that was given to `Worker::wake_at`.
     Wake,
+    /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
+    Ready,
     /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
     Stream,
     /// `Worker::stream` has ended before its end: its client has left.
@@ -577,6 +580,7 @@ impl<D: Driver> Worker<D> {
                 TOKEN_INBOX => self.take_over(),
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
+                TOKEN_WATCH => self.collect_watched(),
                 token => {
                     if self.on_connection(Key::from_u64(token), event) {
                         return true;

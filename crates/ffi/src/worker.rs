@@ -41,6 +41,9 @@ pub const FM_EVENT_STREAM: u32 = 9;
 /// The stream that answers `request` has ended before its end: its client has left. Only `kind`, `handler` and
 /// `request` are set.
 pub const FM_EVENT_STREAM_END: u32 = 10;
+/// The descriptor `handler` is ready for `code` (FM_WATCH_*), or has hung up; `fm_watch` has asked for it. Only
+/// `kind`, `handler` and `code` are set.
+pub const FM_EVENT_READY: u32 = 11;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -217,6 +220,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Wake => FM_EVENT_WAKE,
                 Event::Stream => FM_EVENT_STREAM,
                 Event::StreamEnd => FM_EVENT_STREAM_END,
+                Event::Ready => FM_EVENT_READY,
             };
             match next {
                 Event::Request | Event::Upgrade => {
@@ -263,6 +267,12 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).kind).write(kind);
                     (&raw mut (*event).request).write(request);
                     (&raw mut (*event).socket).write(socket);
+                }
+                Event::Ready => {
+                    let ready = worker.worker.ready();
+                    (&raw mut (*event).kind).write(kind);
+                    (&raw mut (*event).handler).write(ready.fd.cast_unsigned());
+                    (&raw mut (*event).code).write(u16::from(ready.what.bits()));
                 }
                 Event::Stop | Event::Wake => (&raw mut (*event).kind).write(kind),
                 Event::Stream | Event::StreamEnd => {
