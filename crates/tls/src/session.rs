@@ -282,12 +282,9 @@ impl Session {
                 Err(error) => {
                     let failure = self.is_handshaking().then(|| Failure::of(&error));
                     self.fail_with(failure, error.to_string());
-                    // The alert that tells the peer why. rustls still refers to the same bytes.
-                    while let (discard, Ok(Step::Again)) =
-                        self.step(&mut records[used..], &mut Sink::none(), Job::Read)
-                    {
-                        used += discard;
-                    }
+                    // The alert that tells the peer why. One step: with nothing left to say rustls, which still
+                    // refers to the same bytes, would look at them again.
+                    let _ = self.step(&mut records[used..], &mut Sink::none(), Job::Read);
                     return records.len();
                 }
             }

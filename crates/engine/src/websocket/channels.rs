@@ -90,10 +90,10 @@ impl<D: Driver> Worker<D> {
                     HoldError::Misuse(cause) => SendError::Misuse(cause),
                     HoldError::Backpressure(cause) => SendError::Backpressure(cause),
                 })?;
-            let socket = self.connections.get_mut(key);
-            match socket.and_then(|connection| connection.socket.as_mut()) {
+            let connection = open_socket(self.connections.get_mut(key));
+            match connection.and_then(|(connection, _)| connection.socket.as_mut()) {
                 Some(socket) => socket.busy().presences.push(presence),
-                // Making room for the announcement has found it broken.
+                // Making room for the announcement has found it broken, or has closed it.
                 None => self.leave(presence),
             }
         }

@@ -1,6 +1,7 @@
 //! The driver over the fake network and over real sockets.
 
 mod certificates;
+mod damage;
 mod fake;
 mod sockets;
 mod splits;
