@@ -16,7 +16,13 @@ KEPT = ROOT / "tests/conformance/autobahn.json"
 PAGE = ROOT / "docs/conformance.md"
 BEGIN, END = "<!-- autobahn:begin -->", "<!-- autobahn:end -->"
 VERSION = "25.10.1"
-SIDES = {"server": "`Server::websocket()`", "client": "`Fermata\\WebSocket\\Client`"}
+SIDES = {
+    "server": "`Server::websocket()`, epoll",
+    "server-io_uring": "`Server::websocket()`, io_uring",
+    "client": "`Fermata\\WebSocket\\Client`",
+}
+REQUIRED = ("server", "server-io_uring")
+"""The client's side is Fermata's own for tests and scripts; the server must have been judged on both io drivers."""
 PASSES = ("OK", "NON-STRICT", "INFORMATIONAL", "UNIMPLEMENTED")
 GROUPS = {
     "1": "Framing",
@@ -99,8 +105,7 @@ def check():
     for name in SIDES:
         side = kept["sides"].get(name)
         if side is None:
-            # The client's side is Fermata's own for tests and scripts; the server must have been judged.
-            if name == "server":
+            if name in REQUIRED:
                 problems.append(f"{name} was never run")
             continue
         problems += [f"{name}: case {case} is {result}" for case, result in failures(side).items()]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the Autobahn Testsuite against the server and against Fermata\WebSocket\Client, and keeps a summary of
-# what it says in tests/conformance/autobahn.json and docs/conformance.md. Takes about half an hour.
+# Runs the Autobahn Testsuite against the server on both io drivers and against Fermata\WebSocket\Client, and keeps a summary of
+# what it says in tests/conformance/autobahn.json and docs/conformance.md. Takes about an hour.
 #
-#   scripts/autobahn.sh [server|client]… [--cases PATTERN[,PATTERN…]]
+#   scripts/autobahn.sh [server|server-io_uring|client]… [--cases PATTERN[,PATTERN…]]
 #
 # Without --cases all are run; with it the summary is printed and not kept.
 # The suite needs Python 2.7: AUTOBAHN_PYTHON names it (default: pyenv's). It is installed into AUTOBAHN_DIR
@@ -21,19 +21,19 @@ sides=()
 cases='*'
 while [ $# -gt 0 ]; do
     case $1 in
-        server | client) sides+=("$1") ;;
+        server | server-io_uring | client) sides+=("$1") ;;
         --cases)
             cases=${2:?--cases needs a pattern, such as 1.*,7.*}
             shift
             ;;
         *)
-            echo "autobahn: unknown argument $1; use server, client or --cases" >&2
+            echo "autobahn: unknown argument $1; use server, server-io_uring, client or --cases" >&2
             exit 1
             ;;
     esac
     shift
 done
-[ ${#sides[@]} -gt 0 ] || sides=(server client)
+[ ${#sides[@]} -gt 0 ] || sides=(server server-io_uring client)
 
 python=${AUTOBAHN_PYTHON:-$(find "${PYENV_ROOT:-$HOME/.pyenv}/versions" -maxdepth 3 -path '*/2.7.*/bin/python' 2>/dev/null | head -n 1)}
 if [ -z "$python" ] || ! "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (2, 7))' 2>/dev/null; then
@@ -88,8 +88,10 @@ for side in "${sides[@]}"; do
     rm -rf "${dir:?}/$side"
     mkdir -p "$dir/$side"
     log=$dir/$side.log
-    if [ "$side" = server ]; then
-        FERMATA_LISTEN=http://127.0.0.1:0 "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
+    if [ "$side" != client ]; then
+        io=epoll
+        [ "$side" = server ] || io=${side#server-}
+        FERMATA_LISTEN=http://127.0.0.1:0 FERMATA_IO=$io "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
         started=$!
         address=$(wait_for "$log" '127\.0\.0\.1:[0-9]+')
         cat >"$dir/$side.json" <<JSON
