@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod control;
+mod edge;
 mod format;
 mod publish;
 mod stats;
@@ -35,6 +36,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Edge(edge::Arguments),
     Load(Box<fermata_load::Arguments>),
     Publish(Box<publish::Arguments>),
     Stats(stats::Arguments),
@@ -43,6 +45,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let (command, outcome) = match Arguments::parse().command {
+        Command::Edge(arguments) => match edge::run(&arguments) {
+            Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
+            Err(error) => ("edge", Err(error)),
+        },
         Command::Load(arguments) => (
             "load",
             fermata_load::run(&arguments).map_err(|error| error.to_string()),

@@ -1,7 +1,7 @@
-//! The GRIP edge, as far as it exists: its settings, the routes file, FastCGI and HTTP/1.1 towards
-//! backends, and what publishers say and are answered.
+//! The GRIP edge: stands in front of any HTTP or FastCGI backend and holds its clients.
 //!
-//! Nothing here reads files or clocks; what a file says is an argument.
+//! [`server`] is what runs. Everything else reads no files and no clocks; what a file says is an argument: the settings,
+//! the routes file, and what is spoken to backends.
 
 #![forbid(unsafe_code)]
 
@@ -10,5 +10,6 @@ pub mod fastcgi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod routes;
+pub mod server;
 pub mod settings;
 pub mod upstream;

@@ -73,14 +73,17 @@ impl<D: Driver> Worker<D> {
         }
         match origin {
             Origin::Public => self.counts.add(Counter::Accepted, 1),
-            Origin::Control | Origin::Metrics => self.reporter.control += 1,
+            Origin::Control | Origin::Metrics | Origin::Own => self.reporter.control += 1,
         }
         let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
-        self.insert(Connection::new(fd, peer, origin), deadline_ms);
+        let index = self.insert(Connection::new(fd, peer, origin), deadline_ms);
+        if origin == Origin::Own {
+            self.wires.opened(index);
+        }
     }
 
     /// Takes a connection among ours, and looks in this turn for what it has sent.
-    pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) {
+    pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) -> u32 {
         let peer = connection.peer;
         connection.deadline_ms = deadline_ms;
         let key = self.connections.insert(connection);
@@ -98,6 +101,7 @@ impl<D: Driver> Worker<D> {
             writable: false,
             hangup: false,
         });
+        key.index
     }
 
     /// Watches the connections of this turn that are still open. Whatever became ready before is

@@ -29,6 +29,8 @@ pub(crate) enum Origin {
     Control,
     /// The listener for metrics and health: requests are answered by `metrics`.
     Metrics,
+    /// A listener of the embedder: see `wires`.
+    Own,
 }
 
 /// What the bytes that arrive next mean.

@@ -1,11 +1,14 @@
 //! From a channel's record to the bytes its subscribers get, once per wire format.
 
+use std::rc::Rc;
+
 use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
 use fermata_proto::ws::deflate::Compressor;
 use fermata_proto::ws::frame::{self, Opcode, Reserved};
 use fermata_proto::ws::message as text;
 use fermata_proto::{chunk, sse};
 
+use crate::relay::Encoding;
 use crate::websocket::Compression;
 
 /// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
@@ -21,6 +24,10 @@ pub(crate) const FORMAT_WS_JSON: u8 = 2;
 /// The first of the formats of compressed frames, which are numbered as they are needed.
 const FORMAT_WS_COMPRESSED: u8 = 3;
 
+/// Two formats of an embedder, see `relay`: what it makes of a record, and the record itself.
+pub(crate) const FORMAT_STREAM: u8 = u8::MAX - 1;
+pub(crate) const FORMAT_ITEMS: u8 = u8::MAX;
+
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
     pub ids: Ids,
@@ -29,6 +36,10 @@ pub(crate) struct Encoder {
     /// Formats of compressed frames, numbered from `FORMAT_WS_COMPRESSED` on.
     compressed: Vec<Compressed>,
     compressors: Vec<(u8, u32, Compressor)>,
+    /// What an embedder's streams are sent of a record.
+    pub stream: Option<Encoding>,
+    /// Channel and item of records that are not sent, for the embedder to act on.
+    pub told: Vec<(Vec<u8>, Rc<[u8]>)>,
 }
 
 /// A format of frames that are compressed without reference to others.
@@ -46,6 +57,8 @@ impl Encoder {
             payload: Vec::new(),
             compressed: Vec::new(),
             compressors: Vec::new(),
+            stream: None,
+            told: Vec::new(),
         }
     }
 
@@ -66,7 +79,8 @@ impl Encoder {
             (it.is_json, it.window_bits, it.compressor) == (is_json, window_bits, compressor)
         });
         let at = known.unwrap_or(self.compressed.len());
-        let Ok(format) = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at) else {
+        let format = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at).ok();
+        let Some(format) = format.filter(|format| *format < FORMAT_STREAM) else {
             return plain;
         };
         if known.is_none() {
@@ -126,6 +140,9 @@ impl Encode for Encoder {
                 start: payload.start - start,
                 end: payload.end - start,
             };
+        }
+        if format >= FORMAT_STREAM {
+            return self.relayed(format, record, out);
         }
         match format.checked_sub(FORMAT_WS_COMPRESSED) {
             Some(at) => self.compressed_frame(at, record, out),

@@ -434,11 +434,18 @@ impl<D: Driver> Worker<D> {
     fn pump(&mut self) {
         self.local
             .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
+        if !self.encoder.told.is_empty() {
+            self.tell_streams();
+        }
         self.deliver_directs();
     }
 
     /// Sends a held client what its channels' logs have for it.
     pub(crate) fn send_held(&mut self, index: u32) {
+        if self.relay.is_some() && self.takes_items(index) {
+            self.send_items(index);
+            return;
+        }
         let Some(mut connection) = self.connections.at_mut(index) else {
             return;
         };
@@ -584,6 +591,10 @@ impl<D: Driver> Worker<D> {
 
     /// A held client has been silent for its keep-alive time.
     pub(crate) fn keep_alive(&mut self, index: u32) {
+        if self.relay.is_some() {
+            self.keep_alive_relayed(index);
+            return;
+        }
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
@@ -608,6 +619,10 @@ impl<D: Driver> Worker<D> {
     /// last event id.
     pub(crate) fn end_hold(&mut self, index: u32) {
         let retry_ms = self.settings.retry_ms;
+        let is_events = self.relay.is_none();
+        if let Some(relay) = &mut self.relay {
+            relay.forget(index);
+        }
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
@@ -621,7 +636,11 @@ impl<D: Driver> Worker<D> {
             connection.out = self.pool.take();
         }
         if !connection.is_head {
-            let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
+            let write = |out: &mut Vec<u8>| {
+                if is_events {
+                    sse::retry(out, retry_ms);
+                }
+            };
             if connection.is_http10 {
                 write(&mut connection.out);
             } else {

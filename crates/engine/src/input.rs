@@ -323,14 +323,8 @@ impl<D: Driver> Worker<D> {
             Some(connection) => connection.origin,
             None => return None,
         };
-        if origin == Origin::Control {
-            self.counts.add(Counter::ControlRequests, 1);
-            self.answer_control(index);
-            return None;
-        }
-        if origin == Origin::Metrics {
-            self.answer_metrics(index);
-            return None;
+        if origin != Origin::Public {
+            return self.dispatch_inner(index, origin);
         }
         self.counts.add(Counter::Requests, 1);
         if matches!(self.running, Running::Retired { .. }) {
@@ -397,6 +391,26 @@ impl<D: Driver> Worker<D> {
         None
     }
 
+    /// A request of a listener that is not for the public.
+    fn dispatch_inner(&mut self, index: u32, origin: Origin) -> Option<Event> {
+        match origin {
+            Origin::Control => {
+                self.counts.add(Counter::ControlRequests, 1);
+                self.answer_control(index);
+                None
+            }
+            Origin::Metrics => {
+                self.answer_metrics(index);
+                None
+            }
+            Origin::Own | Origin::Public => {
+                self.request.handler = self.wires.handler_of(index);
+                self.request.params = Params::default();
+                Some(Event::Request)
+            }
+        }
+    }
+
     /// Hands a request that no route serves to the program, if that wants it.
     fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
         let fallback = self.router.fallback()?;
@@ -404,6 +418,7 @@ impl<D: Driver> Worker<D> {
             Outcome::NotFound => (404, ""),
             Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
             Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
+            Outcome::NotImplemented if fallback.takes_methods && self.relay.is_some() => (501, ""),
             _ => return None,
         };
         let request = &mut self.request;

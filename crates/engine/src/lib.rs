@@ -30,6 +30,7 @@ mod outgoing;
 mod output;
 mod pace;
 mod publisher;
+mod relay;
 mod represent;
 mod request;
 mod resume;
@@ -46,6 +47,7 @@ mod trace;
 mod waiting;
 mod watch;
 pub mod websocket;
+mod wires;
 mod worker;
 
 pub use answer::Gone;
@@ -59,9 +61,11 @@ pub use hub::{
 pub use log::Logger;
 pub use master::{EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use publisher::{PublisherError, publish};
+pub use relay::{Encoding, Items, KeepAlive, Relayed, ResponseHead};
 pub use request::{Request, RequestView};
 pub use server::Server;
 pub use stream::{StreamError, Wanted};
 pub use tls::{ServerTls, TlsError};
 pub use waiting::Left;
+pub use wires::WireEvent;
 pub use worker::{Event, Parts, Worker};

@@ -132,6 +132,8 @@ pub enum Started {
 pub struct Program {
     /// Its name, version and what else is worth knowing, for the banner.
     pub name: Option<String>,
+    /// What else there is, one line each.
+    pub notes: Vec<String>,
     /// What is probably not meant, one sentence each.
     pub warnings: Vec<String>,
     /// How its frames are found in a worker's memory.
@@ -242,6 +244,7 @@ pub(crate) struct Master {
     manager: Manager,
     /// What runs the handlers, for the banner, and what is wrong with it.
     program: Option<String>,
+    program_notes: Vec<String>,
     program_warnings: Vec<String>,
     /// Why another kernel interface is used than was asked for.
     backend_refusal: Option<String>,
@@ -353,6 +356,7 @@ impl Master {
             looker,
             manager,
             program: program.name,
+            program_notes: program.notes,
             program_warnings: program.warnings,
             backend_refusal: why,
             check_due_ms,

@@ -67,6 +67,15 @@ impl Server {
         Ok(())
     }
 
+    /// Prepares WebSockets that the program opens itself, by `Worker::begin_handshake` with the number this returns, at
+    /// whatever paths it likes.
+    pub fn websocket_of_program(&mut self, route: Route) -> Result<u16, RouteError> {
+        let route = route.check("*")?;
+        let number = self.websockets.len() as u16;
+        self.websockets.push(route);
+        Ok(number)
+    }
+
     /// Serves the files below `directory` under the path `prefix`.
     pub fn files(
         &mut self,
@@ -87,6 +96,11 @@ impl Server {
     /// Tells what runs the handlers, for the banner at the start.
     pub fn set_program(&mut self, name: &str) {
         self.program.name = Some(name.to_owned());
+    }
+
+    /// Has the log say at the start what else there is.
+    pub fn note(&mut self, message: &str) {
+        self.program.notes.push(message.to_owned());
     }
 
     /// Has the log say at the start what is probably not meant.

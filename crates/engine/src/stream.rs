@@ -74,6 +74,11 @@ impl Streams {
         !self.ended.is_empty()
     }
 
+    /// One has become something else.
+    pub fn let_go(&mut self) {
+        self.open -= 1;
+    }
+
     /// Each that is ready now gets one piece in the turn that begins.
     pub fn begin_turn(&mut self) {
         self.budget = self.ready.len();
@@ -109,21 +114,35 @@ impl<D: Driver> Worker<D> {
         first: &[u8],
     ) -> Result<usize, StreamError> {
         let index = self.open_request(handle)?;
-        let handler = self.request.handler;
-        let Some(connection) = self.connections.at_mut(index) else {
+        if let Some(length) = length
+            && !response::bodiless(status)
+            && self.connections.at(index).is_some_and(|it| !it.is_head)
+        {
+            check_length(length, first.len())?;
+        }
+        let Some((framing, in_head)) = self.plan_stream(index, status, length) else {
             return Err(Gone.into());
         };
-        let has_body = !connection.is_head && !response::bodiless(status);
+        self.write_head(index, status, content_type, headers, in_head);
+        if !self.start_stream(index, handle, framing, status) {
+            return Ok(first.len());
+        }
+        self.write_stream(handle, first)
+    }
+
+    /// How a stream's end is found, and what its head says of that.
+    pub(crate) fn plan_stream(
+        &mut self,
+        index: u32,
+        status: u16,
+        length: Option<u64>,
+    ) -> Option<(StreamFraming, Framing)> {
+        let connection = self.connections.at_mut(index)?;
         let framing = match length {
             Some(length) => StreamFraming::Length(length),
             None if connection.is_http10 => StreamFraming::UntilClose,
             None => StreamFraming::Chunked,
         };
-        if let StreamFraming::Length(length) = framing
-            && has_body
-        {
-            check_length(length, first.len())?;
-        }
         if framing == StreamFraming::UntilClose && !response::bodiless(status) {
             connection.keeps_alive = false;
         }
@@ -133,10 +152,22 @@ impl<D: Driver> Worker<D> {
             StreamFraming::Chunked => Framing::Chunked,
             StreamFraming::UntilClose => Framing::UntilClose,
         };
-        self.write_head(index, status, content_type, headers, in_head);
-        if !has_body {
+        Some((framing, in_head))
+    }
+
+    /// The head is written: pieces follow. False when none is wanted.
+    pub(crate) fn start_stream(
+        &mut self,
+        index: u32,
+        handle: u64,
+        framing: StreamFraming,
+        status: u16,
+    ) -> bool {
+        let handler = self.request.handler;
+        let is_head = self.connections.at(index).is_none_or(|it| it.is_head);
+        if is_head || response::bodiless(status) {
             self.finish_answer(index);
-            return Ok(first.len());
+            return false;
         }
         if let Some(connection) = self.connections.at_mut(index) {
             connection.body = Some(Box::new(Outgoing::Stream(StreamBody {
@@ -150,7 +181,7 @@ impl<D: Driver> Worker<D> {
             self.reporter.begin_active(connection);
         }
         self.streams.open += 1;
-        self.write_stream(handle, first)
+        true
     }
 
     /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
@@ -295,7 +326,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection of a stream that has not ended.
-    fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
+    pub(crate) fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
         let Key { index, .. } = Key::from_u64(handle);
         match self.connections.at(index).map(|it| it.body.as_deref()) {
             Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),

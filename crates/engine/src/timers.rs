@@ -100,6 +100,15 @@ impl<D: Driver> Worker<D> {
             Reading::Head => now_ms + settings.header_timeout_ms,
             Reading::Body => now_ms + settings.body_timeout_ms,
             Reading::Held if connection.keep_alive_ms > 0 => {
+                if self.relay.is_some()
+                    && connection.deadline_ms != u64::MAX
+                    && self.keeps_interval(index)
+                {
+                    return;
+                }
+                let Some(connection) = self.connections.at(index) else {
+                    return;
+                };
                 let place = Place::of(index, self.slot, connection.keep_alive_ms);
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }

@@ -13,9 +13,11 @@ use fermata_io::watch::{Interest, Ready};
 
 use crate::answer::Gone;
 use crate::connection::{Origin, Reading, Writing};
+use crate::relay::Items;
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::watch::Watching;
+use crate::wires::WireEvent;
 use crate::worker::{Event, Worker};
 
 /// Connections listed while new work is held back that are not worth looking at for those listed twice.
@@ -28,13 +30,17 @@ pub enum Left {
     Request(u64),
     /// The client of this WebSocket.
     Socket(u64),
+    /// A client that was held by `Worker::hold_relayed`, by the request it was held with.
+    Held(u64),
 }
 
 /// What a handler that waits has to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum News {
     Left(Left),
     Ready(Ready),
+    Wire(WireEvent),
+    Items(Items),
 }
 
 /// What the worker remembers about waiting handlers.
@@ -55,6 +61,8 @@ pub(crate) struct Waiting {
     told_ready: Ready,
     /// The descriptors of the program that it waits for; `None` until it does.
     pub watching: Option<Box<Watching>>,
+    pub wire: WireEvent,
+    pub items: Items,
     /// Connections with something to read, held back while `is_full`.
     held_back: Vec<u32>,
 }
@@ -73,6 +81,8 @@ impl Waiting {
                 what: Interest::NONE,
             },
             watching: None,
+            wire: WireEvent::default(),
+            items: Items::default(),
             held_back: Vec::new(),
         }
     }
@@ -139,19 +149,28 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if !connection.is_deferred {
+            if connection.reading == Reading::Held && self.relay.is_some() {
+                let handle = (u64::from(connection.serial) << 32) | u64::from(index);
+                self.note(Left::Held(handle));
+                if let Some(relay) = &mut self.relay {
+                    relay.forget(index);
+                }
+            }
             return;
         }
         if connection.socket.is_some() {
-            let left = Left::Socket(key.to_u64());
-            self.waiting.news.push_back(News::Left(left));
+            self.note(Left::Socket(key.to_u64()));
         } else if connection.reading == Reading::Handling && connection.writing == Writing::Open {
             let handle = (u64::from(connection.serial) << 32) | u64::from(index);
-            let left = Left::Request(handle);
-            self.waiting.news.push_back(News::Left(left));
+            self.note(Left::Request(handle));
         }
     }
 
-    /// The next client that has left, descriptor that is ready, or the time to wake the program.
+    fn note(&mut self, left: Left) {
+        self.waiting.news.push_back(News::Left(left));
+    }
+
+    /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
         if let Some(news) = self.waiting.news.pop_front() {
             return Some(match news {
@@ -162,6 +181,14 @@ impl<D: Driver> Worker<D> {
                 News::Ready(ready) => {
                     self.waiting.told_ready = ready;
                     Event::Ready
+                }
+                News::Wire(event) => {
+                    self.waiting.wire = event;
+                    Event::Wire
+                }
+                News::Items(items) => {
+                    self.waiting.items = items;
+                    Event::Items
                 }
             });
         }

@@ -31,6 +31,7 @@ use crate::files::{Compressors, Roots};
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
+use crate::relay::Relay;
 use crate::request::{Request, RequestView};
 use crate::router::{Router, WEBSOCKET};
 use crate::slab::{Key, Slab};
@@ -40,6 +41,7 @@ use crate::tls::ServerTls;
 use crate::trace::{Sink, Trace};
 use crate::waiting::Waiting;
 use crate::websocket::{Events, Route, Served, Upgrade, private_channel};
+use crate::wires::Wires;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -88,6 +90,10 @@ pub enum Event {
     Wake,
     /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
     Ready,
+    /// `Worker::wire` can be read from or written to.
+    Wire,
+    /// `Worker::items` has what was published to a client of the embedder's.
+    Items,
     /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
     Stream,
     /// `Worker::stream` has ended before its end: its client has left.
@@ -212,6 +218,9 @@ pub struct Worker<D: Driver> {
     pub(crate) serial: u32,
     /// Handlers that are not done yet.
     pub(crate) waiting: Waiting,
+    pub(crate) wires: Wires,
+    /// What an embedder has set that publishes in formats of its own; see `relay`.
+    pub(crate) relay: Option<Box<Relay>>,
     /// The request whose head and body can still be read, by its handle; 0 = none.
     pub(crate) lent: u64,
     pub(crate) streams: Streams,
@@ -365,6 +374,8 @@ impl<D: Driver> Worker<D> {
             inflater: Decompressor::new(),
             serial: 0,
             waiting: Waiting::new(),
+            wires: Wires::new(),
+            relay: None,
             lent: 0,
             streams: Streams::default(),
             roots: Roots::default(),
@@ -594,6 +605,7 @@ impl<D: Driver> Worker<D> {
     /// Handles an event of a connection. True when it left input to be parsed.
     fn on_connection(&mut self, key: Key, event: IoEvent) -> bool {
         let Some(connection) = self.connections.get_mut(key) else {
+            self.on_wire(event);
             return false;
         };
         if event.hangup {
@@ -640,6 +652,7 @@ impl<D: Driver> Worker<D> {
             || !self.again.is_empty()
             || !self.dirty.is_empty()
             || !self.resuming.is_empty()
+            || !self.waiting.news.is_empty()
             || self.streams.is_busy();
         self.streams.begin_turn();
         let mut again = std::mem::take(&mut self.again);

@@ -218,6 +218,8 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Close => FM_EVENT_WS_CLOSE,
                 Event::Gone => FM_EVENT_GONE,
                 Event::Wake => FM_EVENT_WAKE,
+                // Nobody here opens wires or takes items.
+                Event::Wire | Event::Items => FM_EVENT_WAKE,
                 Event::Stream => FM_EVENT_STREAM,
                 Event::StreamEnd => FM_EVENT_STREAM_END,
                 Event::Ready => FM_EVENT_READY,
@@ -263,6 +265,8 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     let (request, socket) = match worker.worker.left() {
                         Left::Request(request) => (request, 0),
                         Left::Socket(socket) => (0, socket),
+                        // Nothing is held for the embedder here.
+                        Left::Held(request) => (request, 0),
                     };
                     (&raw mut (*event).kind).write(kind);
                     (&raw mut (*event).request).write(request);
@@ -274,7 +278,9 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).handler).write(ready.fd.cast_unsigned());
                     (&raw mut (*event).code).write(u16::from(ready.what.bits()));
                 }
-                Event::Stop | Event::Wake => (&raw mut (*event).kind).write(kind),
+                Event::Stop | Event::Wake | Event::Wire | Event::Items => {
+                    (&raw mut (*event).kind).write(kind)
+                }
                 Event::Stream | Event::StreamEnd => {
                     (&raw mut (*event).kind).write(kind);
                     (&raw mut (*event).handler).write(worker.worker.stream_handler());

@@ -206,6 +206,20 @@ impl Local {
         }
     }
 
+    /// Appends who subscribes to a channel in one format.
+    pub fn owners(&self, channel: &[u8], format: u8, owners: &mut Vec<u32>) {
+        let hash = self.config.hasher.hash(channel);
+        let mut id = self.by_hash.get(&hash).copied().unwrap_or(NONE);
+        while let Some(stream) = self.streams.get(id as usize) {
+            if stream.format == format && *stream.name == *channel {
+                let subscriptions = stream.subscribers.iter();
+                owners.extend(subscriptions.map(|&id| self.subscriptions[id as usize].owner));
+                return;
+            }
+            id = stream.next;
+        }
+    }
+
     /// The formats of a chain's subscriptions.
     pub fn formats_of(&self, chain: SubId) -> impl Iterator<Item = u8> {
         self.chain(chain)

@@ -70,6 +70,17 @@ pub fn connect_tcp(addr: SocketAddr, source: Option<IpAddr>) -> io::Result<Fd> {
     }
 }
 
+/// The same over a Unix socket, where a connection stands at once or not at all.
+///
+/// # Errors
+/// `NotFound`, `ConnectionRefused`, `WouldBlock` when the server's queue is full, or `InvalidInput` when the path is too
+/// long (107 bytes).
+pub fn open_unix(path: &Path) -> io::Result<Fd> {
+    let socket = unix_socket()?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into_raw_fd())
+}
+
 /// Makes a later close abort the connection: the peer gets a reset, unsent bytes are dropped, and
 /// neither side keeps the pair of ports busy afterwards.
 pub fn abort_on_close(fd: Fd) {

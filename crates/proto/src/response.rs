@@ -77,6 +77,58 @@ pub fn write_head<'a>(
     });
 }
 
+/// Appends the head of a response that was made elsewhere: its own reason, headers and `Date`, with the framing and the
+/// connection of this side.
+///
+/// `headers` as for [`write_head`], but for the `Date`. An empty `reason` is the standard one.
+pub fn write_passed_head(
+    out: &mut Vec<u8>,
+    status: u16,
+    reason: &[u8],
+    date: &[u8; 29],
+    headers: &[(&[u8], &[u8])],
+    framing: Framing,
+    connection: Connection,
+) {
+    out.reserve(HEAD_BYTES_USUAL);
+    if reason.is_empty() {
+        status_line(out, status);
+    } else {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        decimal(out, u64::from(status));
+        out.push(b' ');
+        out.extend_from_slice(reason);
+        out.extend_from_slice(b"\r\n");
+    }
+    let mut has_date = false;
+    for (name, value) in headers {
+        has_date |= name.eq_ignore_ascii_case(b"date");
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    match framing {
+        Framing::Length(len) => {
+            out.extend_from_slice(b"Content-Length: ");
+            decimal(out, len);
+            out.extend_from_slice(b"\r\n");
+        }
+        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Framing::UntilClose | Framing::None => {}
+    }
+    if !has_date {
+        out.extend_from_slice(b"Date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(match connection {
+        Connection::KeepAlive => b"\r\n",
+        Connection::KeepAliveExplicit => b"Connection: keep-alive\r\n\r\n",
+        Connection::Close => b"Connection: close\r\n\r\n",
+    });
+}
+
 #[inline]
 fn header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     debug_assert!(

@@ -33,5 +33,6 @@ pub mod ticket;
 pub use client::{ClientOptions, client_config};
 pub use driver::Tls;
 pub use handle::{ClientCertificate, Failure, Handle};
+pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
 pub use server::{Certificates, LoadError, Loaded, Options};

@@ -60,6 +60,10 @@ pub struct Target {
     pub client_cert: Option<String>,
     /// The key of that: a file.
     pub client_key: Option<String>,
+    /// FastCGI: the document root, as the program's machine has it.
+    pub root: Option<String>,
+    /// FastCGI: the program that answers everything, such as `/index.php`; otherwise the path names it.
+    pub script: Option<String>,
 }
 
 impl Target {
@@ -83,6 +87,8 @@ impl Target {
             ipc_file_mode: None,
             client_cert: None,
             client_key: None,
+            root: None,
+            script: None,
         };
         for (name, value) in &section.props {
             let text = value.clone().unwrap_or_default();
@@ -115,6 +121,22 @@ impl Target {
                     })?;
                     target.client_key = Some(text);
                 }
+                "root" if !text.starts_with('/') => {
+                    return Err(wrong(
+                        name,
+                        &text,
+                        "give a directory, such as /var/www/html",
+                    ));
+                }
+                "root" => target.root = Some(text),
+                "script" if !text.starts_with('/') => {
+                    return Err(wrong(
+                        name,
+                        &text,
+                        "give a path below the root, such as /index.php",
+                    ));
+                }
+                "script" => target.script = Some(text),
                 _ => unknown.push(name.clone()),
             }
         }

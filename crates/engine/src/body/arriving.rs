@@ -39,7 +39,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|connection| connection.origin == Origin::Public);
         let content_type = self.request.head.header(head_bytes, b"content-type", 0);
         let form = content_type
-            .filter(|_| is_public)
+            .filter(|_| is_public && self.relay.is_none())
             .and_then(multipart::boundary);
         let mut plan = Plan {
             bytes_max: self.settings.body_bytes_max as u64,

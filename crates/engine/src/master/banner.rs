@@ -36,6 +36,9 @@ impl Master {
             let message = format!("control socket unix:{}", path.display());
             self.log(LogLevel::Info, &message);
         }
+        for note in &self.program_notes {
+            self.log(LogLevel::Info, note);
+        }
         if let Some((_, address)) = &self.metrics {
             let message = format!("metrics and health at http://{address}");
             self.log(LogLevel::Info, &message);
@@ -62,6 +65,9 @@ impl Master {
         }
         if let Some((_, path)) = &self.control {
             row("control", &format!("unix:{}", path.display()));
+        }
+        for note in &self.program_notes {
+            row("", note);
         }
         if let Some(path) = &self.settings.access_log {
             row("log", &path.display().to_string());

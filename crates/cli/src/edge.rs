@@ -1,0 +1,135 @@
+//! `fermata edge`: every setting of the edge is an option here, a key of its TOML file and an environment variable.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use fermata_edge::settings::{Kind, Settings, read_pushpin, read_toml, table};
+
+/// Hold clients in front of any backend, as Pushpin does
+///
+/// Settings come from a file, from the environment (FERMATA_EDGE_ and the name in capitals) and from these options, of
+/// which the later win.
+#[derive(Clone, Debug, Default)]
+pub struct Arguments {
+    config: Option<PathBuf>,
+    pushpin_config: Option<PathBuf>,
+    /// Names and values of settings that were given.
+    given: Vec<(&'static str, Vec<String>)>,
+}
+
+impl clap::Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        let command = command
+            .about("Hold clients in front of any backend, as Pushpin does")
+            .after_help(
+                "Every option is also a key of the TOML file and an environment variable: --sig-key is sig_key and \
+                 FERMATA_EDGE_SIG_KEY. Options win over the environment, which wins over the file.",
+            )
+            .arg(
+                Arg::new("config")
+                    .long("config")
+                    .value_name("FILE")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("Settings as TOML"),
+            )
+            .arg(
+                Arg::new("pushpin_config")
+                    .long("pushpin-config")
+                    .value_name("DIR")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .conflicts_with("config")
+                    .help("A configuration directory of Pushpin: pushpin.conf and what it names"),
+            );
+        table().iter().fold(command, |command, setting| {
+            let action = match setting.kind {
+                Kind::List => ArgAction::Append,
+                _ => ArgAction::Set,
+            };
+            let help = match setting.default {
+                "" => setting.doc.to_owned(),
+                default => format!("{} [default: {default}]", setting.doc),
+            };
+            command.arg(
+                Arg::new(setting.name)
+                    .long(lasting(setting.name.replace('_', "-")))
+                    .value_name(lasting(setting.name.to_ascii_uppercase()))
+                    .action(action)
+                    .help(help),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut arguments = Self {
+            config: matches.get_one("config").cloned(),
+            pushpin_config: matches.get_one("pushpin_config").cloned(),
+            given: Vec::new(),
+        };
+        for setting in table() {
+            if let Some(values) = matches.get_many::<String>(setting.name) {
+                arguments
+                    .given
+                    .push((setting.name, values.cloned().collect()));
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Runs the edge; returns what the process should exit with.
+pub fn run(arguments: &Arguments) -> Result<i32, String> {
+    let mut settings = Settings::default();
+    let mut directory = PathBuf::from(".");
+    if let Some(path) = &arguments.pushpin_config {
+        directory.clone_from(path);
+        let file = path.join("pushpin.conf");
+        let text = read(&file)?;
+        let notices = read_pushpin(&mut settings, &file.display().to_string(), &text)
+            .map_err(|error| error.to_string())?;
+        for notice in notices {
+            eprintln!("fermata edge: {notice}");
+        }
+    }
+    if let Some(path) = &arguments.config {
+        directory = path.parent().map_or(directory, Path::to_owned);
+        read_toml(&mut settings, &path.display().to_string(), &read(path)?)
+            .map_err(|error| error.to_string())?;
+    }
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    settings
+        .set_environment(variables)
+        .map_err(|error| error.to_string())?;
+    for (name, values) in &arguments.given {
+        let option = format!("--{}", name.replace('_', "-"));
+        settings
+            .set(&option, name, values)
+            .map_err(|error| error.to_string())?;
+    }
+    fermata_edge::server::run(settings, &directory).map_err(|error| error.to_string())
+}
+
+/// A text for the rest of the process, which is how clap takes names: as many as there are settings.
+fn lasting(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        format!(
+            "{}: {error}; does it exist, and may this user read it?",
+            path.display()
+        )
+    })
+}

@@ -1,0 +1,392 @@
+//! What becomes of an origin's response: passed on as it comes, or read whole because it is an instruction.
+
+use fermata_config::LogLevel;
+use fermata_engine::ResponseHead;
+use fermata_grip::instruct::{self, Hold, Instruct, MEDIA_TYPE};
+
+use super::edge::{Edge, Owner};
+use super::origin::{Head, Said, Step, Talk};
+
+/// The largest body of an instruction, and of a request that may be held.
+pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
+
+/// Bytes that wait for a client before the origin is read on.
+const PENDING_BYTES_MAX: usize = 64 * 1024;
+
+const FAILED: &str = "Error while proxying to origin.";
+
+/// How far a response is.
+pub(super) enum Phase {
+    /// There is none yet.
+    Asked,
+    /// It is read whole: an instruction, or a response that came at once.
+    Whole { head: Head, body: Vec<u8> },
+    /// It is passed on.
+    Streaming {
+        /// What the client has not taken.
+        pending: Vec<u8>,
+        /// The client wants more.
+        wants: bool,
+        has_ended: bool,
+        /// What becomes of the client after the body.
+        then: Option<Box<Instruct>>,
+    },
+}
+
+impl Phase {
+    /// Whether the origin is to be read on.
+    pub fn wants_more(&self) -> bool {
+        match self {
+            Phase::Asked | Phase::Whole { .. } => true,
+            Phase::Streaming {
+                pending,
+                wants,
+                has_ended,
+                ..
+            } => *wants && !has_ended && pending.len() < PENDING_BYTES_MAX,
+        }
+    }
+}
+
+pub(super) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    headers
+        .iter()
+        .map(|(name, value)| (&name[..], &value[..]))
+        .collect()
+}
+
+impl Edge {
+    /// Goes on with what the origin has said.
+    pub(super) fn take(&mut self, talk: &mut Talk, said: Vec<Said>) -> Step {
+        let is_whole = matches!(said.last(), Some(Said::End { .. }));
+        for said in said {
+            let step = match said {
+                Said::Head(head) => self.on_head(talk, head, is_whole),
+                Said::Body(piece) => self.on_body(talk, piece),
+                Said::End { is_reusable } => {
+                    self.release_wire(talk, is_reusable);
+                    self.on_end(talk)
+                }
+            };
+            if step == Step::Over {
+                return Step::Over;
+            }
+        }
+        Step::Goes
+    }
+
+    fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
+        let is_instruct =
+            !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
+        let Owner::Client(handle) = talk.owner else {
+            talk.phase = Phase::Whole {
+                head,
+                body: Vec::new(),
+            };
+            return Step::Goes;
+        };
+        if is_instruct || is_whole {
+            talk.phase = Phase::Whole {
+                head,
+                body: Vec::new(),
+            };
+            return Step::Goes;
+        }
+        self.begin_passing(talk, handle, &head, None)
+    }
+
+    /// Passes a response on as it comes.
+    fn begin_passing(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        head: &Head,
+        then: Option<Box<Instruct>>,
+    ) -> Step {
+        let headers = borrowed(&head.headers);
+        let response = ResponseHead {
+            status: head.status,
+            reason: &head.reason,
+            headers: &headers,
+            length: head.length,
+        };
+        if self
+            .worker
+            .begin_relayed_stream(handle, &response, head.length)
+            .is_err()
+        {
+            return Step::Over;
+        }
+        talk.phase = Phase::Streaming {
+            pending: Vec::new(),
+            // The head goes first; when the client has taken it, it asks.
+            wants: false,
+            has_ended: false,
+            then,
+        };
+        Step::Goes
+    }
+
+    fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
+        match &mut talk.phase {
+            Phase::Asked => Step::Goes,
+            Phase::Streaming { pending, .. } => {
+                if pending.is_empty() {
+                    *pending = piece;
+                } else {
+                    pending.extend_from_slice(&piece);
+                }
+                self.pass_on(talk)
+            }
+            Phase::Whole { body, .. } => {
+                body.extend_from_slice(&piece);
+                if body.len() <= INSTRUCT_BYTES_MAX {
+                    return Step::Goes;
+                }
+                self.on_large_body(talk)
+            }
+        }
+    }
+
+    /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
+    fn on_large_body(&mut self, talk: &mut Talk) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return self.fail(talk, 502, "the response is too large");
+        };
+        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::Asked) else {
+            return Step::Goes;
+        };
+        let mut head = head;
+        let is_instruct =
+            !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
+        let mut then = None;
+        if is_instruct {
+            let instruct = match read_instruct(&head, None) {
+                Some(Ok(instruct)) if instruct.hold != Hold::Response => instruct,
+                Some(Err(reason)) => return self.fail(talk, 502, &reason),
+                _ => {
+                    let reason =
+                        format!("the instruction has more than {INSTRUCT_BYTES_MAX} bytes");
+                    return self.fail(talk, 502, &reason);
+                }
+            };
+            head.status = instruct.answer.status;
+            head.reason = instruct.answer.reason.clone();
+            head.headers = instruct.answer.headers.clone();
+            if instruct.hold == Hold::Stream {
+                head.length = None;
+                then = Some(Box::new(instruct));
+            }
+        }
+        if self.begin_passing(talk, handle, &head, then) == Step::Over {
+            return Step::Over;
+        }
+        if let Phase::Streaming { pending, .. } = &mut talk.phase {
+            *pending = body;
+        }
+        Step::Goes
+    }
+
+    fn on_end(&mut self, talk: &mut Talk) -> Step {
+        match std::mem::replace(&mut talk.phase, Phase::Asked) {
+            Phase::Asked => self.fail(talk, 502, "the origin has said nothing"),
+            Phase::Whole { head, body } => {
+                self.on_whole(talk, head, body);
+                Step::Over
+            }
+            Phase::Streaming {
+                pending,
+                wants,
+                then,
+                ..
+            } => {
+                talk.phase = Phase::Streaming {
+                    pending,
+                    wants,
+                    has_ended: true,
+                    then,
+                };
+                self.pass_on(talk)
+            }
+        }
+    }
+
+    /// A response is here whole.
+    fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) {
+        let handle = match talk.owner {
+            Owner::Client(handle) => handle,
+            Owner::Link(handle) => {
+                self.on_link(talk, handle, head, body);
+                return;
+            }
+        };
+        if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
+            self.respond(handle, &head, &body);
+            return;
+        }
+        match read_instruct(&head, Some(&body)) {
+            Some(Ok(instruct)) => self.follow(talk, handle, instruct, body),
+            Some(Err(reason)) => {
+                self.fail(talk, 502, &reason);
+            }
+            None => {}
+        }
+    }
+
+    /// Does what an instruction says.
+    fn follow(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct, body: Vec<u8>) {
+        let mut instruct = instruct;
+        let body = instruct.answer.body.take().unwrap_or(body);
+        let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
+        if instruct.hold != Hold::Answered && is_too_large {
+            let text = "Request too large to accept GRIP instruct.";
+            self.answer_text(handle, 400, text);
+            return;
+        }
+        match instruct.hold {
+            Hold::Answered => {
+                let answer = &instruct.answer;
+                let head = Head {
+                    status: answer.status,
+                    reason: answer.reason.clone(),
+                    headers: answer.headers.clone(),
+                    length: None,
+                };
+                self.respond(handle, &head, &body);
+            }
+            Hold::Response => self.begin_poll(talk, handle, instruct, body),
+            Hold::Stream => self.begin_hold(talk, handle, instruct, &body),
+        }
+    }
+
+    /// Answers a client with a response that is here whole.
+    pub(super) fn respond(&mut self, handle: u64, head: &Head, body: &[u8]) {
+        let headers = borrowed(&head.headers);
+        let response = ResponseHead {
+            status: head.status,
+            reason: &head.reason,
+            headers: &headers,
+            length: head.length,
+        };
+        // A client that has left needs no answer.
+        let _ = self.worker.respond_relayed(handle, &response, body);
+        self.forget_request(handle);
+    }
+
+    /// A line of text from the edge itself.
+    pub(super) fn answer_text(&mut self, handle: u64, status: u16, text: &str) {
+        let head = Head {
+            status,
+            headers: vec![(b"Content-Type".to_vec(), b"text/plain".to_vec())],
+            ..Head::default()
+        };
+        self.respond(handle, &head, format!("{text}\n").as_bytes());
+    }
+
+    /// The response is not to be had: the client is told, as far as it has not been told another thing already.
+    pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) -> Step {
+        let request = &talk.source.request;
+        let line = format!(
+            "{} {}: {status}: {reason}",
+            String::from_utf8_lossy(&request.method),
+            String::from_utf8_lossy(&request.target).escape_debug(),
+        );
+        self.worker.log_for_client(LogLevel::Warning, &line);
+        let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
+        match talk.owner {
+            Owner::Link(handle) => self.on_link_failed(handle, reason),
+            Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
+                // Only a cut tells that this is not all.
+                self.worker.drop_stream(handle);
+                self.forget_request(handle);
+            }
+            Owner::Client(handle) => {
+                let text = match is_debug && !reason.is_empty() {
+                    true => format!("{FAILED} ({reason})"),
+                    false => FAILED.to_owned(),
+                };
+                self.answer_text(handle, status, &text);
+            }
+        }
+        Step::Over
+    }
+
+    /// Gives the client what it takes.
+    fn pass_on(&mut self, talk: &mut Talk) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return Step::Over;
+        };
+        let Phase::Streaming {
+            pending,
+            wants,
+            has_ended,
+            then,
+        } = &mut talk.phase
+        else {
+            return Step::Goes;
+        };
+        if !pending.is_empty() && *wants {
+            match self.worker.write_stream(handle, pending) {
+                Ok(taken) if taken == pending.len() => pending.clear(),
+                Ok(taken) => {
+                    pending.drain(..taken);
+                }
+                // The client has left, or the origin says more than it has promised.
+                Err(_) => {
+                    self.worker.drop_stream(handle);
+                    self.forget_request(handle);
+                    return Step::Over;
+                }
+            }
+            *wants = false;
+        }
+        if *has_ended && pending.is_empty() {
+            match then.take() {
+                Some(instruct) => self.hold_passed(talk, handle, *instruct),
+                None => {
+                    if self.worker.end_stream(handle).is_err() {
+                        self.worker.drop_stream(handle);
+                    }
+                    self.forget_request(handle);
+                }
+            }
+            return Step::Over;
+        }
+        Step::Goes
+    }
+
+    /// The client of a stream has taken everything and wants more.
+    pub(super) fn on_stream_wanted(&mut self, handle: u64) {
+        let Some(&id) = self.asking.get(&handle) else {
+            return;
+        };
+        self.with_talk(id, |edge, talk| {
+            if let Phase::Streaming { wants, .. } = &mut talk.phase {
+                *wants = true;
+            }
+            talk.due_ms = edge.worker.now_ms() + edge.limits.idle_ms;
+            match edge.pass_on(talk) {
+                Step::Goes => edge.pump(talk),
+                Step::Over => Step::Over,
+            }
+        });
+    }
+}
+
+/// The instruction of a response. `None`: it would be in the body, which is not there.
+pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<Instruct, String>> {
+    let headers = borrowed(&head.headers);
+    let is_json = headers.iter().any(|(name, value)| {
+        let media = value.split(|&byte| byte == b';').next().unwrap_or_default();
+        name.eq_ignore_ascii_case(b"content-type")
+            && media
+                .trim_ascii()
+                .eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+    });
+    let read = match (is_json, body) {
+        (true, Some(body)) => instruct::from_json(head.status, &headers, body),
+        (true, None) => return None,
+        (false, _) => instruct::from_headers(head.status, &head.reason, &headers),
+    };
+    Some(read.map_err(|error| error.to_string()))
+}

@@ -1,0 +1,432 @@
+//! One worker's edge: the state, and the loop that hands each event to whom it concerns.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fermata_config::LogLevel;
+use fermata_engine::{Event, Left, Worker};
+use fermata_grip::item::Item;
+use fermata_grip::sig;
+use fermata_io::Kernel;
+use fermata_tls::{ClientConfig, ClientOptions, Tls};
+
+use super::forward::Rewriting;
+use super::hold::Session;
+use super::origin::{Place, Talk};
+use super::request::ClientRequest;
+use super::resolve::Resolver;
+use super::start::Prepared;
+use super::timers::{Timer, Timers};
+use crate::routes::{Proto, Request, Routes, Rule, Target};
+use crate::upstream::{Limits as PoolLimits, Pool};
+
+/// The handlers of the engine: clients, and publishers.
+pub(super) const HANDLER_CLIENTS: u32 = 0;
+pub(super) const HANDLER_CONTROL: u32 = 1;
+
+/// Bytes read from an origin at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How often conversations are looked through, and idle connections.
+const TALKS_MS: u64 = 1_000;
+const POOL_MS: u64 = 5_000;
+
+/// How often the routes file is looked at.
+const ROUTES_MS: u64 = 1_000;
+
+/// How long a signature is good, and how long it is used.
+const SIGNATURE_S: u64 = 3_600;
+const SIGNATURE_USED_S: u64 = 600;
+
+/// The engine as the edge has it.
+pub(super) type Engine = Worker<Tls<Kernel>>;
+
+/// Routes as they were read at one time.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Tells this reading from others, so that no connection is used for another target.
+    pub generation: u32,
+    pub routes: Routes,
+}
+
+/// A request, and where it goes.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub request: Rc<ClientRequest>,
+    pub table: Rc<Table>,
+    pub rule: usize,
+    pub target: usize,
+    /// The client is an edge itself, whose signature is good.
+    pub is_trusted: bool,
+}
+
+impl Source {
+    pub fn rule(&self) -> Option<&Rule> {
+        self.table.routes.rules().get(self.rule)
+    }
+
+    pub fn target(&self) -> Option<&Target> {
+        self.rule()?.targets.get(self.target)
+    }
+
+    /// Whether responses mean nothing to us.
+    pub fn is_plain(&self) -> bool {
+        self.is_trusted || self.rule().is_some_and(|rule| rule.no_grip)
+    }
+}
+
+/// Whom a response is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The client of this request.
+    Client(u64),
+    /// The stream that was held by this request, which goes on with it.
+    Link(u64),
+}
+
+/// Whose a connection to an origin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireUse {
+    Talk(u64),
+    Idle(Place),
+}
+
+/// Times that origins have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub connect_ms: u64,
+    pub response_ms: u64,
+    pub idle_ms: u64,
+}
+
+/// One worker's edge.
+pub(super) struct Edge {
+    pub worker: Box<Engine>,
+    pub is_debug: bool,
+    pub rewriting: Rewriting,
+    pub limits: Limits,
+    pub subscriptions_max: usize,
+    /// The port that clients know, for programs that ask.
+    pub port: u16,
+    table: Rc<Table>,
+    pub generation: u32,
+    routes_file: Option<(PathBuf, Option<std::time::SystemTime>)>,
+    pub signatures: Signatures,
+    upstream_key: Option<sig::Key>,
+    accepts_forwarded_proto: bool,
+    accepts_pushpin_route: bool,
+    pub talks: HashMap<u64, Box<Talk>>,
+    pub talks_last: u64,
+    /// The conversation of a request or stream, by its handle.
+    pub asking: HashMap<u64, u64>,
+    pub wires: HashMap<u64, WireUse>,
+    pub pool: Pool<Place, u64>,
+    pub resolver: Resolver,
+    pub sessions: HashMap<u64, Box<Session>>,
+    pub timers: Timers,
+    pub last_item: Option<(Vec<u8>, Rc<Item>)>,
+    /// Bodies outside of memory, by the request they came with.
+    uploads: HashMap<u64, u32>,
+    pub buffer: Vec<u8>,
+    tls: [Option<Arc<ClientConfig>>; 2],
+}
+
+impl Edge {
+    pub fn new(worker: Box<Engine>, prepared: &Prepared) -> Self {
+        let mut edge = Self {
+            worker,
+            is_debug: prepared.settings.is_on("debug"),
+            rewriting: Rewriting::new(&prepared.settings),
+            limits: Limits {
+                connect_ms: prepared.settings.number("origin_connect_timeout_ms"),
+                response_ms: prepared.settings.number("origin_response_timeout_ms"),
+                idle_ms: prepared.settings.number("origin_idle_timeout_ms"),
+            },
+            subscriptions_max: prepared.settings.number("subscriptions_max") as usize,
+            port: prepared.port,
+            table: Rc::new(Table {
+                generation: 0,
+                routes: prepared.routes.clone(),
+            }),
+            generation: 0,
+            routes_file: prepared.routes_file.clone(),
+            signatures: Signatures::new(prepared),
+            upstream_key: prepared.key("upstream_key"),
+            accepts_forwarded_proto: prepared.settings.is_on("accept_x_forwarded_protocol"),
+            accepts_pushpin_route: prepared.settings.is_on("accept_pushpin_route"),
+            talks: HashMap::new(),
+            talks_last: 0,
+            asking: HashMap::new(),
+            wires: HashMap::new(),
+            pool: Pool::new(PoolLimits::default()),
+            resolver: Resolver::default(),
+            sessions: HashMap::new(),
+            timers: Timers::default(),
+            last_item: None,
+            uploads: HashMap::new(),
+            buffer: vec![0; READ_BYTES],
+            tls: [None, None],
+        };
+        if edge.routes_file.is_some() {
+            let due_ms = edge.worker.now_ms() + ROUTES_MS;
+            edge.timers.at(due_ms, Timer::Routes);
+        }
+        edge
+    }
+
+    /// Serves until the worker stops; returns what the process should exit with.
+    pub fn run(&mut self) -> i32 {
+        loop {
+            self.worker.wake_at(self.timers.next_ms());
+            match self.worker.next_event() {
+                Event::Request => match self.worker.request().handler() {
+                    HANDLER_CONTROL => self.on_control(),
+                    _ => self.on_request(),
+                },
+                Event::Wire => {
+                    let event = self.worker.wire();
+                    self.on_wire(event);
+                }
+                Event::Items => {
+                    let items = self.worker.items();
+                    self.on_items(&items);
+                }
+                Event::Stream => {
+                    let handle = self.worker.stream();
+                    self.on_stream_wanted(handle);
+                }
+                Event::StreamEnd => {
+                    let handle = self.worker.stream();
+                    self.on_left(handle);
+                }
+                Event::Gone => match self.worker.left() {
+                    Left::Request(handle) | Left::Held(handle) => self.on_left(handle),
+                    Left::Socket(_) => {}
+                },
+                Event::Wake => self.on_timers(),
+                Event::Ready | Event::Upgrade | Event::Open | Event::Message | Event::Close => {}
+                Event::Stop => return self.worker.exit_code(),
+            }
+        }
+    }
+
+    /// A client asks.
+    fn on_request(&mut self) {
+        let view = self.worker.request();
+        let handle = view.handle();
+        let upload = view.upload();
+        let spooled = self
+            .worker
+            .upload(upload)
+            .and_then(|it| it.body.as_ref())
+            .map(|(file, bytes)| (file.path().to_owned(), *bytes));
+        if upload != 0 {
+            self.uploads.insert(handle, upload);
+        }
+        let is_tls = self.worker.is_secure();
+        let mut request = ClientRequest::new(&view, spooled, is_tls);
+        if self.accepts_forwarded_proto {
+            let said = request
+                .header("x-forwarded-proto")
+                .or(request.header("x-forwarded-protocol"));
+            request.is_tls |= said.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
+        }
+        let Some(rule) = self.find_rule(&request) else {
+            self.answer_text(handle, 502, "Route not found");
+            return;
+        };
+        let is_trusted = self.is_trusted(&request);
+        let source = Source {
+            request: Rc::new(request),
+            table: Rc::clone(&self.table),
+            rule,
+            target: 0,
+            is_trusted,
+        };
+        if self.worker.defer(handle).is_err() {
+            self.forget_request(handle);
+            return;
+        }
+        self.ask(Owner::Client(handle), source, Vec::new());
+    }
+
+    fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
+        let routes = &self.table.routes;
+        let path = request.path();
+        let named = match self.accepts_pushpin_route {
+            true => request.header("pushpin-route"),
+            false => None,
+        };
+        let rule = match named {
+            Some(id) => routes.find_id(std::str::from_utf8(id).ok()?, path),
+            None => routes.find(&Request {
+                host: &request.host_name(),
+                path,
+                proto: Proto::Http,
+                is_tls: request.is_tls,
+            }),
+        };
+        let rule = rule?;
+        routes.rules().iter().position(|it| std::ptr::eq(it, rule))
+    }
+
+    /// Whether the client is an edge that has signed.
+    fn is_trusted(&self, request: &ClientRequest) -> bool {
+        let Some(key) = &self.upstream_key else {
+            return false;
+        };
+        let token = request.header("grip-sig");
+        token.is_some_and(|token| sig::verify(key, token, self.worker.unix_s(), None).is_ok())
+    }
+
+    /// Nothing is to be done for a client any more.
+    fn on_left(&mut self, handle: u64) {
+        self.sessions.remove(&handle);
+        self.abandon(handle);
+        self.forget_request(handle);
+    }
+
+    /// A request is over: its body is needed no more.
+    pub(super) fn forget_request(&mut self, handle: u64) {
+        if let Some(upload) = self.uploads.remove(&handle) {
+            self.worker.release_upload(upload);
+        }
+    }
+
+    pub(super) fn watch_talks(&mut self) {
+        let due_ms = self.worker.now_ms() + TALKS_MS;
+        self.timers.at(due_ms, Timer::Talks);
+    }
+
+    pub(super) fn watch_pool(&mut self, now_ms: u64) {
+        self.timers.at(now_ms + POOL_MS, Timer::Pool);
+    }
+
+    fn on_timers(&mut self) {
+        let now_ms = self.worker.now_ms();
+        while let Some(timer) = self.timers.take(now_ms) {
+            match timer {
+                Timer::Talks => {
+                    self.check_talks(now_ms);
+                    if !self.talks.is_empty() {
+                        self.watch_talks();
+                    }
+                }
+                Timer::Pool => {
+                    let mut expired = Vec::new();
+                    self.pool.expire(now_ms, &mut expired);
+                    for wire in expired {
+                        self.wires.remove(&wire);
+                        self.worker.close_wire(wire);
+                    }
+                    if !self.pool.is_empty() {
+                        self.watch_pool(now_ms);
+                    }
+                }
+                Timer::Poll(handle) => self.on_poll_due(handle),
+                Timer::Link(handle) => self.on_link_due(handle),
+                Timer::Routes => {
+                    self.look_at_routes();
+                    self.timers.at(now_ms + ROUTES_MS, Timer::Routes);
+                }
+            }
+        }
+    }
+
+    /// Reads the routes file when it has changed. Requests that are under way keep the routes they have.
+    fn look_at_routes(&mut self) {
+        let Some((path, seen)) = &mut self.routes_file else {
+            return;
+        };
+        let modified = std::fs::metadata(&*path).and_then(|it| it.modified()).ok();
+        if modified.is_none() || modified == *seen {
+            return;
+        }
+        *seen = modified;
+        let Ok(text) = std::fs::read_to_string(&*path) else {
+            return;
+        };
+        let (routes, problems) = Routes::read(&text, super::start::check_file);
+        for problem in &problems {
+            self.worker.log(LogLevel::Warning, &problem.to_string());
+        }
+        self.generation += 1;
+        let line = format!("routes read again: {} of them", routes.rules().len());
+        self.worker.log(LogLevel::Info, &line);
+        self.table = Rc::new(Table {
+            generation: self.generation,
+            routes,
+        });
+        self.signatures.forget();
+    }
+
+    /// How origins are spoken to in TLS.
+    pub(super) fn tls_config(&mut self, is_insecure: bool) -> std::io::Result<Arc<ClientConfig>> {
+        if let Some(config) = &self.tls[usize::from(is_insecure)] {
+            return Ok(Arc::clone(config));
+        }
+        let options = ClientOptions {
+            authorities: None,
+            is_insecure,
+            never_resumes: false,
+        };
+        let config = fermata_tls::client_config(&options).map_err(std::io::Error::other)?;
+        self.tls[usize::from(is_insecure)] = Some(Arc::clone(&config));
+        Ok(config)
+    }
+}
+
+/// What origins know the edge by: one token per issuer and key, made anew now and then.
+pub(super) struct Signatures {
+    issuer: String,
+    key: Option<sig::Key>,
+    /// By line of the route where it has a key or issuer of its own; 0: all others.
+    made: HashMap<usize, (u64, Rc<str>)>,
+    directory: PathBuf,
+}
+
+impl Signatures {
+    fn new(prepared: &Prepared) -> Self {
+        Self {
+            issuer: prepared.settings.text("sig_iss").to_owned(),
+            key: prepared.key("sig_key"),
+            made: HashMap::new(),
+            directory: prepared.directory.clone(),
+        }
+    }
+
+    /// The value of `Grip-Sig` for a route; `None`: it has no key.
+    pub fn get(&mut self, rule: &Rule, now_s: u64) -> Option<Rc<str>> {
+        let has_own = rule.sig_iss.is_some() || rule.sig_key.is_some();
+        let at = if has_own { rule.line } else { 0 };
+        if let Some((since_s, token)) = self.made.get(&at)
+            && now_s.saturating_sub(*since_s) < SIGNATURE_USED_S
+        {
+            return Some(Rc::clone(token));
+        }
+        let own_key = match &rule.sig_key {
+            Some(text) => Some(super::start::read_key(text, &self.directory).ok()?),
+            None => None,
+        };
+        let key = own_key.as_ref().or(self.key.as_ref())?;
+        let issuer = rule.sig_iss.as_deref().unwrap_or(&self.issuer);
+        if issuer.is_empty() {
+            return None;
+        }
+        let claims = sig::Claims {
+            issuer: Some(issuer.to_owned()),
+            expires_s: Some(now_s + SIGNATURE_S),
+            ..sig::Claims::default()
+        };
+        let token: Rc<str> = Rc::from(sig::sign(key, &claims).ok()?);
+        self.made.insert(at, (now_s, Rc::clone(&token)));
+        Some(token)
+    }
+
+    /// Routes have changed: their lines name others.
+    pub fn forget(&mut self) {
+        self.made.clear();
+    }
+}

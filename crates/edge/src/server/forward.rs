@@ -1,0 +1,361 @@
+//! What an origin is sent: the client's request, without what belongs to one hop and with what the route adds.
+
+use std::net::SocketAddr;
+
+use fermata_grip::filter::FEATURES;
+use fermata_grip::last;
+
+use super::request::{Body, ClientRequest};
+use crate::fastcgi::{self, HttpRequest, Script, VariablesError};
+use crate::routes::{Rule, Target};
+use crate::settings::Settings;
+
+/// Marks a client's own header where a route asks for that; other edges know it.
+const ORIGINAL: &str = "eb9bf0f5-";
+
+/// Headers that belong to one hop (RFC 9110, 7.6.1), and those whose meaning ends here: what the origin compresses
+/// could not be read here, and bodies are whole when they are forwarded.
+const REMOVED: [&str; 11] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "transfer-encoding",
+    "content-length",
+    "accept-encoding",
+    "expect",
+    "host",
+];
+
+/// How requests are rewritten, as the settings say.
+#[derive(Clone, Debug)]
+pub(super) struct Rewriting {
+    /// `X-Forwarded-For`, for clients and for clients that are edges.
+    pub forwarded_for: ForwardedFor,
+    pub forwarded_for_trusted: ForwardedFor,
+    /// Which headers tell of https.
+    pub sets_proto: bool,
+    pub sets_protocol: bool,
+    pub accepts_pushpin_route: bool,
+    pub cdn_loop: String,
+    /// Headers that count as original only where they arrive marked.
+    pub need_mark: Vec<String>,
+}
+
+impl Rewriting {
+    pub fn new(settings: &Settings) -> Self {
+        let rule = settings.text("set_x_forwarded_protocol");
+        Self {
+            forwarded_for: ForwardedFor::new(settings.text("x_forwarded_for")),
+            forwarded_for_trusted: ForwardedFor::new(settings.text("x_forwarded_for_trusted")),
+            sets_proto: rule != "false",
+            sets_protocol: rule == "true",
+            accepts_pushpin_route: settings.is_on("accept_pushpin_route"),
+            cdn_loop: settings.text("cdn_loop").to_owned(),
+            need_mark: settings
+                .list("orig_headers_need_mark")
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
+        }
+    }
+}
+
+/// What becomes of `X-Forwarded-For`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ForwardedFor {
+    /// Addresses that are kept, from the end of the list.
+    truncate: Option<usize>,
+    appends: bool,
+}
+
+impl ForwardedFor {
+    fn new(rule: &str) -> Self {
+        let mut found = Self::default();
+        for token in rule.split(',').map(str::trim) {
+            match token.strip_prefix("truncate:") {
+                Some(count) => found.truncate = count.trim().parse().ok(),
+                None => found.appends |= token == "append",
+            }
+        }
+        found
+    }
+
+    fn apply(self, received: &[&[u8]], peer: Option<std::net::IpAddr>) -> Option<Vec<u8>> {
+        let all: Vec<&[u8]> = received
+            .iter()
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|address| !address.is_empty())
+            .collect();
+        let kept = self
+            .truncate
+            .map_or(all.len(), |count| count.min(all.len()));
+        let mut list: Vec<Vec<u8>> = all[all.len() - kept..]
+            .iter()
+            .map(|it| it.to_vec())
+            .collect();
+        if let Some(peer) = peer
+            && self.appends
+        {
+            list.push(peer.to_string().into_bytes());
+        }
+        (!list.is_empty()).then(|| list.join(&b", "[..]))
+    }
+}
+
+/// What one request is forwarded with besides its own.
+pub(super) struct Hop<'a> {
+    pub rule: &'a Rule,
+    pub target: &'a Target,
+    pub rewriting: &'a Rewriting,
+    /// The client is an edge that has signed.
+    pub is_trusted: bool,
+    /// The value of `Grip-Sig`.
+    pub signature: Option<&'a str>,
+    /// Channels and ids for `Grip-Last`.
+    pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+/// A request as its origin gets it, but for its framing.
+pub(super) struct Forwarded {
+    pub target: Vec<u8>,
+    pub host: Vec<u8>,
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Forwarded {
+    pub fn new(request: &ClientRequest, hop: &Hop<'_>) -> Self {
+        let rule = hop.rule;
+        let host = match hop.target.host.as_ref().or(rule.as_host.as_ref()) {
+            Some(host) => host.clone().into_bytes(),
+            None => request.host.clone(),
+        };
+        let target = match request.target.first() {
+            Some(b'/') => rule.backend_path(&request.target),
+            _ => request.target.clone(),
+        };
+        let mut headers = Vec::with_capacity(request.headers.len() + 4);
+        for (name, value) in &request.headers {
+            if passes(name, request, hop) {
+                headers.push((name.clone(), value.clone()));
+            }
+        }
+        if rule.orig_headers {
+            originals(request, hop, &mut headers);
+        }
+        let mut set = |name: &str, value: Vec<u8>| {
+            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name.as_bytes()));
+            if !value.is_empty() {
+                headers.push((name.as_bytes().to_vec(), value));
+            }
+        };
+        forwarded(request, hop, &mut set);
+        if !rule.no_grip && !hop.is_trusted {
+            if let Some(signature) = hop.signature {
+                set("Grip-Sig", signature.as_bytes().to_vec());
+            }
+            set("Grip-Feature", FEATURES.as_bytes().to_vec());
+        }
+        for (name, value) in &rule.headers {
+            set(name, value.clone().into_bytes());
+        }
+        for (channel, id) in hop.last_ids {
+            if let Some(value) = last::write(channel, id) {
+                headers.push((last::HEADER.as_bytes().to_vec(), value));
+            }
+        }
+        Self {
+            target,
+            host,
+            headers,
+        }
+    }
+
+    /// Appends it as HTTP/1.1, with its body where that is in memory.
+    pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
+        out.extend_from_slice(&request.method);
+        out.push(b' ');
+        out.extend_from_slice(&self.target);
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(&self.host);
+        out.extend_from_slice(b"\r\n");
+        for (name, value) in &self.headers {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        if !matches!(request.body, Body::None) {
+            out.extend_from_slice(
+                format!("Content-Length: {}\r\n", request.body.bytes()).as_bytes(),
+            );
+        }
+        out.extend_from_slice(b"\r\n");
+        if let Body::Memory(body) = &request.body {
+            out.extend_from_slice(body);
+        }
+    }
+
+    /// Appends it as FastCGI, with its body where that is in memory; one in a file has its records appended later.
+    ///
+    /// # Errors
+    /// The path names no program.
+    pub fn write_fastcgi(
+        &self,
+        request: &ClientRequest,
+        script: Script<'_>,
+        server: SocketAddr,
+        out: &mut Vec<u8>,
+    ) -> Result<(), VariablesError> {
+        let headers: Vec<(&[u8], &[u8])> = self
+            .headers
+            .iter()
+            .map(|(name, value)| (&name[..], &value[..]))
+            .chain([(&b"Host"[..], &self.host[..])])
+            .collect();
+        let host = String::from_utf8_lossy(&self.host);
+        let name = match host.rfind(':') {
+            Some(at) if !host[at..].contains(']') => &host[..at],
+            _ => &host[..],
+        };
+        let variables = fastcgi::variables(
+            &HttpRequest {
+                method: &request.method,
+                target: &self.target,
+                protocol: "HTTP/1.1",
+                headers: &headers,
+                content_bytes: match request.body {
+                    Body::None => None,
+                    _ => Some(request.body.bytes()),
+                },
+                client: request.peer_address(),
+                server,
+                host: name.as_bytes(),
+                is_tls: request.is_tls,
+            },
+            script,
+        )?;
+        fastcgi::Request::begin(out, true).params(
+            variables
+                .iter()
+                .map(|(name, value)| (&name[..], &value[..])),
+        );
+        match &request.body {
+            Body::File { .. } => {}
+            Body::Memory(body) => {
+                fastcgi::Request::body(out, body);
+                fastcgi::Request::body_end(out);
+            }
+            Body::None => fastcgi::Request::body_end(out),
+        }
+        Ok(())
+    }
+}
+
+fn is_removed(name: &[u8]) -> bool {
+    REMOVED
+        .iter()
+        .any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+}
+
+/// Whether a header of the client's reaches the origin as it is.
+fn passes(name: &[u8], request: &ClientRequest, hop: &Hop<'_>) -> bool {
+    let starts = |prefix: &str| {
+        name.get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+    };
+    if is_removed(name) || (starts("grip-") && !hop.is_trusted && !hop.rule.no_grip) {
+        return false;
+    }
+    if hop.rewriting.accepts_pushpin_route && name.eq_ignore_ascii_case(b"pushpin-route") {
+        return false;
+    }
+    if starts(ORIGINAL) && !hop.rule.orig_headers {
+        return false;
+    }
+    // What a client names in Connection is for its next hop only.
+    let of_hop = request
+        .headers
+        .iter()
+        .filter(|(other, _)| other.eq_ignore_ascii_case(b"connection"))
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .any(|token| token.trim_ascii().eq_ignore_ascii_case(name));
+    !of_hop
+}
+
+/// The client's own headers once more, marked; those that came marked stay so.
+fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    let is_marked = |name: &[u8]| {
+        name.get(..ORIGINAL.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(ORIGINAL.as_bytes()))
+    };
+    for (name, value) in &request.headers {
+        let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+        if is_marked(name) || is_removed(name) || hop.rewriting.need_mark.contains(&lower) {
+            continue;
+        }
+        let marked = [ORIGINAL.as_bytes(), name].concat();
+        let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&marked);
+        if !headers.iter().any(is_there) {
+            headers.push((marked, value.clone()));
+        }
+    }
+}
+
+/// What tells an origin of the hop before.
+fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, Vec<u8>)) {
+    let rewriting = hop.rewriting;
+    let rule = match hop.is_trusted {
+        true => rewriting.forwarded_for_trusted,
+        false => rewriting.forwarded_for,
+    };
+    if rule != ForwardedFor::default() {
+        let received: Vec<&[u8]> = request
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"x-forwarded-for"))
+            .map(|(_, value)| &value[..])
+            .collect();
+        let list = rule.apply(&received, request.peer.ip());
+        set("X-Forwarded-For", list.unwrap_or_default());
+    }
+    if rewriting.sets_proto || rewriting.sets_protocol {
+        let scheme: &[u8] = if request.is_tls { b"https" } else { b"" };
+        set("X-Forwarded-Proto", scheme.to_vec());
+        let protocol: &[u8] = if rewriting.sets_protocol { scheme } else { b"" };
+        set("X-Forwarded-Protocol", protocol.to_vec());
+    }
+    if !rewriting.cdn_loop.is_empty() {
+        let received = request.header("cdn-loop").unwrap_or_default();
+        let mut list = received.to_vec();
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
+        }
+        list.extend_from_slice(rewriting.cdn_loop.as_bytes());
+        set("CDN-Loop", list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_addresses_are_cut_and_added_to() {
+        let peer = Some(std::net::IpAddr::from([192, 0, 2, 9]));
+        for (rule, received, expected) in [
+            ("", "a", Some("a")),
+            ("truncate:0", "a, b", None),
+            ("truncate:1", "a, b", Some("b")),
+            ("truncate:0,append", "a, b", Some("192.0.2.9")),
+            ("append", "a", Some("a, 192.0.2.9")),
+            ("append", "", Some("192.0.2.9")),
+        ] {
+            let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
+            assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Streams that stay open.
+//!
+//! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
+//! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
+
+use fermata_engine::{KeepAlive, Relayed, ResponseHead};
+use fermata_grip::filter::{Filters, Subscriber};
+use fermata_grip::instruct::{self, Instruct, KeepAliveMode, Meta, NextLink};
+use fermata_grip::prefix::Prefix;
+
+use super::answer::borrowed;
+use super::edge::{Edge, Source};
+use super::notices::Mode;
+use super::origin::Talk;
+use super::poll::Poll;
+
+/// A subscription of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Subscription {
+    /// As publishers name the channel.
+    pub channel: Vec<u8>,
+    /// As the origin names it; `None`: it has not asked for it.
+    pub own: Option<Vec<u8>>,
+    /// The last item the client has, where delivery is reliable.
+    pub prev_id: Option<Vec<u8>>,
+    pub filters: Filters,
+}
+
+/// A client that takes items one by one.
+pub(super) struct Session {
+    pub source: Source,
+    pub subscriptions: Vec<Subscription>,
+    pub meta: Meta,
+    pub kind: Kind,
+}
+
+/// What a session waits for.
+pub(super) enum Kind {
+    /// One answer.
+    Poll(Box<Poll>),
+    /// Whatever comes.
+    Stream(Box<Stream>),
+}
+
+/// The part of a session that only streams have.
+#[derive(Default)]
+pub(super) struct Stream {
+    pub next: Option<NextLink>,
+    /// When the next link is asked without anything else; `u64::MAX`: it is not.
+    pub link_due_ms: u64,
+    /// How often it has failed in a row.
+    pub retries: u32,
+    /// It is being asked.
+    pub is_asking: bool,
+}
+
+impl Subscriber for Session {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn is_subscribed(&self, channel: &[u8]) -> bool {
+        self.subscriptions
+            .iter()
+            .any(|it| it.own.as_deref() == Some(channel) || it.channel == channel)
+    }
+
+    fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
+        let own = |it: &&Subscription| it.own.as_deref() == Some(channel);
+        self.subscriptions
+            .iter()
+            .find(own)
+            .and_then(|it| it.prev_id.as_deref())
+    }
+}
+
+impl Session {
+    /// Channels and ids for `Grip-Last`.
+    pub fn last_ids(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.subscriptions
+            .iter()
+            .filter_map(|it| Some((it.own.clone()?, it.prev_id.clone()?)))
+            .collect()
+    }
+}
+
+impl Edge {
+    /// What an instruction subscribes to, with what the target adds. More than allowed are left out, and that is told.
+    pub(super) fn subscriptions(
+        &mut self,
+        source: &Source,
+        instruct: &Instruct,
+    ) -> Vec<Subscription> {
+        let prefix = Prefix::new(
+            source
+                .rule()
+                .map_or(&b""[..], |rule| rule.prefix.as_bytes()),
+        );
+        let mut found: Vec<Subscription> = Vec::new();
+        let implicit = source.target().map_or(&[][..], |it| &it.subscriptions);
+        for channel in implicit {
+            found.push(Subscription {
+                channel: channel.clone().into_bytes(),
+                own: None,
+                prev_id: None,
+                filters: Filters::default(),
+            });
+        }
+        for instruct::Channel {
+            name,
+            prev_id,
+            filters,
+        } in &instruct.channels
+        {
+            let channel = prefix.public(name);
+            if let Err(problem) = fermata_engine::check_channel(&channel) {
+                let line = format!("a subscription is left out: {problem}");
+                self.worker
+                    .log_for_client(fermata_config::LogLevel::Warning, &line);
+                continue;
+            }
+            if found.iter().any(|it| it.channel == channel) {
+                continue;
+            }
+            found.push(Subscription {
+                channel,
+                own: Some(name.clone()),
+                prev_id: prev_id.clone(),
+                filters: Filters::from_names(filters.iter().map(Vec::as_slice)),
+            });
+        }
+        if found.len() > self.subscriptions_max {
+            let line = format!(
+                "a client is to be subscribed to {} channels; only the first {} count (subscriptions_max)",
+                found.len(),
+                self.subscriptions_max
+            );
+            self.worker
+                .log_for_client(fermata_config::LogLevel::Warning, &line);
+            found.truncate(self.subscriptions_max);
+        }
+        found
+    }
+
+    /// Holds a client with head and body that are here.
+    pub(super) fn begin_hold(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        instruct: Instruct,
+        body: &[u8],
+    ) {
+        let mut instruct = instruct;
+        let subscriptions = self.subscriptions(&talk.source, &instruct);
+        let answer = std::mem::take(&mut instruct.answer);
+        let headers = borrowed(&answer.headers);
+        let head = ResponseHead {
+            status: answer.status,
+            reason: &answer.reason,
+            headers: &headers,
+            length: None,
+        };
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        let takes_items = takes_items(&subscriptions, &instruct);
+        let hold = Relayed {
+            channels: &channels,
+            takes_items,
+            keep_alive: keep_alive(&instruct),
+        };
+        let is_head = talk.source.request.is_head();
+        let held = self.worker.hold_relayed(handle, &head, body, &hold);
+        self.forget_request(handle);
+        if held.is_ok() && !is_head {
+            self.enter(talk, handle, subscriptions, instruct, takes_items);
+        }
+    }
+
+    /// Holds a client whose body has been passed on.
+    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
+        let subscriptions = self.subscriptions(&talk.source, &instruct);
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        let takes_items = takes_items(&subscriptions, &instruct);
+        let hold = Relayed {
+            channels: &channels,
+            takes_items,
+            keep_alive: keep_alive(&instruct),
+        };
+        let held = self.worker.hold_stream(handle, &hold);
+        self.forget_request(handle);
+        if held.is_ok() {
+            self.enter(talk, handle, subscriptions, instruct, takes_items);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        subscriptions: Vec<Subscription>,
+        instruct: Instruct,
+        takes_items: bool,
+    ) {
+        for subscription in &subscriptions {
+            self.on_subscribed(&subscription.channel, Mode::Stream);
+        }
+        if !takes_items {
+            return;
+        }
+        let session = Session {
+            source: talk.source.clone(),
+            subscriptions,
+            meta: instruct.meta,
+            kind: Kind::Stream(Box::new(Stream {
+                next: instruct.next,
+                link_due_ms: u64::MAX,
+                ..Stream::default()
+            })),
+        };
+        self.sessions.insert(handle, Box::new(session));
+        self.watch_link(handle);
+    }
+}
+
+/// Whether a client needs more than what everybody gets.
+pub(super) fn takes_items(subscriptions: &[Subscription], instruct: &Instruct) -> bool {
+    let is_special = |it: &Subscription| !it.filters.is_empty() || it.prev_id.is_some();
+    instruct.next.is_some() || subscriptions.iter().any(is_special)
+}
+
+pub(super) fn keep_alive(instruct: &Instruct) -> Option<KeepAlive<'_>> {
+    instruct.keep_alive.as_ref().map(|it| KeepAlive {
+        data: &it.data,
+        interval_ms: it.timeout_s.saturating_mul(1_000),
+        restarts: it.mode == KeepAliveMode::Idle,
+    })
+}

@@ -1,0 +1,181 @@
+//! What published items do to clients that take them one by one.
+
+use std::rc::Rc;
+
+use fermata_config::LogLevel;
+use fermata_engine::{Items, Left};
+use fermata_grip::item::{self, Item, StreamAction};
+use fermata_grip::packet::Notation;
+use fermata_grip::reliable::{OnItem, on_item};
+use fermata_grip::value::Value;
+
+use super::edge::Edge;
+use super::hold::{Kind, Session};
+
+/// An item of the ring. `None`: it is none, which only another program that writes to the ring could cause.
+pub(super) fn read(data: &[u8]) -> Option<Item> {
+    let json: serde_json::Value = serde_json::from_slice(data).ok()?;
+    item::parse(&Value::from(json), Notation::Json, None).ok()
+}
+
+/// What one subscription makes of an item.
+enum Delivery {
+    Nothing,
+    Content(Vec<u8>),
+    Act(StreamAction),
+    /// The client misses an item before this one.
+    Behind,
+    Failed(String),
+}
+
+impl Edge {
+    /// Something was published to one client.
+    pub(super) fn on_items(&mut self, items: &Items) {
+        match items.client {
+            Left::Request(handle) => {
+                for (channel, data) in items.iter() {
+                    if self.on_item_of_poll(handle, channel, data) {
+                        return;
+                    }
+                }
+            }
+            Left::Held(handle) => {
+                if items.gap {
+                    self.on_missed(handle);
+                }
+                for (channel, data) in items.iter() {
+                    self.on_item_of_stream(handle, channel, data);
+                }
+            }
+            Left::Socket(_) => {}
+        }
+    }
+
+    fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
+        if let Some((known, item)) = &self.last_item
+            && known == data
+        {
+            return Some(Rc::clone(item));
+        }
+        let item = Rc::new(read(data)?);
+        self.last_item = Some((data.to_vec(), Rc::clone(&item)));
+        Some(item)
+    }
+
+    fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], data: &[u8]) -> bool {
+        let Some(item) = self.item(data) else {
+            return false;
+        };
+        let Some(format) = &item.http_response else {
+            return false;
+        };
+        let Some(session) = self.sessions.get(&handle) else {
+            return true;
+        };
+        let Some(subscription) = session
+            .subscriptions
+            .iter()
+            .find(|it| it.channel == channel)
+        else {
+            return false;
+        };
+        let filters = &subscription.filters;
+        let is_for_it = format
+            .content_filters
+            .as_ref()
+            .is_none_or(|expected| filters.are_content_filters(expected));
+        if !is_for_it || !filters.delivers(&**session, &item.meta) {
+            return false;
+        }
+        let action = match &format.action {
+            item::ResponseAction::Send(response) if !filters.is_empty() => {
+                let mut response = response.clone();
+                if let item::Body::Bytes(body) = &response.body {
+                    match filters.content(&**session, body) {
+                        Ok(content) => response.body = item::Body::Bytes(content.into_owned()),
+                        Err(error) => {
+                            let line = format!("an item is dropped: {error}");
+                            self.worker.log_for_client(LogLevel::Warning, &line);
+                            return false;
+                        }
+                    }
+                }
+                item::ResponseAction::Send(response)
+            }
+            action => action.clone(),
+        };
+        self.on_poll_item(handle, &action)
+    }
+
+    fn on_item_of_stream(&mut self, handle: u64, channel: &[u8], data: &[u8]) {
+        let Some(item) = self.item(data) else {
+            return;
+        };
+        let delivery = match self.sessions.get_mut(&handle) {
+            Some(session) => deliver(session, channel, &item),
+            // A stream without wishes is told of what is no content.
+            None => match &item.http_stream {
+                Some(format) => Delivery::Act(format.action.clone()),
+                None => Delivery::Nothing,
+            },
+        };
+        match delivery {
+            Delivery::Nothing => {}
+            Delivery::Content(content) => {
+                // A client that has left takes nothing.
+                let _ = self.worker.write_held(handle, &content);
+                self.touch_link(handle);
+            }
+            Delivery::Act(StreamAction::Close) => self.end_stream_of(handle),
+            Delivery::Act(StreamAction::Hint) | Delivery::Behind => self.on_missed(handle),
+            Delivery::Act(StreamAction::Send(_) | StreamAction::Refresh) => {}
+            Delivery::Failed(reason) => {
+                let line = format!("an item is dropped: {reason}");
+                self.worker.log_for_client(LogLevel::Warning, &line);
+            }
+        }
+    }
+
+    /// Ends a held client's response in order.
+    pub(super) fn end_stream_of(&mut self, handle: u64) {
+        self.sessions.remove(&handle);
+        self.abandon(handle);
+        let _ = self.worker.end_held(handle);
+    }
+}
+
+fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
+    let Some(format) = &item.http_stream else {
+        return Delivery::Nothing;
+    };
+    let Kind::Stream(_) = session.kind else {
+        return Delivery::Nothing;
+    };
+    let Some(at) = session
+        .subscriptions
+        .iter()
+        .position(|it| it.channel == channel)
+    else {
+        return Delivery::Nothing;
+    };
+    let filters = session.subscriptions[at].filters.clone();
+    let is_for_it = format
+        .content_filters
+        .as_ref()
+        .is_none_or(|expected| filters.are_content_filters(expected));
+    if !is_for_it || !filters.delivers(session, &item.meta) {
+        return Delivery::Nothing;
+    }
+    let subscription = &mut session.subscriptions[at];
+    let had = &mut subscription.prev_id;
+    if on_item(had, item.id.as_deref(), item.prev_id.as_deref()) != OnItem::Delivered {
+        return Delivery::Behind;
+    }
+    match &format.action {
+        StreamAction::Send(content) => match filters.content(session, content) {
+            Ok(content) => Delivery::Content(content.into_owned()),
+            Err(error) => Delivery::Failed(error.to_string()),
+        },
+        action => Delivery::Act(action.clone()),
+    }
+}

@@ -1,0 +1,343 @@
+//! Next links: where a stream goes on when something was missed, or after a time without news.
+
+use std::rc::Rc;
+
+use fermata_engine::Relayed;
+use fermata_grip::instruct::{self, Hold, Instruct};
+use fermata_grip::reliable::retry_delay_ms;
+
+use super::answer::{borrowed, read_instruct};
+use super::edge::{Edge, Owner, Source, Table};
+use super::hold::{Kind, Stream, keep_alive};
+use super::origin::{Head, Talk};
+use super::request::{Body, ClientRequest};
+use super::timers::Timer;
+use crate::routes::Routes;
+
+impl Edge {
+    fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
+        match &mut self.sessions.get_mut(&handle)?.kind {
+            Kind::Stream(stream) => Some(stream),
+            Kind::Poll(_) => None,
+        }
+    }
+
+    /// The client misses something: its next link knows what. Without one there is nothing to be done.
+    pub(super) fn on_missed(&mut self, handle: u64) {
+        match self.stream(handle) {
+            Some(stream) if stream.next.is_some() => self.ask_link(handle),
+            Some(_) => {
+                let is_reliable = self
+                    .sessions
+                    .get(&handle)
+                    .is_some_and(|it| it.subscriptions.iter().any(|it| it.prev_id.is_some()));
+                if is_reliable {
+                    // It ends, so that the client comes back and asks for what it misses.
+                    self.end_stream_of(handle);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Sets when a stream's next link is asked if nothing comes.
+    pub(super) fn watch_link(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        let Some(stream) = self.stream(handle) else {
+            return;
+        };
+        let Some(timeout_s) = stream.next.as_ref().map(|next| next.timeout_s) else {
+            return;
+        };
+        stream.link_due_ms = now_ms + u64::from(timeout_s) * 1_000;
+        let due_ms = stream.link_due_ms;
+        self.timers.at(due_ms, Timer::Link(handle));
+    }
+
+    /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
+    pub(super) fn touch_link(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        if let Some(stream) = self.stream(handle)
+            && let Some(next) = &stream.next
+            && stream.link_due_ms != u64::MAX
+        {
+            stream.link_due_ms = now_ms + u64::from(next.timeout_s) * 1_000;
+        }
+    }
+
+    pub(super) fn on_link_due(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        let Some(stream) = self.stream(handle) else {
+            return;
+        };
+        let due_ms = stream.link_due_ms;
+        if due_ms <= now_ms {
+            self.ask_link(handle);
+        } else if due_ms != u64::MAX {
+            self.timers.at(due_ms, Timer::Link(handle));
+        }
+    }
+
+    fn ask_link(&mut self, handle: u64) {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let last_ids = session.last_ids();
+        let Kind::Stream(stream) = &mut session.kind else {
+            return;
+        };
+        if std::mem::replace(&mut stream.is_asking, true) {
+            return;
+        }
+        stream.link_due_ms = u64::MAX;
+        let Some(uri) = stream.next.as_ref().map(|next| next.uri.clone()) else {
+            return;
+        };
+        let source = session.source.clone();
+        match self.link_source(&source, &uri) {
+            Some(source) => {
+                if let Some(session) = self.sessions.get_mut(&handle) {
+                    session.source = source.clone();
+                }
+                self.ask(Owner::Link(handle), source, last_ids);
+            }
+            None => self.on_link_failed(handle, "the next link leads nowhere"),
+        }
+    }
+
+    /// Where a link leads, seen from a request.
+    fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
+        let place = resolve(&source.request, uri)?;
+        // It is about to stand in a request line.
+        if !place.target.iter().all(u8::is_ascii_graphic) {
+            return None;
+        }
+        let request = &source.request;
+        let headers = request
+            .headers
+            .iter()
+            .filter(|(name, _)| !name.eq_ignore_ascii_case(b"last-event-id"))
+            .cloned()
+            .collect();
+        let mut next = Source {
+            request: Rc::new(ClientRequest {
+                method: b"GET".to_vec(),
+                target: place.target,
+                headers,
+                body: Body::None,
+                peer: request.peer,
+                host: request.host.clone(),
+                is_tls: request.is_tls,
+            }),
+            table: Rc::clone(&source.table),
+            rule: source.rule,
+            target: 0,
+            is_trusted: source.is_trusted,
+        };
+        if let Some((host, is_tls)) = place.elsewhere {
+            next.table = self.table_elsewhere(&host, is_tls)?;
+            next.rule = 0;
+            let request = Rc::get_mut(&mut next.request)?;
+            request.host = host;
+            request.is_tls = is_tls;
+        }
+        Some(next)
+    }
+
+    /// A route to another server, whose address must not be an internal one.
+    fn table_elsewhere(&mut self, host: &[u8], is_tls: bool) -> Option<Rc<Table>> {
+        let host = std::str::from_utf8(host).ok()?;
+        let has_port = host.rfind(':').is_some_and(|at| !host[at..].contains(']'));
+        let port = match (has_port, is_tls) {
+            (true, _) => "",
+            (false, true) => ":443",
+            (false, false) => ":80",
+        };
+        let ssl = if is_tls { ",ssl" } else { "" };
+        let line = format!("* {host}{port}{ssl},untrusted");
+        let (routes, problems) = Routes::read(&line, |_| Ok(()));
+        if !problems.is_empty() || routes.rules().is_empty() {
+            return None;
+        }
+        self.generation += 1;
+        Some(Rc::new(Table {
+            generation: self.generation,
+            routes,
+        }))
+    }
+
+    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
+    pub(super) fn on_link(&mut self, talk: &mut Talk, handle: u64, head: Head, body: Vec<u8>) {
+        if !(200..300).contains(&head.status) {
+            let reason = format!("the next link answers {}", head.status);
+            self.on_link_failed(handle, &reason);
+            return;
+        }
+        let mut instruct = match instruct::is_instruct(&borrowed(&head.headers)) {
+            false => Instruct::default(),
+            true => match read_instruct(&head, Some(&body)) {
+                Some(Ok(instruct)) if instruct.hold != Hold::Response => instruct,
+                Some(Err(reason)) => return self.on_link_failed(handle, &reason),
+                _ => return self.on_link_failed(handle, "the next link is no stream"),
+            },
+        };
+        let body = instruct.answer.body.take().unwrap_or(body);
+        if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
+            return;
+        }
+        let subscriptions = self.subscriptions(&talk.source, &instruct);
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let Kind::Stream(stream) = &mut session.kind else {
+            return;
+        };
+        stream.is_asking = false;
+        stream.retries = 0;
+        stream.next = instruct.next.clone();
+        session.meta.append(&mut instruct.meta);
+        match instruct.hold {
+            Hold::Stream => {
+                let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+                let hold = Relayed {
+                    channels: &channels,
+                    takes_items: true,
+                    keep_alive: keep_alive(&instruct),
+                };
+                let is_same = channels.len() == session.subscriptions.len()
+                    && channels
+                        .iter()
+                        .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
+                // What was published meanwhile is in the log, which a new subscription would not see.
+                let updated = match is_same {
+                    true => Ok(()),
+                    false => self.worker.update_held(handle, &hold),
+                };
+                session.subscriptions = subscriptions;
+                if updated.is_ok() {
+                    self.watch_link(handle);
+                }
+            }
+            _ if instruct.next.is_some() => self.ask_link(handle),
+            _ => self.end_stream_of(handle),
+        }
+    }
+
+    /// A next link could not be asked: once more after a while, a few times; then the stream ends.
+    pub(super) fn on_link_failed(&mut self, handle: u64, _reason: &str) {
+        let now_ms = self.worker.now_ms();
+        let random = fermata_io::random::u64() as u32;
+        let Some(stream) = self.stream(handle) else {
+            return;
+        };
+        stream.is_asking = false;
+        match retry_delay_ms(stream.retries, random) {
+            Some(delay_ms) => {
+                stream.retries += 1;
+                stream.link_due_ms = now_ms + delay_ms;
+                self.timers.at(now_ms + delay_ms, Timer::Link(handle));
+            }
+            None => self.end_stream_of(handle),
+        }
+    }
+}
+
+/// What a link names.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    target: Vec<u8>,
+    /// Host and whether TLS is spoken there, where that is not where the request went.
+    elsewhere: Option<(Vec<u8>, bool)>,
+}
+
+/// Resolves a URI reference against a request (RFC 3986, 5.2), as far as links need it.
+fn resolve(request: &ClientRequest, uri: &[u8]) -> Option<Named> {
+    let without_fragment = uri.split(|&byte| byte == b'#').next()?;
+    let (rest, is_tls) = match without_fragment {
+        uri if starts(uri, b"http://") => (&uri[7..], false),
+        uri if starts(uri, b"https://") => (&uri[8..], true),
+        uri if uri.starts_with(b"//") => (&uri[2..], request.is_tls),
+        uri => {
+            return Some(Named {
+                target: merge(request, uri),
+                elsewhere: None,
+            });
+        }
+    };
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?'))
+        .unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    if host.is_empty() || !fermata_proto::http1::valid_host(host) {
+        return None;
+    }
+    let target = match path.first() {
+        Some(b'/') => path.to_vec(),
+        _ => [b"/", path].concat(),
+    };
+    let is_same = host.eq_ignore_ascii_case(&request.host) && is_tls == request.is_tls;
+    Some(Named {
+        target,
+        elsewhere: (!is_same).then(|| (host.to_vec(), is_tls)),
+    })
+}
+
+fn starts(uri: &[u8], scheme: &[u8]) -> bool {
+    uri.get(..scheme.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+}
+
+/// A reference without host, against the request's path.
+fn merge(request: &ClientRequest, uri: &[u8]) -> Vec<u8> {
+    match uri.first() {
+        None => request.target.clone(),
+        Some(b'/') => uri.to_vec(),
+        Some(b'?') => [request.path(), uri].concat(),
+        Some(_) => {
+            let path = request.path();
+            let directory = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            [&path[..directory], b"/", uri].concat()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fermata_io::Peer;
+
+    fn request() -> ClientRequest {
+        ClientRequest {
+            method: b"GET".to_vec(),
+            target: b"/a/b?c".to_vec(),
+            headers: Vec::new(),
+            body: Body::None,
+            peer: Peer::Unix,
+            host: b"example.org:81".to_vec(),
+            is_tls: false,
+        }
+    }
+
+    #[test]
+    fn links_are_seen_from_the_request() {
+        for (uri, target) in [
+            ("", "/a/b?c"),
+            ("/x", "/x"),
+            ("?d", "/a/b?d"),
+            ("x?y", "/a/x?y"),
+            ("http://example.org:81/x?y#z", "/x?y"),
+            ("//example.org:81", "/"),
+        ] {
+            let expected = Named {
+                target: target.as_bytes().to_vec(),
+                elsewhere: None,
+            };
+            assert_eq!(resolve(&request(), uri.as_bytes()), Some(expected), "{uri}");
+        }
+        let elsewhere = resolve(&request(), b"https://other/x").expect("a link");
+        assert_eq!(elsewhere.elsewhere, Some((b"other".to_vec(), true)));
+        assert_eq!(resolve(&request(), b"http:///x"), None);
+        assert_eq!(resolve(&request(), b"http://a b/x"), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! The running edge: an engine whose handler is written in Rust.
+//!
+//! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
+//! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin,
+//! `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
+//! get into the ring.
+
+mod answer;
+mod edge;
+mod forward;
+mod hold;
+mod items;
+mod links;
+mod notices;
+mod origin;
+mod poll;
+mod publish;
+mod request;
+mod resolve;
+mod start;
+mod timers;
+
+pub use start::{StartError, run};

@@ -1,0 +1,175 @@
+//! Long polls: clients that wait for one published response, or for their origin's after a time.
+
+use fermata_grip::instruct::{Answer, Instruct};
+use fermata_grip::item::{Body, Response, ResponseAction};
+
+use super::edge::Edge;
+use super::hold::{Kind, Session};
+use super::notices::Mode;
+use super::origin::{Head, Talk};
+use super::timers::Timer;
+
+/// What a long poll is answered with when its time is over, or what a published response is put on.
+pub(super) struct Poll {
+    pub answer: Answer,
+    pub body: Vec<u8>,
+}
+
+impl Edge {
+    /// Lets a client wait.
+    pub(super) fn begin_poll(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        instruct: Instruct,
+        body: Vec<u8>,
+    ) {
+        let subscriptions = self.subscriptions(&talk.source, &instruct);
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        if self.worker.poll_items(handle, &channels).is_err() {
+            self.forget_request(handle);
+            return;
+        }
+        for channel in &channels {
+            self.on_subscribed(channel, Mode::Response);
+        }
+        let due_ms = self.worker.now_ms() + u64::from(instruct.timeout_s) * 1_000;
+        self.timers.at(due_ms, Timer::Poll(handle));
+        let session = Session {
+            source: talk.source.clone(),
+            subscriptions,
+            meta: instruct.meta,
+            kind: Kind::Poll(Box::new(Poll {
+                answer: instruct.answer,
+                body,
+            })),
+        };
+        self.sessions.insert(handle, Box::new(session));
+    }
+
+    /// A long poll's time is over, if it is still waiting.
+    pub(super) fn on_poll_due(&mut self, handle: u64) {
+        let is_poll = |session: &Session| matches!(session.kind, Kind::Poll(_));
+        if self.sessions.get(&handle).is_some_and(|it| is_poll(it)) {
+            self.end_poll(handle, None);
+        }
+    }
+
+    /// Answers a long poll: with what was published, or with what its origin has said.
+    fn end_poll(&mut self, handle: u64, published: Option<&Response>) {
+        let Some(session) = self.sessions.remove(&handle) else {
+            return;
+        };
+        let Kind::Poll(poll) = session.kind else {
+            return;
+        };
+        self.worker.end_items(handle);
+        let Poll { answer, body } = *poll;
+        let Some(response) = published else {
+            let head = Head {
+                status: answer.status,
+                reason: answer.reason,
+                headers: answer.headers,
+                length: None,
+            };
+            self.respond(handle, &head, &body);
+            return;
+        };
+        let mut headers = answer.headers;
+        for (name, _) in &response.headers {
+            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        headers.extend(response.headers.iter().filter(|it| passes(it)).cloned());
+        let head = Head {
+            status: response.code,
+            reason: response.reason.clone(),
+            headers,
+            length: None,
+        };
+        match &response.body {
+            Body::Bytes(bytes) => self.respond(handle, &head, bytes),
+            Body::Patch(patch) => {
+                let patched = patched(&body, patch);
+                self.respond(handle, &head, &patched);
+            }
+        }
+    }
+
+    /// Something was published for a long poll. True when it is over.
+    pub(super) fn on_poll_item(&mut self, handle: u64, action: &ResponseAction) -> bool {
+        match action {
+            ResponseAction::Send(response) => {
+                self.end_poll(handle, Some(response));
+                true
+            }
+            ResponseAction::Hint => {
+                self.ask_again(handle);
+                true
+            }
+            ResponseAction::Close | ResponseAction::Refresh => false,
+        }
+    }
+
+    /// The whole request is asked again: there is news of which the edge does not know what it is.
+    pub(super) fn ask_again(&mut self, handle: u64) {
+        let Some(session) = self.sessions.remove(&handle) else {
+            return;
+        };
+        self.worker.end_items(handle);
+        let last_ids = session.last_ids();
+        let mut source = session.source;
+        source.target = 0;
+        self.ask(super::edge::Owner::Client(handle), source, last_ids);
+    }
+}
+
+/// Published headers must not have what this side writes itself, nor more instructions.
+fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
+    use fermata_proto::response::{reserved_name, valid_name, valid_value};
+    let is_grip = name
+        .get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"grip-"));
+    !is_grip && valid_name(name) && valid_value(value) && !reserved_name(name)
+}
+
+/// The body an instruction came with, changed; empty when it cannot be. Its last newline stays.
+fn patched(body: &[u8], patch: &serde_json::Value) -> Vec<u8> {
+    let Ok(document) = serde_json::from_slice(body) else {
+        return Vec::new();
+    };
+    let Ok(patched) = fermata_grip::patch::apply(&document, patch) else {
+        return Vec::new();
+    };
+    let mut text = patched.to_string().into_bytes();
+    if body.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_keeps_the_newline_and_gives_nothing_when_it_fails() {
+        let patch = serde_json::json!([{"op": "replace", "path": "/a", "value": 2}]);
+        assert_eq!(patched(b"{\"a\": 1}\n", &patch), b"{\"a\":2}\n");
+        assert_eq!(patched(b"{\"b\": 1}", &patch), b"");
+        assert_eq!(patched(b"no JSON", &patch), b"");
+    }
+
+    #[test]
+    fn published_headers_cannot_break_the_response() {
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert!(passes(&pair("X-A", "b")));
+        for (name, value) in [
+            ("Grip-Hold", "stream"),
+            ("Content-Length", "1"),
+            ("X-A", "a\r\nB: c"),
+            ("X A", "b"),
+        ] {
+            assert!(!passes(&pair(name, value)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! From settings to running workers.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use fermata_config::Source as SettingSource;
+use fermata_engine::{Server, Started};
+use fermata_grip::sig;
+use fermata_io::net;
+
+use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL};
+use super::publish;
+use crate::routes::Routes;
+use crate::settings::Settings;
+
+/// Connections that may wait at the control port.
+const BACKLOG: i32 = 1024;
+
+/// The largest item as the ring has it, and the ring: it holds a few of the largest.
+const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const RING_BYTES: u64 = 32 * 1024 * 1024;
+
+/// What a channel keeps for clients that have not taken it yet.
+const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The largest body of a request; what is above `body_memory_bytes_max` waits in a temporary file.
+const BODY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Why the edge does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting that has no meaning here; the sentence names it.
+    #[error("{0}")]
+    Setting(String),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] fermata_engine::StartError),
+}
+
+/// What workers start from.
+pub(super) struct Prepared {
+    pub settings: Settings,
+    pub directory: PathBuf,
+    pub routes: Routes,
+    /// The file, and when it was changed.
+    pub routes_file: Option<(PathBuf, Option<SystemTime>)>,
+    pub port: u16,
+    control: Option<OwnedFd>,
+}
+
+impl Prepared {
+    /// A key that is a setting; checked when the edge started.
+    pub fn key(&self, name: &'static str) -> Option<sig::Key> {
+        let text = self.settings.text(name);
+        if text.is_empty() {
+            return None;
+        }
+        read_key(text, &self.directory).ok()
+    }
+}
+
+/// Reads a key; files are named from `directory`.
+pub(super) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
+    let read = |path: &str| {
+        let path = directory.join(path);
+        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    sig::Key::parse(text, read).map_err(|error| error.to_string())
+}
+
+/// Whether a file that a route names can be read.
+pub(super) fn check_file(path: &str) -> Result<(), String> {
+    std::fs::File::open(path)
+        .map(|_| ())
+        .map_err(|error| error.to_string())
+}
+
+/// Runs the edge until it is stopped, and returns what the process should exit with. `directory` is where files of the
+/// settings are looked for.
+///
+/// # Errors
+/// It does not start; the sentence says why and what helps.
+pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
+    let mut server = Server::new();
+    configure(&mut server, &settings)?;
+    let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
+    for name in ["sig_key", "upstream_key"] {
+        let text = settings.text(name);
+        if !text.is_empty() {
+            read_key(text, directory)
+                .map_err(|error| StartError::Setting(format!("{name}: {error}")))?;
+        }
+    }
+    let control = match settings.text("control") {
+        "" => None,
+        address => Some(bind(&mut server, address)?),
+    };
+    server.fallback(HANDLER_CLIENTS, true);
+    let listen = settings.list("listen");
+    let prepared = Prepared {
+        directory: directory.to_owned(),
+        routes,
+        routes_file,
+        port: listen
+            .first()
+            .and_then(|it| it.rsplit_once(':'))
+            .and_then(|(_, port)| port.parse().ok())
+            .unwrap_or(80),
+        control,
+        settings,
+    };
+    match server.start()? {
+        Started::Ended { exit_code } => Ok(exit_code),
+        Started::Worker(mut worker) => {
+            worker.relay(publish::stream);
+            // One worker publishes, so that items have one order before they get into the ring.
+            if worker.index() == 0
+                && let Some(control) = &prepared.control
+            {
+                control
+                    .try_clone()
+                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL))
+                    .map_err(|error| StartError::Setting(format!("control: {error}")))?;
+            }
+            Ok(Edge::new(worker, &prepared).run())
+        }
+    }
+}
+
+fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
+    let plain = settings
+        .list("listen")
+        .into_iter()
+        .map(|it| url("http", it));
+    let secure = settings
+        .list("listen_tls")
+        .into_iter()
+        .map(|it| url("https", it));
+    let unix = settings
+        .list("listen_unix")
+        .into_iter()
+        .map(|it| format!("unix:{}", it.split('?').next().unwrap_or_default()));
+    let listen: Vec<String> = plain.chain(secure).chain(unix).collect();
+    let header_bytes = settings.number("header_bytes_max");
+    let mut set = |name: &str, value: &str| {
+        server
+            .set(name, value, SettingSource::Code)
+            .map_err(|error| StartError::Setting(error.to_string()))
+    };
+    set("listen", &listen.join(","))?;
+    set("workers", settings.text("workers"))?;
+    set("connections_max", settings.text("connections_max"))?;
+    set("header_bytes_max", &header_bytes.to_string())?;
+    set("target_bytes_max", &header_bytes.to_string())?;
+    set("body_bytes_max", &BODY_BYTES_MAX.to_string())?;
+    set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
+    set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
+    set("history_bytes_max", &RING_BYTES.to_string())?;
+    set("channel_log_bytes_max", &LOG_BYTES_MAX.to_string())?;
+    // The responses are the origins' own.
+    set("compression", "off")?;
+    set(
+        "log_level",
+        match settings.number("log_level") {
+            0 => "error",
+            1 => "warning",
+            2 => "info",
+            _ => "debug",
+        },
+    )
+}
+
+/// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
+fn url(scheme: &str, address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false if address.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{scheme}://0.0.0.0:{address}")
+        }
+        false => format!("{scheme}://{address}"),
+    }
+}
+
+type RoutesFile = Option<(PathBuf, Option<SystemTime>)>;
+
+fn read_routes(
+    server: &mut Server,
+    settings: &Settings,
+    directory: &Path,
+) -> Result<(Routes, RoutesFile), StartError> {
+    let lines = settings.list("route");
+    let (text, file) = if lines.is_empty() {
+        let path = directory.join(settings.text("routes"));
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            StartError::Setting(format!(
+                "routes: {}: {error}; name the file, or give routes with --route, such as --route '* 127.0.0.1:80'",
+                path.display()
+            ))
+        })?;
+        let modified = std::fs::metadata(&path).and_then(|it| it.modified()).ok();
+        (text, Some((path, modified)))
+    } else {
+        (lines.join("\n"), None)
+    };
+    let (routes, problems) = Routes::read(&text, check_file);
+    for problem in &problems {
+        server.warn(&problem.to_string());
+    }
+    Ok((routes, file))
+}
+
+/// Opens the control port before the workers are forked, so that a worker's end does not close it.
+fn bind(server: &mut Server, address: &str) -> Result<OwnedFd, StartError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        StartError::Setting(format!(
+            "control: cannot listen on {address}: {error}; is another edge or Pushpin running? Give another address, or an empty one for none"
+        ))
+    };
+    let found: SocketAddr = address
+        .to_socket_addrs()
+        .map_err(|error| failed(&error))?
+        .next()
+        .ok_or_else(|| failed(&"it is no address"))?;
+    let (listener, bound) = net::bind_tcp(found, BACKLOG, false).map_err(|error| failed(&error))?;
+    server.note(&format!("control: http://{bound}"));
+    Ok(listener)
+}
