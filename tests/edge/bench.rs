@@ -1,0 +1,234 @@
+//! What a case has at hand, and how all of them are run.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_testkit::{deadline, workspace_root};
+use serde_json::{Value, json};
+
+use crate::cases;
+use crate::client::{Answer, Client};
+use crate::origin::{Origin, Reply, Request};
+use crate::subject::{Kind, Subject};
+
+/// Cases at a time: most of them wait for a time-out most of the time.
+const THREADS: usize = 8;
+/// Between two tries to reach a client that may not be held yet.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Until a long poll is held, where a case cannot see it and may not try.
+pub const SETTLE: Duration = Duration::from_millis(700);
+/// What reaches clients only to see whether they are held; no case has it in its messages.
+pub const PROBE: &str = "~";
+
+/// One case: its name and what it does.
+pub type Case = (&'static str, fn(&Bench));
+
+/// What a case has at hand. Everything of it lies below a path of its own, so cases run side by side.
+pub struct Bench<'a> {
+    name: &'static str,
+    subject: &'a Subject,
+    origin: &'a Origin,
+    differing: &'a Mutex<Vec<&'static str>>,
+}
+
+impl Bench<'_> {
+    /// What is tested.
+    pub fn kind(&self) -> Kind {
+        self.subject.kind
+    }
+
+    /// What is tested.
+    pub fn subject(&self) -> &Subject {
+        self.subject
+    }
+
+    /// Answers the requests below this case's path.
+    pub fn origin(&self, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) {
+        self.origin.on(self.name, answer);
+    }
+
+    /// The requests that have reached the origin.
+    pub fn requests(&self) -> Vec<Request> {
+        self.origin.seen(self.name)
+    }
+
+    /// A path of this case.
+    pub fn path(&self, rest: &str) -> String {
+        format!("/{}{rest}", self.name)
+    }
+
+    /// The name of a channel of this case.
+    pub fn channel(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+
+    /// A connection to the subject, as one to this host.
+    pub fn client(&self, host: &str) -> Client {
+        Client::open(self.subject.port, host)
+    }
+
+    /// A GET of a path of this case.
+    #[track_caller]
+    pub fn get(&self, host: &str, rest: &str) -> Answer {
+        self.client(host).get(&self.path(rest))
+    }
+
+    /// Publishes items by the HTTP control port.
+    #[track_caller]
+    pub fn publish(&self, items: Value) {
+        let answer = self.control("/publish/", &json!({ "items": items }).to_string());
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, "Published\n"),
+            "{items}"
+        );
+    }
+
+    /// Publishes one stream item.
+    #[track_caller]
+    pub fn publish_stream(&self, channel: &str, content: &str) {
+        self.publish(json!([{"channel": self.channel(channel), "formats": {"http-stream": {"content": content}}}]));
+    }
+
+    /// A POST to the control port.
+    #[track_caller]
+    pub fn control(&self, path: &str, body: &str) -> Answer {
+        Client::open(self.subject.control, "localhost").request(
+            "POST",
+            path,
+            &[("Content-Type", "application/json")],
+            body.as_bytes(),
+        )
+    }
+
+    /// A stream of this case's path, past `start` and known to be held on the channel.
+    #[track_caller]
+    pub fn stream(&self, host: &str, rest: &str, channel: &str, start: &str) -> Client {
+        let mut client = self.client(host);
+        client.send("GET", &self.path(rest), &[], b"");
+        let head = client.read_head();
+        assert_eq!(head.status, 200, "{head:?}");
+        client.read_until(start);
+        self.probe(&mut client, channel);
+        client
+    }
+
+    /// Publishes probes until the client gets one.
+    #[track_caller]
+    pub fn probe(&self, client: &mut Client, channel: &str) {
+        let end = Instant::now() + deadline();
+        while Instant::now() < end {
+            self.publish(json!([{"channel": self.channel(channel), "no-seq": true,
+                "formats": {"http-stream": {"content": PROBE}, "ws-message": {"content": PROBE}}}]));
+            if client.has_probe(PAUSE) {
+                return;
+            }
+        }
+        panic!("nobody is held on {channel}");
+    }
+
+    /// Publishes an item again and again until the client is answered: a long poll shows by nothing that it is held.
+    #[track_caller]
+    pub fn publish_until_answered(&self, client: &mut Client, item: Value) -> Answer {
+        let end = Instant::now() + deadline();
+        while Instant::now() < end {
+            self.publish(json!([item]));
+            if client.has_news(PAUSE) {
+                return client.read_answer(false);
+            }
+        }
+        panic!("nobody is answered");
+    }
+
+    /// Compares where Pushpin does now this and now that. The documentation has to name the case.
+    #[track_caller]
+    pub fn differs_at_times<T: PartialEq + std::fmt::Debug>(&self, actual: T, fermata: T) {
+        if let Ok(mut differing) = self.differing.lock() {
+            differing.push(self.name);
+        }
+        if self.kind() == Kind::Fermata {
+            assert_eq!(actual, fermata, "Fermata's");
+        }
+    }
+
+    /// Compares where the two are known to differ. The documentation has to name the case.
+    #[track_caller]
+    pub fn differs<T: PartialEq + std::fmt::Debug>(&self, actual: T, pushpin: T, fermata: T) {
+        assert_ne!(pushpin, fermata, "no difference");
+        if let Ok(mut differing) = self.differing.lock() {
+            differing.push(self.name);
+        }
+        match self.kind() {
+            Kind::Pushpin => assert_eq!(actual, pushpin, "Pushpin's"),
+            Kind::Fermata => assert_eq!(actual, fermata, "Fermata's"),
+        }
+    }
+}
+
+/// Runs all cases against a subject.
+///
+/// # Panics
+/// Panics when one fails.
+pub fn run_all(subject: Subject) {
+    let wanted = std::env::var("FERMATA_EDGE_CASE").unwrap_or_default();
+    let queue: VecDeque<Case> = cases::all()
+        .filter(|(name, _)| name.contains(&wanted))
+        .collect();
+    let count = queue.len();
+    assert!(count > 0, "no case has {wanted:?} in its name");
+    let (queue, failed, differing) = (
+        Mutex::new(queue),
+        Mutex::new(Vec::new()),
+        Mutex::new(Vec::new()),
+    );
+    let origin = subject.origin();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some((name, run)) =
+                    queue.lock().ok().and_then(|mut queue| queue.pop_front())
+                {
+                    let bench = Bench {
+                        name,
+                        subject: &subject,
+                        origin,
+                        differing: &differing,
+                    };
+                    let begin = Instant::now();
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run(&bench)));
+                    let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+                    eprintln!(
+                        "{:?} {name}: {word} {} ms",
+                        subject.kind,
+                        begin.elapsed().as_millis()
+                    );
+                    if outcome.is_err()
+                        && let Ok(mut failed) = failed.lock()
+                    {
+                        failed.push(name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_default();
+    if !failed.is_empty() {
+        eprintln!("{}", subject.logs());
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {count} cases failed: {failed:?}",
+        failed.len()
+    );
+    let page = std::fs::read_to_string(workspace_root().join("docs/pushpin-users.md"))
+        .expect("the page about differences");
+    for name in differing.into_inner().unwrap_or_default() {
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "docs/pushpin-users.md explains no difference by the name `{name}`"
+        );
+    }
+}

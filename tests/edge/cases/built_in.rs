@@ -1,0 +1,46 @@
+//! The built-in origin `test`.
+
+use serde_json::json;
+
+use super::cases;
+use crate::bench::Bench;
+use crate::socket::open;
+
+cases!(the_built_in_origin_answers);
+
+fn the_built_in_origin_answers(bench: &Bench) {
+    let mut client = bench.client("built-in.test");
+    assert_eq!(client.get("/").status, 200);
+    let missing = client.get("/missing");
+    assert_eq!(
+        (missing.status, missing.text()),
+        (404, "no such test resource\n")
+    );
+
+    let mut stream = bench.client("built-in.test");
+    stream.send(
+        "GET",
+        &format!("/stream?channel={}", bench.channel("c")),
+        &[],
+        b"",
+    );
+    stream.read_head();
+    stream.read_until("[stream opened]\n");
+    bench.probe(&mut stream, "c");
+    bench.publish_stream("c", "one");
+    assert_eq!(stream.read_until("one"), "one");
+
+    let mut poll = bench.client("built-in.test");
+    poll.send(
+        "GET",
+        &format!("/response?channel={}", bench.channel("d")),
+        &[],
+        b"",
+    );
+    let item = json!({"channel": bench.channel("d"), "http-response": {"body": "two"}});
+    assert_eq!(bench.publish_until_answered(&mut poll, item).text(), "two");
+
+    let mut socket = open(bench.client("built-in.test"), "/ws");
+    socket.text("hello");
+    assert_eq!(socket.next_text(), "hello");
+}

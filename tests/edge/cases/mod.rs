@@ -1,0 +1,58 @@
+//! The table of cases, by subject.
+
+mod aco;
+mod built_in;
+mod control;
+mod faults;
+mod filters;
+mod holds;
+mod injection;
+mod json;
+mod links;
+mod over_http;
+mod proxy;
+mod reliable;
+mod routes;
+mod signature;
+mod sockjs;
+mod streams;
+mod websocket;
+mod zmq;
+
+use crate::bench::Case;
+
+/// Lists functions with their names.
+macro_rules! cases {
+    ($($name:ident),+ $(,)?) => {
+        /// The cases of this file.
+        pub const CASES: &[crate::bench::Case] = &[$((stringify!($name), $name)),+];
+    };
+}
+pub(crate) use cases;
+
+/// Every case. Those that wait longest come first, so that the last of the others is not waited for.
+pub fn all() -> impl Iterator<Item = Case> {
+    [
+        reliable::CASES,
+        holds::CASES,
+        links::CASES,
+        streams::CASES,
+        faults::CASES,
+        over_http::CASES,
+        websocket::CASES,
+        sockjs::CASES,
+        filters::CASES,
+        json::CASES,
+        zmq::CASES,
+        injection::CASES,
+        control::CASES,
+        proxy::CASES,
+        routes::CASES,
+        aco::CASES,
+        signature::CASES,
+        built_in::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

@@ -1,0 +1,209 @@
+//! Ids: order, duplicates, and what a client does that has missed something.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::cases;
+use crate::bench::{Bench, SETTLE};
+use crate::client::Client;
+use crate::origin::{ok, text};
+
+cases!(
+    a_predecessor_is_waited_for_only_so_long,
+    items_out_of_order_are_turned,
+    an_id_is_delivered_once,
+    an_item_without_order_overtakes,
+    a_missed_item_asks_the_link,
+    a_long_poll_behind_is_asked_again,
+    a_long_poll_up_to_date_is_held,
+    recovering_asks_links,
+);
+
+fn stream(bench: &Bench) -> Client {
+    let channel = bench.channel("c");
+    bench.origin(move |_| {
+        ok(
+            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
+            "opened\n",
+        )
+    });
+    bench.stream("plain.test", "/x", "c", "opened\n")
+}
+
+/// A stream past its first body. No probes: an item without id would be one that it has missed something before.
+fn opened(bench: &Bench) -> Client {
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/first"), &[], b"");
+    client.read_head();
+    client.read_until("opened\n");
+    client
+}
+
+fn item(bench: &Bench, id: &str, prev_id: Option<&str>) -> Value {
+    let mut item = json!({"channel": bench.channel("c"), "id": id, "http-stream": {"content": id}});
+    if let Some(prev_id) = prev_id {
+        item["prev-id"] = prev_id.into();
+    }
+    item
+}
+
+fn items_out_of_order_are_turned(bench: &Bench) {
+    let mut client = stream(bench);
+    let items = [
+        ("a", None),
+        ("e", Some("d")),
+        ("d", Some("c")),
+        ("c", Some("b")),
+        ("b", Some("a")),
+    ];
+    let items: Vec<_> = items.map(|(id, prev_id)| item(bench, id, prev_id)).into();
+    bench.publish(json!(items));
+    assert_eq!(client.read_until("e"), "abcde");
+}
+
+fn an_id_is_delivered_once(bench: &Bench) {
+    let mut client = stream(bench);
+    for (id, prev_id) in [
+        ("a", None),
+        ("a", None),
+        ("b", Some("a")),
+        ("a", None),
+        ("b", Some("a")),
+    ] {
+        bench.publish(json!([item(bench, id, prev_id)]));
+    }
+    let mut unordered = item(bench, "a", None);
+    unordered["no-seq"] = true.into();
+    bench.publish(json!([unordered, item(bench, "c", Some("b"))]));
+    assert_eq!(client.read_until("c"), "abc");
+}
+
+fn an_item_without_order_overtakes(bench: &Bench) {
+    let mut client = stream(bench);
+    bench.publish(json!([item(bench, "a", None), item(bench, "c", Some("b"))]));
+    let mut unordered = item(bench, "x", Some("w"));
+    unordered["no-seq"] = true.into();
+    bench.publish(json!([unordered, item(bench, "b", Some("a"))]));
+    assert_eq!(client.read_until("c"), "axbc");
+}
+
+fn a_predecessor_is_waited_for_only_so_long(bench: &Bench) {
+    let mut client = stream(bench);
+    bench.publish(json!([item(bench, "a", None), item(bench, "c", Some("b"))]));
+    assert_eq!(client.read_until("c"), "ac");
+}
+
+fn a_missed_item_asks_the_link(bench: &Bench) {
+    let (channel, path, count) = (bench.channel("c"), bench.path(""), AtomicUsize::new(0));
+    bench.origin(move |request| {
+        let link = format!("<{path}/next>; rel=next");
+        let hold = |id: &str, body: &str| {
+            let channel = format!("{channel}; prev-id={id}");
+            ok(
+                &[
+                    ("Grip-Hold", "stream"),
+                    ("Grip-Channel", &channel),
+                    ("Grip-Link", &link),
+                ],
+                body,
+            )
+        };
+        match request.target.ends_with("/first") {
+            true => hold("1", "opened\n"),
+            false => match request.header("grip-last") {
+                Some(last)
+                    if last.ends_with("last-id=1")
+                        && count.fetch_add(1, Ordering::Relaxed) == 0 =>
+                {
+                    hold("3", "2,3,")
+                }
+                last => hold("3", &format!("{last:?}")),
+            },
+        }
+    });
+    let mut client = opened(bench);
+    // 2 has got lost: nobody has published it here.
+    bench.publish(json!([item(bench, "3,", Some("2,"))]));
+    let text = client.read_until("2,3,");
+    assert!(text.ends_with("2,3,"), "{text}");
+    bench.publish(json!([item(bench, "4,", Some("3"))]));
+    let _ = client.read_until("4,");
+}
+
+fn a_long_poll_behind_is_asked_again(bench: &Bench) {
+    let mut client = stream(bench);
+    bench.publish(json!([item(bench, "2", None)]));
+    client.read_until("2");
+    let (channel, count) = (bench.channel("c"), AtomicUsize::new(0));
+    bench.origin(move |request| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => ok(
+            &[
+                ("Grip-Hold", "response"),
+                ("Grip-Channel", &format!("{channel}; prev-id=1")),
+            ],
+            "held",
+        ),
+        _ => text(&request.header("grip-last").unwrap_or_default()),
+    });
+    let answer = bench.get("plain.test", "/poll");
+    assert_eq!(answer.text(), format!("{}; last-id=1", bench.channel("c")));
+}
+
+fn a_long_poll_up_to_date_is_held(bench: &Bench) {
+    let mut client = stream(bench);
+    bench.publish(json!([item(bench, "1", None)]));
+    client.read_until("1");
+    let channel = bench.channel("c");
+    bench.origin(move |_| {
+        ok(
+            &[
+                ("Grip-Hold", "response"),
+                ("Grip-Channel", &format!("{channel}; prev-id=1")),
+            ],
+            "nothing",
+        )
+    });
+    let mut poll = bench.client("plain.test");
+    poll.send("GET", &bench.path("/poll"), &[], b"");
+    // A second item would be one too many, so it is not tried until it arrives.
+    std::thread::sleep(SETTLE);
+    bench.publish(
+        json!([{"channel": bench.channel("c"), "id": "2", "prev-id": "1",
+        "http-response": {"body": "something"}}]),
+    );
+    assert_eq!(poll.read_answer(false).text(), "something");
+    let polls = bench.requests();
+    assert_eq!(
+        polls
+            .iter()
+            .filter(|request| request.target.ends_with("/poll"))
+            .count(),
+        1
+    );
+}
+
+fn recovering_asks_links(bench: &Bench) {
+    let (channel, path) = (bench.channel("c"), bench.path(""));
+    bench.origin(move |request| {
+        let link = format!("<{path}/next>; rel=next");
+        let channel = format!("{channel}; prev-id=1");
+        let body = if request.target.ends_with("/first") {
+            "opened\n"
+        } else {
+            "asked\n"
+        };
+        ok(
+            &[
+                ("Grip-Hold", "stream"),
+                ("Grip-Channel", &channel),
+                ("Grip-Link", &link),
+            ],
+            body,
+        )
+    });
+    let mut client = opened(bench);
+    let answer = bench.control("/recover", "");
+    assert_eq!((answer.status, answer.text()), (200, "Updated\n"));
+    assert_eq!(client.read_until("asked\n"), "asked\n");
+}

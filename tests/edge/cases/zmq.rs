@@ -1,0 +1,206 @@
+//! ZeroMQ: items by PULL and SUB, commands by REP, figures by PUB.
+
+use fermata_grip::command::request;
+use fermata_grip::packet::decode;
+use fermata_grip::zmtp::{Event, Socket};
+use serde_json::{Value, json};
+
+use super::cases;
+use crate::bench::Bench;
+use crate::client::Client;
+use crate::origin::ok;
+use crate::subject::Kind;
+use crate::zmq::Zmq;
+
+cases!(
+    pull_takes_each_notation,
+    sub_takes_items_of_its_channels,
+    rep_answers_commands,
+    rep_publishes,
+    stats_tell_of_subscriptions_and_messages,
+    stats_report_connections,
+);
+
+fn stream(bench: &Bench) -> Client {
+    let channel = bench.channel("c");
+    bench.origin(move |_| {
+        ok(
+            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
+            "opened\n",
+        )
+    });
+    bench.stream("plain.test", "/x", "c", "opened\n")
+}
+
+fn net(bytes: &str) -> String {
+    format!("{}:{bytes},", bytes.len())
+}
+
+/// An item for a stream as a tnetstring.
+fn item(channel: Option<&str>, content: &str) -> String {
+    let wrap = |inner: String| format!("{}:{inner}}}", inner.len());
+    let stream = wrap(net("content") + &net(content));
+    let formats = wrap(net("http-stream") + &stream);
+    let channel = channel.map_or(String::new(), |channel| net("channel") + &net(channel));
+    wrap(channel + &net("formats") + &formats)
+}
+
+fn pull_takes_each_notation(bench: &Bench) {
+    let (mut client, channel) = (stream(bench), bench.channel("c"));
+    let mut push = Zmq::tcp(bench.subject().pull, Socket::Push);
+    let json = json!({"channel": channel, "http-stream": {"content": "json,"}});
+    push.send(&[item(Some(&channel), "bare,").as_bytes()]);
+    push.send(&[format!("T{}", item(Some(&channel), "letter,")).as_bytes()]);
+    // Either ends the Pushpin of Debian, with all its clients.
+    if bench.kind() == Kind::Fermata {
+        push.send(&[b"garbage"]);
+        push.send(&[b"T1:x"]);
+    }
+    push.send(&[format!("J{json}").as_bytes()]);
+    push.send(&[item(Some(&channel), "\0end").as_bytes()]);
+    assert_eq!(client.read_until("end"), "bare,letter,json,\0end");
+}
+
+fn sub_takes_items_of_its_channels(bench: &Bench) {
+    let channel = bench.channel("c");
+    let mut publisher = Zmq::tcp(bench.subject().sub, Socket::Xpub);
+    let mut client = stream(bench);
+    publisher.wait_subscribed(&Event::Subscribed(channel.clone().into_bytes()));
+    publisher.send(&[channel.as_bytes(), item(None, "one,").as_bytes()]);
+    // The first part wins over the item's own.
+    publisher.send(&[channel.as_bytes(), item(Some("other"), "two,").as_bytes()]);
+    let longer = format!("{channel}-longer");
+    publisher.send(&[
+        longer.as_bytes(),
+        item(None, "of another channel,").as_bytes(),
+    ]);
+    publisher.send(&[channel.as_bytes(), item(None, "end").as_bytes()]);
+    assert_eq!(client.read_until("end"), "one,two,end");
+}
+
+/// Sends a command to the REP socket; its reply.
+#[track_caller]
+pub fn command(bench: &Bench, method: &str, args: Value) -> Value {
+    let mut socket = Zmq::tcp(bench.subject().rep, Socket::Req);
+    let payload = request("7", method, args.into());
+    socket.send(&[b"", &payload]);
+    let reply = socket.receive();
+    assert_eq!(reply.len(), 2, "{reply:?}");
+    let (reply, _) =
+        decode(&reply[1]).unwrap_or_else(|error| panic!("{error} in {}", reply[1].escape_ascii()));
+    let mut reply = reply.to_json();
+    assert_eq!(reply["id"], "7");
+    if let Some(fields) = reply.as_object_mut() {
+        fields.remove("id");
+    }
+    reply
+}
+
+fn rep_answers_commands(bench: &Bench) {
+    let refused = |condition: &str| json!({"success": false, "condition": condition});
+    let said = |method: &str, args: Value| {
+        let mut reply = command(bench, method, args);
+        // A text for people may be beside the condition.
+        if let Some(reply) = reply
+            .as_object_mut()
+            .filter(|reply| reply["success"] == false)
+        {
+            reply.remove("value");
+        }
+        reply
+    };
+    for (method, args, expected) in [
+        (
+            "conncheck",
+            json!({"ids": ["none"]}),
+            json!({"success": true, "value": []}),
+        ),
+        ("conncheck", json!({}), refused("bad-request")),
+        ("refresh", json!({"cid": "none"}), refused("item-not-found")),
+        ("refresh", json!({}), refused("bad-request")),
+        ("publish", json!({"items": [{}]}), refused("bad-request")),
+        ("none", json!({}), refused("method-not-found")),
+    ] {
+        assert_eq!(said(method, args.clone()), expected, "{method} {args}");
+    }
+    let uris = command(bench, "get-zmq-uris", json!({}));
+    assert_eq!(
+        uris["value"]["publish-pull"],
+        format!("tcp://127.0.0.1:{}", bench.subject().pull)
+    );
+    assert_eq!(
+        uris["value"]["publish-sub"],
+        format!("tcp://127.0.0.1:{}", bench.subject().sub)
+    );
+    let recovered = command(bench, "recover", json!({}));
+    assert_eq!(recovered["success"], true);
+}
+
+fn rep_publishes(bench: &Bench) {
+    let mut client = stream(bench);
+    let item = json!({"channel": bench.channel("c"), "http-stream": {"content": "one"}});
+    let reply = command(bench, "publish", json!({"items": [item]}));
+    assert_eq!(reply["success"], true);
+    assert_eq!(client.read_until("one"), "one");
+}
+
+/// The next packet of a type that `wanted` accepts.
+fn packet(stats: &mut Zmq, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let parts = stats.receive();
+        let text = String::from_utf8(parts.concat()).expect("UTF-8");
+        let Some((found, fields)) = text.split_once(" J") else {
+            panic!("{text}");
+        };
+        let fields: Value = serde_json::from_str(fields).expect("JSON");
+        if found == kind && wanted(&fields) {
+            return fields;
+        }
+    }
+}
+
+fn stats_tell_of_subscriptions_and_messages(bench: &Bench) {
+    let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
+    stats.subscribe(b"");
+    let channel = bench.channel("c");
+    let of_channel = |fields: &Value| fields["channel"] == channel.as_str();
+    let mut client = stream(bench);
+    let subscribed = packet(&mut stats, "sub", of_channel);
+    assert_eq!(subscribed["mode"], "stream");
+    assert!(
+        subscribed["ttl"].as_u64().is_some_and(|ttl| ttl > 0),
+        "{subscribed}"
+    );
+    let item = json!({"channel": channel, "id": "1", "http-stream": {"content": "one"}});
+    bench.publish(json!([item]));
+    client.read_until("one");
+    let message = packet(&mut stats, "message", |fields| {
+        fields["item-id"] == "1" && of_channel(fields)
+    });
+    assert_eq!(message["count"], 1);
+    assert_eq!(message["transport"], "http-stream");
+}
+
+fn stats_report_connections(bench: &Bench) {
+    let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
+    stats.subscribe(b"");
+    let client = stream(bench);
+    let report = packet(&mut stats, "report", |fields| {
+        fields["connections"].as_u64() > Some(0)
+    });
+    for field in [
+        "minutes",
+        "received",
+        "sent",
+        "http-response-sent",
+        "duration",
+    ] {
+        assert!(report[field].is_u64(), "{field} in {report}");
+    }
+    let connection = packet(&mut stats, "conn", |fields| fields["type"] == "http");
+    assert!(
+        connection["id"].is_string() && connection["ttl"].is_u64(),
+        "{connection}"
+    );
+    drop(client);
+}

@@ -1,0 +1,35 @@
+//! The edge beside Pushpin: one table of cases, run against Debian's `pushpin` and against `fermata edge`.
+//!
+//! Both get the same routes, the same origin and the same `pushpin.conf`. A case states what it expects of either;
+//! where the two differ it says so by [`bench::Bench::differs`], and the table of differences in
+//! `docs/pushpin-users.md` names the case and gives the reason.
+//!
+//! `FERMATA_EDGE_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
+//! `pushpin` and `zurl` are not installed.
+
+mod bench;
+mod cases;
+mod client;
+mod origin;
+mod socket;
+mod subject;
+mod zmq;
+
+use bench::run_all;
+use subject::{Kind, Subject};
+
+#[test]
+fn pushpin_of_debian() {
+    match Subject::start(Kind::Pushpin) {
+        Some(subject) => run_all(subject),
+        None => eprintln!("SKIPPED: Debian's packages pushpin and zurl are not installed"),
+    }
+}
+
+#[test]
+fn fermata_edge() {
+    match Subject::start(Kind::Fermata) {
+        Some(subject) => run_all(subject),
+        None => eprintln!("SKIPPED: this fermata has no edge"),
+    }
+}

@@ -1,0 +1,243 @@
+//! What is tested: Debian's Pushpin with its zurl, or `fermata edge`, both from one `pushpin.conf`.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_testkit::{Directory, command_path, deadline};
+
+use crate::client::Client;
+use crate::origin::{Origin, ok};
+
+/// Between two looks whether it is up.
+const PAUSE: Duration = Duration::from_millis(50);
+/// For one such look: what asks before all of its processes are up is never answered.
+const TRY: Duration = Duration::from_secs(2);
+/// The key of Grip-Sig.
+pub const SIG_KEY: &str = "a secret for tests";
+/// How much of each log is shown when cases fail.
+const LOG_BYTES_SHOWN: usize = 8_000;
+const INTERNAL: &str = "/usr/lib/pushpin/internal.conf";
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Pushpin,
+    Fermata,
+}
+
+/// A running one. Its processes and files go with it.
+pub struct Subject {
+    pub kind: Kind,
+    /// For clients.
+    pub port: u16,
+    /// For publishers by HTTP.
+    pub control: u16,
+    /// For publishers by ZeroMQ.
+    pub pull: u16,
+    pub sub: u16,
+    pub rep: u16,
+    origin: Origin,
+    folder: Directory,
+    children: Vec<Child>,
+}
+
+/// The routes of all cases, by host. `{origin}` is the backend's port, `{closed}` one where nobody listens.
+const ROUTES: &str = "\
+plain.test 127.0.0.1:{origin}
+debug.test,debug 127.0.0.1:{origin}
+dead.test 127.0.0.1:{closed}
+dead-debug.test,debug 127.0.0.1:{closed}
+failover.test 127.0.0.1:{closed} 127.0.0.1:{origin}
+over.test 127.0.0.1:{origin},over_http
+one.test 127.0.0.1:{origin},over_http,one_event
+prefix.test,prefix=pre- 127.0.0.1:{origin}
+sub.test 127.0.0.1:{origin},sub=implicit
+aco.test,aco 127.0.0.1:{origin}
+basic.test,aco,jsonp_mode=basic 127.0.0.1:{origin}
+host.test,as_host=other.test:81 127.0.0.1:{origin}
+target-host.test 127.0.0.1:{origin},host=target.test
+cut.test,path_beg=/cut,path_rem=4 127.0.0.1:{origin}
+replace.test,path_beg=/replace/,replace_beg=/ 127.0.0.1:{origin}
+header.test,header=X-Added:yes,header=X-Removed: 127.0.0.1:{origin}
+orig.test,orig_headers 127.0.0.1:{origin}
+nogrip.test,no_grip 127.0.0.1:{origin}
+sig.test,sig_iss=issuer,sig_key=other 127.0.0.1:{origin}
+sockjs.test,sockjs=/sockjs,sockjs_as_path=/{sockjs} 127.0.0.1:{origin}
+built-in.test test
+path.test,path_beg=/a 127.0.0.1:{closed}
+path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
+";
+
+impl Subject {
+    /// Starts it; `None` where it is not installed.
+    pub fn start(kind: Kind) -> Option<Self> {
+        if !is_installed(kind) {
+            return None;
+        }
+        let origin = Origin::start();
+        let folder = Directory::new();
+        // All at once, so that none is given twice.
+        let listeners = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let [port, control, pull, sub, rep, closed] =
+            listeners.map(|listener| listener.local_addr().expect("bound").port());
+        let routes = ROUTES
+            .replace("{origin}", &origin.port().to_string())
+            .replace("{closed}", &closed.to_string())
+            .replace("{sockjs}", "sockjs_speaks_to_its_backend");
+        folder.write("routes", routes);
+        let name = folder.path().display();
+        folder.write(
+            "pushpin.conf",
+            format!(
+                "[global]\ninclude={name}/internal.conf\nrundir={name}\nipc_prefix=t-\n\
+                [runner]\nservices=condure,pushpin-proxy,pushpin-handler\nhttp_port=127.0.0.1:{port}\nlogdir={name}\n\
+                [proxy]\nroutesfile=routes\nupdates_check=off\nsig_key={SIG_KEY}\nset_x_forwarded_protocol=proto-only\n\
+                sockjs_url=http://localhost/sockjs.js\nx_forwarded_for=append\n\
+                [handler]\npush_in_spec=tcp://127.0.0.1:{pull}\npush_in_sub_specs=tcp://127.0.0.1:{sub}\n\
+                push_in_http_addr=127.0.0.1\npush_in_http_port={control}\nstats_spec=ipc://{name}/stats\n\
+                command_spec=tcp://127.0.0.1:{rep}\nmessage_rate=2500\nmessage_hwm=25000\nmessage_wait=5000\n\
+                id_cache_ttl=60\nconnection_subscription_max=20\nsubscription_linger=60\n\
+                stats_subscription_ttl=60\nstats_report_interval=1\nstats_format=json\nupdate_on_first_subscription=false\n",
+            ),
+        );
+        let mut subject = Self {
+            kind,
+            port,
+            control,
+            pull,
+            sub,
+            rep,
+            origin,
+            folder,
+            children: Vec::new(),
+        };
+        subject.start_processes();
+        subject.wait_until_up();
+        Some(subject)
+    }
+
+    /// Its backend.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The Unix socket of its figures.
+    pub fn stats(&self) -> PathBuf {
+        self.folder.join("stats")
+    }
+
+    /// The end of what its processes have written.
+    pub fn logs(&self) -> String {
+        let names = [
+            "edge.out",
+            "edge.log",
+            "zurl.out",
+            "zurl.err",
+            "pushpin.out",
+            "pushpin.err",
+        ];
+        let texts = names.iter().filter_map(|name| {
+            let text = fs::read_to_string(self.folder.join(name)).ok()?;
+            let from = text.len().saturating_sub(LOG_BYTES_SHOWN);
+            let text = text.get(from..).unwrap_or(&text);
+            (!text.is_empty()).then(|| format!("--- {name}\n{text}"))
+        });
+        texts.collect()
+    }
+
+    fn start_processes(&mut self) {
+        let folder = self.folder.path();
+        let log = |name: &str| {
+            let file = fs::File::create(folder.join(name)).expect("a log");
+            Stdio::from(file)
+        };
+        let config = folder.join("pushpin.conf");
+        if self.kind == Kind::Fermata {
+            let mut edge = Command::new(command_path());
+            edge.args(["edge", "--pushpin-config"]).arg(folder);
+            edge.stdout(log("edge.out")).stderr(log("edge.log"));
+            self.children
+                .push(edge.spawn().expect("it was tried before"));
+            return;
+        }
+        let name = folder.display().to_string();
+        let internal = fs::read_to_string(INTERNAL).expect("it was looked at before");
+        self.folder
+            .write("internal.conf", internal.replace("/var/run/zurl", &name));
+        self.folder.write(
+            "zurl.conf",
+            format!(
+                "[General]\nin_spec=ipc://{name}/zurl-in\nin_stream_spec=ipc://{name}/zurl-in-stream\n\
+                out_spec=ipc://{name}/zurl-out\nin_req_spec=ipc://{name}/zurl-req\ndefpolicy=allow\n\
+                max_open_requests=2000\nbuffer_size=200000\ntimeout=600\nin_hwm=1000\nout_hwm=1000\n",
+            ),
+        );
+        for (program, config) in [("zurl", folder.join("zurl.conf")), ("pushpin", config)] {
+            let mut command = Command::new(program);
+            command.arg(format!("--config={}", config.display()));
+            command
+                .stdout(log(&format!("{program}.out")))
+                .stderr(log(&format!("{program}.err")));
+            self.children
+                .push(command.spawn().expect("it was looked at before"));
+        }
+    }
+
+    /// Until a request goes through to the backend and back.
+    fn wait_until_up(&self) {
+        // An instruction without hold, so that what holds clients is asked too.
+        self.origin
+            .on("up", |_| ok(&[("Grip-Set-Meta", "a=b")], "up"));
+        let end = Instant::now() + deadline();
+        while Instant::now() < end {
+            let is_listening = |port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+            if is_listening(self.port) && is_listening(self.control) {
+                let mut client = Client::open(self.port, "plain.test");
+                client.send("GET", "/up", &[], b"");
+                if client.try_status(TRY) == Some(200) {
+                    return;
+                }
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!(
+            "{:?} is not up; see {}",
+            self.kind,
+            self.folder.path().display()
+        );
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().rev() {
+            // It takes its own processes along.
+            let pid = child.id().to_string();
+            let _ = Command::new("kill").arg(pid).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn is_installed(kind: Kind) -> bool {
+    let answers = |program: &Path, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    match kind {
+        Kind::Pushpin => {
+            answers(Path::new("pushpin"), &["--version"])
+                && Path::new("/usr/bin/zurl").exists()
+                && Path::new(INTERNAL).exists()
+        }
+        Kind::Fermata => answers(&command_path(), &["edge", "--help"]),
+    }
+}

@@ -1,0 +1,105 @@
+//! A ZeroMQ socket with one connection, as publishers and dashboards have.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use fermata_grip::zmtp::{Event, Limits, Peer, Socket, message, subscription};
+use fermata_testkit::deadline;
+
+trait Stream: Read + Write + Send {}
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
+
+/// A connected socket.
+pub struct Zmq {
+    stream: Box<dyn Stream>,
+    peer: Peer,
+    events: std::collections::VecDeque<Event>,
+}
+
+impl Zmq {
+    /// Connects by TCP.
+    #[track_caller]
+    pub fn tcp(port: u16, socket: Socket) -> Self {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        Self::over(Box::new(stream), socket)
+    }
+
+    /// Connects by a Unix socket.
+    #[track_caller]
+    pub fn unix(path: &Path, socket: Socket) -> Self {
+        let stream = UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        Self::over(Box::new(stream), socket)
+    }
+
+    #[track_caller]
+    fn over(mut stream: Box<dyn Stream>, socket: Socket) -> Self {
+        let mut out = Vec::new();
+        let peer = Peer::new(socket, Limits::default(), &mut out);
+        stream.write_all(&out).expect("it reads");
+        let mut zmq = Self {
+            stream,
+            peer,
+            events: Default::default(),
+        };
+        let ready = zmq.event();
+        assert!(matches!(ready, Event::Ready(_)), "{ready:?}");
+        zmq
+    }
+
+    /// Sends a message.
+    #[track_caller]
+    pub fn send(&mut self, parts: &[&[u8]]) {
+        let mut out = Vec::new();
+        message(&mut out, parts);
+        self.stream.write_all(&out).expect("it reads");
+    }
+
+    /// Wants messages that begin with `topic`.
+    #[track_caller]
+    pub fn subscribe(&mut self, topic: &[u8]) {
+        let mut out = Vec::new();
+        subscription(&mut out, topic, true);
+        self.stream.write_all(&out).expect("it reads");
+    }
+
+    /// The next message.
+    #[track_caller]
+    pub fn receive(&mut self) -> Vec<Vec<u8>> {
+        loop {
+            if let Event::Message(parts) = self.event() {
+                return parts;
+            }
+        }
+    }
+
+    /// Waits until the other end wants messages of a channel, or no longer wants them.
+    #[track_caller]
+    pub fn wait_subscribed(&mut self, wanted: &Event) {
+        let end = Instant::now() + deadline();
+        while &self.event() != wanted {
+            assert!(Instant::now() < end, "no {wanted:?}");
+        }
+    }
+
+    #[track_caller]
+    fn event(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return event;
+            }
+            let (mut buffer, mut out, mut events) = ([0; 65_536], Vec::new(), Vec::new());
+            let len = self.stream.read(&mut buffer).expect("an answer");
+            assert!(len > 0, "the connection has ended");
+            let handled = self.peer.handle(&buffer[..len], &mut out, &mut events);
+            handled.expect("ZMTP");
+            self.stream.write_all(&out).expect("it reads");
+            self.events.extend(events);
+        }
+    }
+}
