@@ -41,7 +41,8 @@ impl<D: Driver> Worker<D> {
         let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
         let message = format!(
             "the handler of {} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
-             clients of this worker waited: long work belongs into another process",
+             clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
+             give the work to another process",
             label.unwrap_or("an unknown route"),
             self.blocking_call_ms,
         );
