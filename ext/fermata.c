@@ -2,7 +2,7 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "php_fermata.h"
+#include "hooks.h"
 #include <pthread.h>
 #include "php_ini.h"
 #include "ext/standard/info.h"
@@ -34,6 +34,7 @@ zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_back
 zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
 zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
+zend_class_entry *fermata_ce_hook;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
@@ -78,6 +79,8 @@ static void register_waiting_classes(void)
 	fermata_ce_cancellation = register_class_Fermata_Cancellation();
 	fermata_cancellation_init();
 	register_class_Fermata_Context();
+	fermata_ce_hook = register_class_Fermata_Hook();
+	register_class_Fermata_Runtime();
 	fermata_ce_mutex = register_class_Fermata_Sync_Mutex();
 	fermata_ce_semaphore = register_class_Fermata_Sync_Semaphore();
 	fermata_sync_init();
@@ -185,7 +188,7 @@ PHP_MINIT_FUNCTION(fermata)
 PHP_MSHUTDOWN_FUNCTION(fermata)
 {
 	UNREGISTER_INI_ENTRIES();
-	return SUCCESS;
+	return PHP_MSHUTDOWN(fermata_hooks)(SHUTDOWN_FUNC_ARGS_PASSTHRU);
 }
 
 PHP_RSHUTDOWN_FUNCTION(fermata)
@@ -266,6 +269,7 @@ PHP_MINFO_FUNCTION(fermata)
 	php_info_print_table_header(3, "Setting (INI: fermata.*)", "Effective value", "From");
 	print_settings();
 	php_info_print_table_end();
+	PHP_MINFO(fermata_hooks)(ZEND_MODULE_INFO_FUNC_ARGS_PASSTHRU);
 }
 
 static const zend_module_dep dependencies[] = {

@@ -1252,6 +1252,55 @@ namespace Fermata {
         public function run(callable $work): mixed {}
     }
 
+    /**
+     * PHP's own functions that hold the worker while they wait, in groups. See Runtime::hook().
+     */
+    enum Hook
+    {
+        /** sleep(), usleep(), time_nanosleep(), time_sleep_until() */
+        case Sleep;
+
+        /** Streams of sockets: TCP, TLS, UDP, Unix; and what uses them: http:// and ftp://, PDO MySQL, mysqli, Redis, SMTP. */
+        case Streams;
+
+        /** stream_select(), mysqli_poll() */
+        case StreamSelect;
+
+        /** The extension sockets: socket_read(), socket_select() … */
+        case Sockets;
+
+        /** Names of hosts: in connections, gethostbyname(), dns_get_record() … */
+        case Dns;
+
+        /** exec(), shell_exec(), passthru(), system(), popen(), proc_open() and their pipes */
+        case Processes;
+
+        /** The extension curl: curl_exec(), curl_multi_select() */
+        case Curl;
+
+        /** The extensions pgsql and pdo_pgsql */
+        case PostgreSql;
+    }
+
+    /** What concerns the whole PHP process. */
+    final class Runtime
+    {
+        /**
+         * From now on these functions wait without holding the worker when a handler or task calls them: others go on.
+         * Everywhere else, and in all other respects, they are as they were.
+         *
+         * To be called before Server::run(). A group whose extension is not loaded is passed over, so
+         * `Runtime::hook(...Hook::cases())` means whatever there is.
+         *
+         * @throws Exception\MisuseError in a worker
+         * @throws Exception\ConfigurationException when this PHP cannot be hooked
+         */
+        public static function hook(Hook ...$hooks): void {}
+
+        /** @return list<Hook> those that are on */
+        public static function hooks(): array {}
+    }
+
     /** Values that belong to one handler and the tasks it begins, such as a user or a trace id. */
     final class Context
     {

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: b55778cf27556d60eb8d60a96d35af7e2a4c7596 */
+ * Stub hash: 2aec3769001194b3f1955f13598f9611ee06a6c7 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -512,6 +512,12 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Cancellation_run arginfo_Fermata_shield
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_hook, 0, 0, IS_VOID, 0)
+	ZEND_ARG_VARIADIC_OBJ_INFO(0, hooks, Fermata\\Hook, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Request_queries
+
 #define arginfo_class_Fermata_Context_get arginfo_class_Fermata_Request_attribute
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Context_set, 0, 2, IS_VOID, 0)
@@ -837,6 +843,8 @@ ZEND_METHOD(Fermata_Future, cancel);
 ZEND_METHOD(Fermata_Cancellation, cancel);
 ZEND_METHOD(Fermata_Cancellation, isCancelled);
 ZEND_METHOD(Fermata_Cancellation, run);
+ZEND_METHOD(Fermata_Runtime, hook);
+ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Context, get);
 ZEND_METHOD(Fermata_Context, set);
 ZEND_METHOD(Fermata_Sync_Mutex, lock);
@@ -1167,6 +1175,18 @@ static const zend_function_entry class_Fermata_Cancellation_methods[] = {
 	ZEND_ME(Fermata_Cancellation, cancel, arginfo_class_Fermata_Cancellation_cancel, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Cancellation, isCancelled, arginfo_class_Fermata_Cancellation_isCancelled, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Cancellation, run, arginfo_class_Fermata_Cancellation_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Hook_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Runtime_methods[] = {
+	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };
 
@@ -1957,6 +1977,40 @@ static zend_class_entry *register_class_Fermata_Cancellation(void)
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Cancellation", class_Fermata_Cancellation_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Hook(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\Hook", IS_UNDEF, class_Fermata_Hook_methods);
+
+	zend_enum_add_case_cstr(class_entry, "Sleep", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Streams", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "StreamSelect", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Sockets", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Dns", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Processes", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Curl", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "PostgreSql", NULL);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Runtime(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Runtime", class_Fermata_Runtime_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
 
 	return class_entry;
 }

@@ -41,6 +41,7 @@ extern zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_
 extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
 extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
+extern zend_class_entry *fermata_ce_hook;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */

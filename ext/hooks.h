@@ -1,0 +1,76 @@
+/* Hooks: PHP's own blocking functions wait in a fiber instead of holding the loop.
+ *
+ * PHP and the libraries it uses come to the kernel through functions of the C library. A hook exchanges some of these in the
+ * tables by which chosen objects (the PHP binary, libcurl, libpq …) call them: hooks_patch.c. What stands there then is in
+ * hooks_calls.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
+ * So time-outs, warnings and results stay PHP's, whose code does not change.
+ *
+ * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_processes.c has
+ * commands, resolver.c names. */
+#ifndef FERMATA_HOOKS_H
+#define FERMATA_HOOKS_H
+
+#include "watch.h"
+#include <netdb.h>
+#include <sys/socket.h>
+
+/* In the order of the enum Fermata\Hook. */
+typedef enum fermata_hook {
+	FERMATA_HOOK_SLEEP,
+	FERMATA_HOOK_STREAMS,
+	FERMATA_HOOK_STREAM_SELECT,
+	FERMATA_HOOK_SOCKETS,
+	FERMATA_HOOK_DNS,
+	FERMATA_HOOK_PROCESSES,
+	FERMATA_HOOK_CURL,
+	FERMATA_HOOK_POSTGRESQL,
+	FERMATA_HOOKS_LEN,
+} fermata_hook;
+
+/* A function of the C library, and what is called in its place. */
+typedef struct fermata_replacement {
+	const char *name;
+	void *by;
+} fermata_replacement;
+
+/* hooks.c */
+PHP_MSHUTDOWN_FUNCTION(fermata_hooks);
+PHP_MINFO_FUNCTION(fermata_hooks);
+
+/* hooks_patch.c */
+bool fermata_patch_is_possible(void);
+/* The object that has PHP itself is called "php"; others by the beginning of their file's name. False when it is not loaded. */
+bool fermata_patch_has(const char *object);
+/* How many calls of the object were exchanged. */
+uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len);
+/* Writes one pointer, wherever it lies. */
+void fermata_patch_pointer(void **place, void *value);
+void fermata_patch_undo(void);
+
+/* hooks_calls.c */
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_poll[], fermata_calls_select[],
+	fermata_calls_close[];
+extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_poll_len, fermata_calls_select_len,
+	fermata_calls_close_len;
+void fermata_hooks_init(void);
+/* Whether what is called now may wait in a fiber. */
+bool fermata_hook_may_wait(void);
+/* Whether a wait of this fiber was ended by an exception that is still on its way: nothing must block or wait then. */
+bool fermata_hook_is_cut(void);
+/* As fermata_wait() and fermata_wait_fds(), keeping what PHP has in globals meanwhile. */
+fermata_wait_result fermata_hook_wait(uint64_t due_ms);
+fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
+fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms);
+
+/* hooks_streams.c */
+void fermata_hook_streams(void);
+
+/* hooks_processes.c */
+extern const fermata_replacement fermata_calls_processes[];
+extern const size_t fermata_calls_processes_len;
+
+/* resolver.c */
+extern const fermata_replacement fermata_calls_dns[];
+extern const size_t fermata_calls_dns_len;
+
+#endif

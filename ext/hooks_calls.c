@@ -1,0 +1,465 @@
+/* What hooked objects call in place of the C library's sleep(), poll(), recv() …
+ *
+ * Each looks whether it would block, and whether a fiber may wait here; else it is the C library's function. When a wait is
+ * ended by an exception (the client has left, a timeout() is over), the call fails as one that has been interrupted for good:
+ * the caller returns to PHP, where the exception is met. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/select.h>
+#include <time.h>
+
+#define FDS_INLINE_MAX 16
+#define NS_PER_MS 1000000
+#define MS_PER_S 1000
+
+/* Libraries have threads of their own, whose calls are none of our business. */
+static pthread_t loop_thread;
+
+void fermata_hooks_init(void)
+{
+	loop_thread = pthread_self();
+}
+
+bool fermata_hook_may_wait(void)
+{
+	if (!pthread_equal(pthread_self(), loop_thread) || !fermata.handling || EG(exception)) {
+		return false;
+	}
+	fermata_run.fiber->is_cut = false;
+	if (UNEXPECTED(fermata_wait_obstacle())) {
+		return false;
+	}
+	/* While a file is being read for include, other handlers would include it once more. */
+	const zend_execute_data *frame = EG(current_execute_data);
+	bool is_include = frame && frame->func && ZEND_USER_CODE(frame->func->common.type) && frame->opline
+		&& frame->opline->opcode == ZEND_INCLUDE_OR_EVAL;
+	return !is_include;
+}
+
+bool fermata_hook_is_cut(void)
+{
+	return UNEXPECTED(pthread_equal(pthread_self(), loop_thread) && fermata.handling && EG(exception) && fermata_run.fiber->is_cut);
+}
+
+/* Waiting */
+
+/* What constructors set for warnings inside of them must not reach other handlers. */
+typedef struct kept {
+	zend_error_handling_t handling;
+	zend_class_entry *exception_class;
+} kept;
+
+static kept keep(void)
+{
+	kept all = {EG(error_handling), EG(exception_class)};
+	EG(error_handling) = EH_NORMAL;
+	EG(exception_class) = NULL;
+	return all;
+}
+
+static fermata_wait_result give_back(const kept *all, fermata_wait_result result)
+{
+	EG(error_handling) = all->handling;
+	EG(exception_class) = all->exception_class;
+	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
+		fermata_run.fiber->is_cut = true;
+	}
+	return result;
+}
+
+fermata_wait_result fermata_hook_wait(uint64_t due_ms)
+{
+	kept all = keep();
+	return give_back(&all, fermata_wait(due_ms));
+}
+
+fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
+{
+	kept all = keep();
+	return give_back(&all, fermata_wait_fds(fds, len, due_ms));
+}
+
+fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms)
+{
+	struct pollfd one = {.fd = fd, .events = events};
+	return fermata_hook_wait_fds(&one, 1, due_ms);
+}
+
+/* sleep() and its kin */
+
+/* Nanoseconds that are left; 0 = to the end. */
+static uint64_t sleep_ns(uint64_t ns)
+{
+	struct timespec begin, now;
+	if (ns < NS_PER_MS) {
+		/* Finer than our timers: others get their turn, and the rest of it is slept. */
+		struct timespec rest = {0, (long)ns};
+		if (fermata_hook_wait(0) == FERMATA_WAIT_FAILED) {
+			return ns;
+		}
+		nanosleep(&rest, NULL);
+		return 0;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	uint64_t ms = ns / NS_PER_MS;
+	uint64_t due_ms = ms > INT64_MAX / 2 ? FERMATA_NEVER : fermata_ms_to_due((int64_t)ms);
+	while (fermata_hook_wait(due_ms) == FERMATA_WAIT_WOKEN) {
+	}
+	if (EXPECTED(!EG(exception))) {
+		return 0;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t gone = (uint64_t)(now.tv_sec - begin.tv_sec) * MS_PER_S * NS_PER_MS + now.tv_nsec - begin.tv_nsec;
+	return ns > gone ? ns - gone : 1;
+}
+
+static unsigned int hooked_sleep(unsigned int seconds)
+{
+	if (!seconds || !fermata_hook_may_wait()) {
+		return fermata_hook_is_cut() ? seconds : sleep(seconds);
+	}
+	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
+	return (unsigned int)((sleep_ns(seconds * second) + second - 1) / second);
+}
+
+static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest)
+{
+	if (UNEXPECTED(fermata_hook_is_cut())) {
+		if (rest) {
+			*rest = *wanted;
+		}
+		errno = EINTR;
+		return -1;
+	}
+	bool is_valid = wanted->tv_sec >= 0 && wanted->tv_nsec >= 0 && wanted->tv_nsec < MS_PER_S * NS_PER_MS;
+	if (!is_valid || !(wanted->tv_sec || wanted->tv_nsec) || !fermata_hook_may_wait()) {
+		return nanosleep(wanted, rest);
+	}
+	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
+	uint64_t ns = (uint64_t)wanted->tv_sec > UINT64_MAX / second / 2 ? UINT64_MAX / 2 : wanted->tv_sec * second + wanted->tv_nsec;
+	uint64_t left = sleep_ns(ns);
+	if (EXPECTED(!left)) {
+		return 0;
+	}
+	if (rest) {
+		rest->tv_sec = (time_t)(left / second);
+		rest->tv_nsec = (long)(left % second);
+	}
+	errno = EINTR;
+	return -1;
+}
+
+static int hooked_usleep(useconds_t us)
+{
+	if (!us || !fermata_hook_may_wait()) {
+		return fermata_hook_is_cut() ? 0 : usleep(us);
+	}
+	sleep_ns((uint64_t)us * (NS_PER_MS / MS_PER_S));
+	return 0;
+}
+
+/* poll() and select() */
+
+/* Somebody goes on asking although an exception is on its way: only the end of the connection ends that. */
+static int poll_cut(struct pollfd *fds, nfds_t len)
+{
+	if (len == 1 && fermata_run.fiber->is_cut_told) {
+		shutdown(fds[0].fd, SHUT_RDWR);
+	}
+	fermata_run.fiber->is_cut_told = true;
+	int ready = poll(fds, len, 0);
+	if (!ready) {
+		errno = ECANCELED;
+		ready = -1;
+	}
+	return ready;
+}
+
+static int count_ready(const struct pollfd *fds, nfds_t len)
+{
+	int ready = 0;
+	for (nfds_t i = 0; i < len; i++) {
+		ready += fds[i].revents != 0;
+	}
+	return ready;
+}
+
+static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	if (timeout_ms == 0) {
+		return poll(fds, len, 0);
+	}
+	if (!fermata_hook_may_wait()) {
+		return UNEXPECTED(fermata_hook_is_cut()) ? poll_cut(fds, len) : poll(fds, len, timeout_ms);
+	}
+	fermata_run.fiber->is_cut_told = false;
+	switch (fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms))) {
+		case FERMATA_WAIT_WOKEN: return count_ready(fds, len);
+		case FERMATA_WAIT_DUE: return 0;
+		case FERMATA_WAIT_FAILED: break;
+	}
+	errno = ECANCELED;
+	return -1;
+}
+
+/* What -D_FORTIFY_SOURCE makes of poll(). */
+static int hooked_poll_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
+{
+	return hooked_poll(fds, len, timeout_ms);
+}
+
+static nfds_t list_fds(struct pollfd *fds, int numbers, const fd_set *sets[3])
+{
+	static const short events[3] = {POLLIN, POLLOUT, POLLPRI};
+	nfds_t len = 0;
+	for (int fd = 0; fd < numbers; fd++) {
+		struct pollfd one = {.fd = fd};
+		for (int i = 0; i < 3; i++) {
+			if (sets[i] && FD_ISSET(fd, sets[i])) {
+				one.events |= events[i];
+			}
+		}
+		if (one.events) {
+			if (fds) {
+				fds[len] = one;
+			}
+			len++;
+		}
+	}
+	return len;
+}
+
+static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set *urgent, struct timeval *timeout)
+{
+	fd_set *sets[3] = {readable, writable, urgent}, copies[3];
+	if (timeout && timeout->tv_sec == 0 && timeout->tv_usec == 0) {
+		return select(numbers, readable, writable, urgent, timeout);
+	}
+	bool is_cut = fermata_hook_is_cut();
+	if (!is_cut && (numbers < 0 || numbers > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
+			|| !fermata_hook_may_wait())) {
+		return select(numbers, readable, writable, urgent, timeout);
+	}
+	for (int i = 0; i < 3; i++) {
+		if (sets[i]) {
+			copies[i] = *sets[i];
+		}
+	}
+	const fd_set *wanted[3] = {readable ? &copies[0] : NULL, writable ? &copies[1] : NULL, urgent ? &copies[2] : NULL};
+	uint64_t due_ms = FERMATA_NEVER;
+	if (timeout && !is_cut) {
+		due_ms = fermata_ms_to_due(timeout->tv_sec > INT32_MAX ? -1
+			: (int64_t)timeout->tv_sec * MS_PER_S + (timeout->tv_usec + MS_PER_S - 1) / MS_PER_S);
+	}
+	struct pollfd few[FDS_INLINE_MAX], *fds = few;
+	nfds_t len = list_fds(NULL, numbers, wanted);
+	if (len > FDS_INLINE_MAX) {
+		fds = safe_emalloc(len, sizeof(struct pollfd), 0);
+	}
+	list_fds(fds, numbers, wanted);
+	int ready;
+	fermata_wait_result result = FERMATA_WAIT_WOKEN;
+	for (;;) {
+		/* PHP's own answer, for what poll() and select() see differently. */
+		struct timeval now = {0, 0};
+		ready = select(numbers, readable, writable, urgent, &now);
+		if (ready != 0 || result != FERMATA_WAIT_WOKEN || is_cut) {
+			break;
+		}
+		for (int i = 0; i < 3; i++) {
+			if (sets[i]) {
+				*sets[i] = copies[i];
+			}
+		}
+		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
+	}
+	if (fds != few) {
+		efree(fds);
+	}
+	if (UNEXPECTED(ready == 0 && (is_cut || result == FERMATA_WAIT_FAILED))) {
+		errno = ECANCELED;
+		ready = -1;
+	}
+	return ready;
+}
+
+/* Sockets */
+
+/* The call has said that it would block. Whether it may be tried again: something has happened. */
+static bool wait_for(int fd, short events, int timeout_option)
+{
+	struct timeval timeout = {0};
+	socklen_t len = sizeof(timeout);
+	uint64_t due_ms = FERMATA_NEVER;
+	if (getsockopt(fd, SOL_SOCKET, timeout_option, &timeout, &len) == 0 && (timeout.tv_sec || timeout.tv_usec)) {
+		due_ms = fermata_ms_to_due((int64_t)timeout.tv_sec * MS_PER_S + timeout.tv_usec / MS_PER_S);
+	}
+	bool is_ready = fermata_hook_wait_fd(fd, events, due_ms) == FERMATA_WAIT_WOKEN;
+	errno = EAGAIN;
+	return is_ready;
+}
+
+static bool is_blocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+/* Whether a call of a socket that says it would block has to be waited for. */
+static bool has_to_wait(ssize_t done, int fd)
+{
+	return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && is_blocking(fd);
+}
+
+static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+{
+	bool is_cut = fermata_hook_is_cut();
+	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
+		return recvfrom(fd, buf, len, flags, from, from_len);
+	}
+	socklen_t room = from_len ? *from_len : 0;
+	size_t got = 0;
+	for (;;) {
+		if (from_len) {
+			*from_len = room;
+		}
+		ssize_t part = recvfrom(fd, (char *)buf + got, len - got, flags | MSG_DONTWAIT, from, from_len);
+		if (part > 0) {
+			got += (size_t)part;
+			if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || got == len) {
+				return (ssize_t)got;
+			}
+		} else if (is_cut || !has_to_wait(part, fd)) {
+			return got ? (ssize_t)got : part;
+		}
+		if ((part < 0 || got < len) && !wait_for(fd, POLLIN, SO_RCVTIMEO)) {
+			return got ? (ssize_t)got : -1;
+		}
+	}
+}
+
+static ssize_t hooked_recv(int fd, void *buf, size_t len, int flags)
+{
+	return hooked_recvfrom(fd, buf, len, flags, NULL, NULL);
+}
+
+static ssize_t hooked_recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
+{
+	return hooked_recvfrom(fd, buf, len, flags, NULL, NULL);
+}
+
+static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	bool is_cut = fermata_hook_is_cut();
+	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
+		return sendto(fd, buf, len, flags, to, to_len);
+	}
+	size_t sent = 0;
+	for (;;) {
+		ssize_t part = sendto(fd, (const char *)buf + sent, len - sent, flags | MSG_DONTWAIT, to, to_len);
+		if (part >= 0) {
+			/* Of a stream a blocking call sends all. */
+			sent += (size_t)part;
+			if (sent >= len || part == 0 || !is_blocking(fd)) {
+				return (ssize_t)sent;
+			}
+		} else if (is_cut || !has_to_wait(part, fd)) {
+			return sent ? (ssize_t)sent : part;
+		}
+		if (is_cut || !wait_for(fd, POLLOUT, SO_SNDTIMEO)) {
+			return sent ? (ssize_t)sent : -1;
+		}
+	}
+}
+
+static ssize_t hooked_send(int fd, const void *buf, size_t len, int flags)
+{
+	return hooked_sendto(fd, buf, len, flags, NULL, 0);
+}
+
+static int hooked_accept(int fd, struct sockaddr *from, socklen_t *from_len)
+{
+	struct pollfd one = {.fd = fd, .events = POLLIN};
+	if (fermata_hook_may_wait() && poll(&one, 1, 0) == 0 && is_blocking(fd) && !wait_for(fd, POLLIN, SO_RCVTIMEO)) {
+		return -1;
+	}
+	return accept(fd, from, from_len);
+}
+
+static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
+{
+	int flags = fcntl(fd, F_GETFL), error = 0;
+	/* A Unix socket connects at once, or says something that cannot be waited for. */
+	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || !fermata_hook_may_wait()) {
+		return connect(fd, to, to_len);
+	}
+	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	int result = connect(fd, to, to_len);
+	if (result < 0 && errno == EINPROGRESS) {
+		bool is_ready = wait_for(fd, POLLOUT, SO_SNDTIMEO);
+		socklen_t len = sizeof(error);
+		if (!is_ready) {
+			/* As the kernel when SO_SNDTIMEO is over. */
+			error = EG(exception) ? ECANCELED : EINPROGRESS;
+		} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
+			error = errno;
+		}
+		result = error ? -1 : 0;
+	} else if (result < 0) {
+		error = errno;
+	}
+	fcntl(fd, F_SETFL, flags);
+	errno = error;
+	return result;
+}
+
+/* Whoever waits for it is told. */
+static int hooked_close(int fd)
+{
+	if (pthread_equal(pthread_self(), loop_thread) && fermata.worker) {
+		fermata_watch_closing(fd);
+	}
+	return close(fd);
+}
+
+const fermata_replacement fermata_calls_sleep[] = {
+	{"sleep", hooked_sleep},
+	{"usleep", hooked_usleep},
+	{"nanosleep", hooked_nanosleep},
+};
+const size_t fermata_calls_sleep_len = sizeof(fermata_calls_sleep) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_poll[] = {
+	{"poll", hooked_poll},
+	{"__poll_chk", hooked_poll_chk},
+};
+const size_t fermata_calls_poll_len = sizeof(fermata_calls_poll) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_select[] = {
+	{"select", hooked_select},
+};
+const size_t fermata_calls_select_len = sizeof(fermata_calls_select) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_sockets[] = {
+	{"recv", hooked_recv},
+	{"__recv_chk", hooked_recv_chk},
+	{"recvfrom", hooked_recvfrom},
+	{"send", hooked_send},
+	{"sendto", hooked_sendto},
+	{"accept", hooked_accept},
+	{"connect", hooked_connect},
+};
+const size_t fermata_calls_sockets_len = sizeof(fermata_calls_sockets) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_close[] = {
+	{"close", hooked_close},
+};
+const size_t fermata_calls_close_len = sizeof(fermata_calls_close) / sizeof(fermata_replacement);

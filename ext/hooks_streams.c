@@ -1,0 +1,227 @@
+/* Streams while a fiber waits inside one.
+ *
+ * PHP's stream functions have pointers into the stream on the C stack while they wait. So nobody else may read from it, write
+ * to it or close it meanwhile: whoever tries gets an exception. That also keeps two handlers that share a connection from
+ * reading each other's answers. The functions behind the streams are exchanged in their tables, which streams of the same kind
+ * share, however they came about. */
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks.h"
+#include <unistd.h>
+#include "main/php_network.h"
+#include "zend_exceptions.h"
+
+#define KINDS_MAX 16
+/* More than the 1 that PHP itself uses: a stream like this is not freed. */
+#define IN_FREE_PINNED 2
+
+typedef struct kind {
+	const php_stream_ops *ops;
+	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
+	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
+	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
+} kind;
+
+static struct {
+	kind at[KINDS_MAX];
+	uint32_t len;
+} kinds;
+
+static const kind *kind_of(const php_stream *stream)
+{
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (EXPECTED(kinds.at[i].ops == stream->ops)) {
+			return &kinds.at[i];
+		}
+	}
+	/* Only streams whose table we have changed come here. */
+	ZEND_UNREACHABLE();
+}
+
+typedef enum pin_state {
+	PIN_SET,
+	PIN_UNNEEDED, /* nobody waits inside */
+	PIN_REFUSED,
+} pin_state;
+
+static ZEND_COLD void refuse(void)
+{
+	if (!EG(exception)) {
+		fermata_misuse("another handler or task waits for this stream; give each its own connection, or let one wait for "
+			"the other with Fermata\\Sync\\Mutex");
+	}
+}
+
+static zend_always_inline bool is_pinned(const php_stream *stream)
+{
+	return stream->in_free == IN_FREE_PINNED;
+}
+
+static pin_state pin(php_stream *stream, bool *keeps_open)
+{
+	if (UNEXPECTED(is_pinned(stream))) {
+		refuse();
+		return PIN_REFUSED;
+	}
+	if (stream->in_free || !fermata_hook_may_wait()) {
+		return PIN_UNNEEDED;
+	}
+	*keeps_open = stream->flags & PHP_STREAM_FLAG_NO_FCLOSE;
+	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+	stream->in_free = IN_FREE_PINNED;
+	return PIN_SET;
+}
+
+/* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
+static bool belongs_to_program(const php_stream *stream)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	if (!frame || !frame->func || ZEND_USER_CODE(frame->func->common.type)) {
+		return false;
+	}
+	for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(frame); i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (Z_TYPE_P(argument) == IS_RESOURCE && Z_RES_P(argument) == stream->res) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A client of a database or a URL that was interrupted in the middle of an answer must not go on with the next one. */
+static ZEND_COLD void cut(php_stream *stream)
+{
+	php_socket_t fd = -1;
+	if (!belongs_to_program(stream)
+			&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS
+			&& fd >= 0) {
+		shutdown(fd, SHUT_RDWR);
+	}
+}
+
+static void unpin(php_stream *stream, bool keeps_open)
+{
+	stream->in_free = 0;
+	if (!keeps_open) {
+		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
+	}
+	if (UNEXPECTED(fermata_hook_is_cut())) {
+		cut(stream);
+	}
+}
+
+static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
+{
+	bool keeps_open = false;
+	pin_state state = pin(stream, &keeps_open);
+	if (UNEXPECTED(state == PIN_REFUSED)) {
+		return -1;
+	}
+	ssize_t len = kind_of(stream)->read(stream, buf, count);
+	if (state == PIN_SET) {
+		unpin(stream, keeps_open);
+	}
+	return len;
+}
+
+static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
+{
+	bool keeps_open = false;
+	pin_state state = pin(stream, &keeps_open);
+	if (UNEXPECTED(state == PIN_REFUSED)) {
+		return -1;
+	}
+	ssize_t len = kind_of(stream)->write(stream, buf, count);
+	if (state == PIN_SET) {
+		unpin(stream, keeps_open);
+	}
+	return len;
+}
+
+/* Connecting, accepting and handshakes are options, too. */
+static bool may_block(int option, const void *parameter)
+{
+	if (option != PHP_STREAM_OPTION_XPORT_API) {
+		return option == PHP_STREAM_OPTION_CRYPTO_API;
+	}
+	switch (((const php_stream_xport_param *)parameter)->op) {
+		case STREAM_XPORT_OP_CONNECT:
+		case STREAM_XPORT_OP_ACCEPT:
+		case STREAM_XPORT_OP_RECV:
+		case STREAM_XPORT_OP_SEND: return true;
+		default: return false;
+	}
+}
+
+static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
+{
+	bool keeps_open = false;
+	pin_state state = may_block(option, parameter) ? pin(stream, &keeps_open) : PIN_UNNEEDED;
+	if (UNEXPECTED(state == PIN_REFUSED)) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	int result = kind_of(stream)->set_option(stream, option, value, parameter);
+	if (state == PIN_SET) {
+		unpin(stream, keeps_open);
+	}
+	return result;
+}
+
+static void add_kind(const php_stream_ops *ops)
+{
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (kinds.at[i].ops == ops) {
+			return;
+		}
+	}
+	if (kinds.len == KINDS_MAX || !ops->read || !ops->write || !ops->set_option) {
+		return;
+	}
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->set_option};
+	php_stream_ops *table = (php_stream_ops *)ops;
+	fermata_patch_pointer((void **)&table->read, read_pinned);
+	fermata_patch_pointer((void **)&table->write, write_pinned);
+	fermata_patch_pointer((void **)&table->set_option, set_option_pinned);
+}
+
+/* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
+static void add_transports(void)
+{
+	zend_string *name;
+	php_stream_transport_factory factory;
+	ZEND_HASH_FOREACH_STR_KEY_PTR(php_stream_xport_get_hash(), name, factory) {
+		struct timeval timeout = {1, 0};
+		php_stream *stream = name ? factory(ZSTR_VAL(name), ZSTR_LEN(name), ZEND_STRL("127.0.0.1:1"), NULL, 0, 0, &timeout, NULL
+			STREAMS_CC) : NULL;
+		if (stream) {
+			add_kind(stream->ops);
+			php_stream_close(stream);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+/* Those of stream_socket_pair() have one more. */
+static void add_pair(void)
+{
+	int fds[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) {
+		return;
+	}
+	php_stream *stream = php_stream_sock_open_from_socket(fds[0], NULL);
+	close(fds[1]);
+	if (stream) {
+		add_kind(stream->ops);
+		php_stream_close(stream);
+	} else {
+		close(fds[0]);
+	}
+}
+
+void fermata_hook_streams(void)
+{
+	add_kind(&php_stream_stdio_ops);
+	add_transports();
+	add_pair();
+}

@@ -1,0 +1,83 @@
+--TEST--
+A stream that a handler waits for cannot be read, written or closed by another; one whose wait has ended goes on
+--EXTENSIONS--
+fermata
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+Fermata\Runtime::hook(Fermata\Hook::Streams);
+$say = function (callable $call) { try { return var_export($call(), true); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); } };
+$server->get('/shared', function () use ($say) {
+    [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    $task = async(fn () => fgets($a));
+    delay(0.001);
+    foreach ([fn () => fgets($a), fn () => fwrite($a, 'x'), fn () => @fclose($a), fn () => is_resource($a)] as $call) { echo $say($call), "\n"; }
+    fwrite($b, "line\n");
+    echo $say(fn () => await($task)), $say(fn () => fwrite($a, 'x')), $say(fn () => fclose($a)), "\n";
+    return Response::text('done');
+});
+$server->get('/ended', function () use ($say) {
+    [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    echo $say(fn () => timeout(0.01, fn () => fgets($a))), "\n";
+    fwrite($b, "a line\n");
+    echo $say(fn () => fgets($a)), $say(fn () => feof($a)), "\n";
+    stream_set_timeout($a, 0, 1000);
+    echo $say(fn () => fgets($a)), $say(fn () => stream_get_meta_data($a)['timed_out']), "\n";
+    stream_set_timeout($a, 60);
+    $task = async(fn () => fread($a, 10));
+    delay(0.001);
+    $task->cancel();
+    echo $say(fn () => await($task)), "\n";
+    return Response::text('done');
+});
+$server->get('/library', function () use ($say) {
+    // A library that holds its stream itself: what was interrupted in an answer must not take the next answer for its own.
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $name = stream_socket_get_name($listener, false);
+    echo $say(fn () => timeout(0.01, fn () => file_get_contents("http://$name/"))), "\n";
+    $peer = stream_socket_accept($listener, 5);
+    stream_get_contents($peer);
+    echo feof($peer) ? "closed\n" : "open\n";
+    return Response::text('done');
+});
+$server->get('/handling', function () use ($say) {
+    // The constructor turns warnings into exceptions while it opens; not those of others.
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $name = stream_socket_get_name($listener, false);
+    $task = async(fn () => new SplFileObject("http://$name/"));
+    delay(0.001);
+    echo $say(fn () => @file_get_contents('/nowhere/at/all')), "\n";
+    fclose(stream_socket_accept($listener, 5));
+    echo $say(fn () => await($task)::class), "\n";
+    return Response::text('done');
+});
+PHP);
+foreach (['/shared', '/ended', '/library', '/handling'] as $target) {
+    echo $server->get($target), "\n";
+}
+var_dump($server->stop());
+echo $server->output(), $server->logged('/error/');
+?>
+--EXPECTF--
+200 done
+200 done
+200 done
+200 done
+int(0)
+Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
+Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
+false
+true
+'line
+'1true
+Fermata\Exception\TimeoutException: the time given to timeout() is over
+'a line
+'false
+falsetrue
+Fermata\Exception\CancelledException: the task was cancelled
+Fermata\Exception\TimeoutException: the time given to timeout() is over
+closed
+false
+RuntimeException: SplFileObject::__construct(http://127.0.0.1:%d/): Failed to open stream: HTTP request failed!%w
