@@ -3,6 +3,7 @@
 mod bodies;
 mod connections;
 mod encoding;
+mod exhaustion;
 mod expect;
 mod faults;
 mod files;

@@ -111,7 +111,7 @@ impl<D: Driver> Worker<D> {
             Ok(file) => file,
             Err(FileError::Io(error)) => {
                 let message = format!("Response::file: {}: {error}", path.display());
-                self.fail(handle, 500, &message)?;
+                self.fail(handle, status_of(&error), &message)?;
                 return Ok(());
             }
             Err(FileError::NotFound | FileError::Directory) => {
@@ -158,7 +158,8 @@ impl<D: Driver> Worker<D> {
                     String::from_utf8_lossy(path).escape_debug()
                 );
                 self.log_for_client(LogLevel::Error, &message);
-                self.answer_error(index, 500, None, "The file cannot be read.");
+                let status = status_of(&error);
+                self.answer_error(index, status, None, "The file cannot be read.");
             }
         }
     }
@@ -363,4 +364,13 @@ fn read_whole(file: &fs::File, len: usize) -> Option<Vec<u8>> {
     let mut content = vec![0; len];
     file.read_exact_at(&mut content, 0).ok()?;
     Some(content)
+}
+
+/// For a file that is there and cannot be read: later it may be, when descriptors are what is missing.
+fn status_of(error: &std::io::Error) -> u16 {
+    if fermata_io::process::is_short_of_descriptors(error) {
+        503
+    } else {
+        500
+    }
 }

@@ -5,6 +5,7 @@
 
 mod banner;
 mod blocking;
+mod descriptors;
 mod frames;
 mod inherit;
 mod manager;
@@ -242,10 +243,11 @@ pub(crate) struct Master {
     stopping_until_ms: Option<u64>,
     looker: Looker,
     manager: Manager,
-    /// What runs the handlers, for the banner, and what is wrong with it.
+    /// What runs the handlers, for the banner.
     program: Option<String>,
     program_notes: Vec<String>,
-    program_warnings: Vec<String>,
+    /// What is probably not meant, for the log.
+    warnings: Vec<String>,
     /// Why another kernel interface is used than was asked for.
     backend_refusal: Option<String>,
     /// When workers are next asked for a sign of life; `u64::MAX` = never.
@@ -255,7 +257,7 @@ pub(crate) struct Master {
 impl Master {
     /// Binds and maps everything that workers share.
     pub fn open(
-        settings: Settings,
+        mut settings: Settings,
         router: Router,
         websockets: Vec<Route>,
         program: Program,
@@ -303,7 +305,11 @@ impl Master {
                 Some((listener, path))
             }
         };
-        process::raise_descriptor_limit();
+        let mut warnings = program.warnings;
+        warnings.extend(descriptors::fit(
+            &mut settings,
+            process::raise_descriptor_limit(),
+        ));
         let io = |what| move |source| StartError::Io { what, source };
         let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD])
             .map_err(io("signal handlers"))?;
@@ -357,7 +363,7 @@ impl Master {
             manager,
             program: program.name,
             program_notes: program.notes,
-            program_warnings: program.warnings,
+            warnings,
             backend_refusal: why,
             check_due_ms,
         })

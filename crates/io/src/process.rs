@@ -132,6 +132,12 @@ pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Whether something was not opened because this process, or the machine, has no descriptor left.
+#[must_use]
+pub fn is_short_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// Raises the soft limit of descriptors to the hard one and tells the limit that now holds.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);

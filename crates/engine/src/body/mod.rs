@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fermata_config::Settings;
+use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
 pub(crate) use form::Form;
@@ -103,6 +104,7 @@ impl BodyError {
             Self::TooLarge(_) => 413,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+                _ if process::is_short_of_descriptors(source) => 503,
                 _ => 500,
             },
         }

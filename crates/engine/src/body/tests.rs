@@ -174,6 +174,8 @@ fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
     assert!(!missing.client_message().contains("/nonexistent"));
     let full = BodyError::io(Path::new("/full"), io::ErrorKind::StorageFull.into());
     assert_eq!(full.status(), 507);
+    let many = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+    assert_eq!(BodyError::io(Path::new("/full"), many).status(), 503);
 }
 
 #[test]

@@ -2,18 +2,15 @@
 
 use std::io::{IsTerminal, Write};
 
-use fermata_config::{LogFormat, LogLevel, Settings};
+use fermata_config::{LogFormat, LogLevel};
 use fermata_io::process;
 
 use super::Master;
 
-/// Descriptors that a worker needs besides those of its clients.
-const DESCRIPTORS_SPARE: u64 = 128;
-
 impl Master {
     pub(super) fn announce(&self) {
-        for warning in self.warnings() {
-            self.log(LogLevel::Warning, &warning);
+        for warning in &self.warnings {
+            self.log(LogLevel::Warning, warning);
         }
         let is_person = std::io::stderr().is_terminal()
             && self.settings.log_format == LogFormat::Text
@@ -79,42 +76,5 @@ impl Master {
             Some(why) => row("io", why),
         }
         out + "\n  Ctrl-C stops it.\n\n"
-    }
-
-    /// What is probably not meant.
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.program_warnings.clone();
-        warnings.extend(too_few_descriptors(
-            &self.settings,
-            process::descriptor_limit(),
-        ));
-        warnings
-    }
-}
-
-fn too_few_descriptors(settings: &Settings, limit: u64) -> Option<String> {
-    let wanted = settings.connections_max as u64 + DESCRIPTORS_SPARE;
-    (limit < wanted).then(|| {
-        format!(
-            "connections_max is {}, but a process may have only {limit} open files; raise the limit to \
-             {wanted} (ulimit -n, LimitNOFILE= of systemd) or lower connections_max",
-            settings.connections_max
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_that_connections_cannot_reach_is_told() {
-        let settings = Settings::default();
-        let told = too_few_descriptors(&settings, 1024).expect("1024 is too few");
-        assert!(
-            told.contains("connections_max is 10000") && told.contains("10128"),
-            "{told}"
-        );
-        assert_eq!(too_few_descriptors(&settings, 20_000), None);
     }
 }
