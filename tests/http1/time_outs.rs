@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use fermata_testkit::{Connection, ReadError, Target, wait_until};
+use fermata_testkit::{Connection, End, ReadError, Target, wait_until};
 use fermata_tests::fixture;
 
 /// The limit under test; the others keep defaults far above any test's length.
@@ -119,6 +119,31 @@ fn a_slow_handler_is_not_an_idle_client() {
     let builder = builder.setting("header_timeout_ms", LIMIT_MS);
     let server = builder.setting("body_timeout_ms", LIMIT_MS).start();
     assert_eq!(server.connect().get("/slow/700").text(), "done");
+}
+
+#[test]
+fn a_client_that_does_not_read_leaves_nothing_in_the_kernel() {
+    let server = fixture("http")
+        .workers(1)
+        .control()
+        .setting("write_timeout_ms", LIMIT_MS)
+        .start();
+    let target = Target {
+        address: server.address(),
+        source: None,
+        receive_bytes: Some(4_096),
+    };
+    let mut connection = target.connect().expect("the server listens");
+    connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the server gives up", || {
+        let figures = fermata_tests::stats(&server);
+        let dropped = figures.pointer("/total/connections_dropped/write_timeout");
+        (dropped.and_then(|count| count.as_u64()) == Some(1)).then_some(())
+    });
+    // Only what had arrived here is left; what waited in the server's kernel is not sent any more.
+    let (bytes, end) = connection.read_to_end();
+    assert_eq!(end, Some(End::Reset));
+    assert!(bytes.len() < 65_536, "{}", bytes.len());
 }
 
 #[test]

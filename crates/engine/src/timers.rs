@@ -150,6 +150,9 @@ impl<D: Driver> Worker<D> {
                 &message,
             );
             self.counts.add(Counter::DroppedWriteTimeout, 1);
+            // Else the kernel would keep megabytes for each client that takes nothing.
+            let fd = connection.fd;
+            self.driver.reset_on_close(fd);
             self.close(index);
             return;
         }

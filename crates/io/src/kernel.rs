@@ -163,6 +163,10 @@ impl Driver for Kernel {
         either!(self, it => it.shutdown_write(fd));
     }
 
+    fn reset_on_close(&mut self, fd: Fd) {
+        either!(self, it => it.reset_on_close(fd));
+    }
+
     #[inline]
     fn close(&mut self, fd: Fd) {
         either!(self, it => it.close(fd));

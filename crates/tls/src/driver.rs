@@ -440,6 +440,10 @@ impl<D: Driver> Driver for Tls<D> {
         }
     }
 
+    fn reset_on_close(&mut self, fd: Fd) {
+        self.inner.reset_on_close(fd);
+    }
+
     #[inline]
     fn close(&mut self, fd: Fd) {
         if !self.sessions.is_empty()

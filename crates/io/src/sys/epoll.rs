@@ -158,6 +158,10 @@ impl Driver for Epoll {
         socket::shutdown_write(fd);
     }
 
+    fn reset_on_close(&mut self, fd: Fd) {
+        socket::reset_on_close(fd);
+    }
+
     #[inline]
     fn close(&mut self, fd: Fd) {
         socket::close(fd);

@@ -5,6 +5,7 @@ use std::io;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::IntoRawFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -68,6 +69,11 @@ pub(super) fn send_file(fd: Fd, file: &File, offset: u64, len: usize) -> io::Res
 pub(super) fn shutdown_write(fd: Fd) {
     // It fails only where the connection is already gone, which the next read reports.
     let _ = rustix::net::shutdown(borrow(fd), Shutdown::Write);
+}
+
+pub(super) fn reset_on_close(fd: Fd) {
+    // Where it fails, on a connection that is gone, there is nothing to reset.
+    let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), Some(Duration::ZERO));
 }
 
 #[inline]

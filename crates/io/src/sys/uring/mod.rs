@@ -408,6 +408,10 @@ impl Driver for Uring {
         self.shut_down(fd);
     }
 
+    fn reset_on_close(&mut self, fd: Fd) {
+        socket::reset_on_close(fd);
+    }
+
     fn close(&mut self, fd: Fd) {
         if !self.listeners.is_empty() && self.close_listener(fd) {
             let successor = self.slot(fd).successor();
