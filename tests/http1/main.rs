@@ -2,6 +2,7 @@
 
 mod bodies;
 mod connections;
+mod disk_full;
 mod encoding;
 mod exhaustion;
 mod expect;
@@ -13,6 +14,7 @@ mod methods;
 mod pipelining;
 mod ranges;
 mod refusals;
+mod resets;
 mod routes;
 mod smuggling;
 mod streams;

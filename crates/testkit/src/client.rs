@@ -356,6 +356,22 @@ impl Connection {
         !self.inbox.is_empty() || !matches!(self.receive(patience), Received::TimedOut)
     }
 
+    /// Waits until `len` bytes have arrived that nobody has used, and leaves them.
+    ///
+    /// # Panics
+    /// Panics when the connection ends or the deadline passes first.
+    #[track_caller]
+    pub fn wait_for_bytes(&mut self, len: usize) {
+        let end = Instant::now() + deadline();
+        while self.inbox.len() < len {
+            match self.receive(end.saturating_duration_since(Instant::now())) {
+                Received::Bytes => {}
+                Received::Ended(end) => panic!("ended ({end:?}) before {len} bytes"),
+                Received::TimedOut => panic!("{} of {len} bytes", self.inbox.len()),
+            }
+        }
+    }
+
     /// Everything that still arrives, and how the connection ended: `None` when it was open at the deadline.
     pub fn read_to_end(&mut self) -> (Vec<u8>, Option<End>) {
         let end = Instant::now() + deadline();
