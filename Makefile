@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-chat bench-json bench-counts bench-held bench-million bench-websocket soak clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-chat bench-json bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -60,6 +60,11 @@ soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SEC
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/soak.py $(if $(SECONDS),--duration-s $(SECONDS))
+
+attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/attack.py
 
 bench-websocket: ## The tables of seed 003 beside their peers, about 13 minutes; needs a quiet machine
 	@scripts/setup.sh build
@@ -113,6 +118,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 bench/held.py --quick
 	python3 bench/million.py --quick
 	python3 bench/soak.py --quick --out build/bench/quick
+	python3 bench/attack.py --quick
 
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check

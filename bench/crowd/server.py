@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite import process
@@ -27,13 +28,24 @@ class CannotStart(Exception):
 class Server:
     """A running server. Ends with `close`."""
 
-    def __init__(self, workers: int, connections: int, groups: int, keep_alive_s: int = 0) -> None:
+    def __init__(
+        self,
+        workers: int,
+        connections: int,
+        groups: int,
+        keep_alive_s: int = 0,
+        *,
+        script: Path = SCRIPT,
+        behind: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`behind`: a command that becomes what follows it, such as `prlimit`."""
         self.workers = workers
         self.port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
         self.log_path = Path(self._folder.name, "log")
         self.control = f"unix:{self._folder.name}/control"
-        self.command = [PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(SCRIPT)]
+        self.command = [*behind, PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(script)]
         self.environment = {
             "WORKERS": str(workers),
             "CONNECTIONS": str(connections),
@@ -41,6 +53,7 @@ class Server:
             "CONTROL": self.control,
             "GROUPS": str(groups),
             "PORT": str(self.port),
+            **(environment or {}),
         }
         begin = time.monotonic()
         with self.log_path.open("wb") as log:
