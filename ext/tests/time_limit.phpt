@@ -13,6 +13,7 @@ $server->get('/endless', function () { set_time_limit(1); for (;;) {} });
 PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
 echo $server->get('/limited'), "\n", $server->get('/'), "\n";
 echo $server->get('/endless')->status, "\n";
+$server->wait('/Maximum execution/');
 echo strstr($server->logged('/Maximum execution/'), 'Maximum'), "\n";
 ?>
 --EXPECT--

@@ -6,14 +6,15 @@ fermata
 <?php
 require __DIR__ . '/server.inc';
 
+// Two workers write to one file: each line is one write.
 $server = new TestServer(<<<'PHP'
 $server->every(0.01, function () { static $n = 0; if (++$n <= 3) { echo "tick $n\n"; } });
 $server->every(0.01, function () { static $running = 0; $running++; delay(0.05); if ($running !== 1) { echo "two at once\n"; } $running--; });
 $server->every(0.01, function () { static $n = 0; if (!$n++) { throw new LogicException('every fails'); } });
-$server->every(0.005, function () { static $n = 0; if (!$n++) { echo 'worker ', getmypid(), "\n"; } }, inEachWorker: true);
+$server->every(0.005, function () { static $n = 0; if (!$n++) { echo 'worker ' . getmypid() . "\n"; } }, inEachWorker: true);
 $server->get('/defer', function (Request $r) use ($server) {
     Context::set('name', 'context');
-    $server->defer(function () use ($r) { echo "first {$r->path()} ", Context::get('name'), "\n"; delay(0.01); echo "first ends\n"; });
+    $server->defer(function () use ($r) { echo "first {$r->path()} " . Context::get('name') . "\n"; delay(0.01); echo "first ends\n"; });
     $server->defer(function () use ($server) { $server->defer(fn () => print("third\n")); echo "second\n"; });
     echo "handler ends\n";
     return Response::text('answered');
@@ -21,14 +22,15 @@ $server->get('/defer', function (Request $r) use ($server) {
 $server->get('/late', function () use ($server) { $server->defer(function () { delay(0.2); echo "drained\n"; }); delay(0); throw new LogicException('late fails'); });
 $server->get('/fails', function () use ($server) { $server->defer(fn () => throw new LogicException('deferred fails')); return Response::accepted(); });
 PHP, 'workers: 2');
-foreach (['/defer' => 'first ends', '/fails' => '', '/late' => ''] as $target => $end) {
+foreach (['/defer' => 'first ends', '/fails' => 'tick 3'] as $target => $end) {
     echo $server->get($target)->status, "\n";
+    // What another worker does next comes after it.
+    $server->waitForOutput("/$end/");
 }
-$deadline = microtime(true) + WAIT_S;
-do {
-    usleep(2000);
-    $output = $server->output();
-} while ((!str_contains($output, 'tick 3') || substr_count($output, 'worker ') < 2 || !str_contains($output, 'third')) && microtime(true) < $deadline);
+$server->waitForOutput('/worker /', 2);
+$server->wait('/deferred fails/');
+$server->wait('/every fails/');
+echo $server->get('/late')->status, "\n";
 var_dump($server->stop());
 $output = $server->output();
 echo preg_replace('/^(tick|worker) .*\n/m', '', $output);
