@@ -1,7 +1,10 @@
 /* What ends waits from outside: delay(), timeout(), shield(), Fermata\Cancellation.
  *
  * Each makes a call with a scope around it, in the same fiber. A wait inside looks at the scopes around it, from the
- * innermost to the outermost, and ends with the exception of the first that is over; see cause_of() in fibers.c. */
+ * innermost to the outermost, and ends with the exception of the first that is over; see cause_of() in fibers.c.
+ *
+ * A Fiber of the program's may be suspended inside such a call. Then the scope is around what the Fiber does, and not around
+ * what its handler does meanwhile; and the Fiber may go on when the handler, or even its fiber, is gone. */
 #include "fibers.h"
 
 typedef struct fermata_cancellation {
@@ -37,17 +40,23 @@ bool fermata_cancellation_is_cancelled(const zend_object *cancellation)
 /* Calls with a scope around the call. */
 static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_info_cache *call, zval *return_value)
 {
-	fermata_fiber *fiber = fermata_run.fiber;
 	if (UNEXPECTED(!fermata.handling)) {
 		fermata_can_wait();
 		return;
 	}
-	scope->outer = fiber->scope;
-	fiber->scope = scope;
+	scope->owner = fermata_run.fiber;
+	scope->inside = EG(active_fiber);
+	scope->outer = scope->owner->scope;
+	scope->owner->scope = scope;
+	/* What is left when the handler ends does not concern the next one. */
+	scope->owner->touched = true;
 	info->retval = return_value;
 	zend_call_function(info, call);
-	/* Scopes inside of it may still be there: in a Fiber of the program's that was suspended in one. */
-	for (fermata_scope **at = &fiber->scope; *at; at = &(*at)->outer) {
+	if (UNEXPECTED(!scope->owner)) {
+		return;
+	}
+	/* Others may stand before it: those of a Fiber that is suspended. */
+	for (fermata_scope **at = &scope->owner->scope; *at; at = &(*at)->outer) {
 		if (*at == scope) {
 			*at = scope->outer;
 			break;

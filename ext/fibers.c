@@ -382,11 +382,28 @@ typedef enum end_cause {
 	CAUSE_CLIENT,
 } end_cause;
 
+/* Whether the call is around what the fiber does now: not when it was made in a Fiber of the program's that is suspended, or
+ * that another handler has resumed. */
+static bool is_around(const fermata_scope *scope, const fermata_fiber *fiber)
+{
+	if (EXPECTED(!scope->inside)) {
+		return true;
+	}
+	const zend_fiber_context *from = scope->inside->caller;
+	while (from && from->kind == zend_ce_fiber) {
+		from = ((const zend_fiber *)((const char *)from - XtOffsetOf(zend_fiber, context)))->caller;
+	}
+	return from == (fiber == &first_fiber ? EG(main_fiber_context) : &fiber->own);
+}
+
 /* Why a wait of this fiber has to end, if it has to, and when it will have to. */
 static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
 {
 	*due_ms = FERMATA_NEVER;
 	for (const fermata_scope *scope = fiber->scope; scope; scope = scope->outer) {
+		if (UNEXPECTED(!is_around(scope, fiber))) {
+			continue;
+		}
 		if (scope->is_shield) {
 			return CAUSE_NONE;
 		}
@@ -639,7 +656,11 @@ void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	self->touched = false;
-	self->scope = NULL;
+	while (UNEXPECTED(self->scope)) {
+		/* Of a Fiber that is suspended inside the call. */
+		self->scope->owner = NULL;
+		self->scope = self->scope->outer;
+	}
 	uint64_t socket = 0;
 	if (self->is_listed) {
 		self->is_listed = false;

@@ -27,6 +27,8 @@ typedef struct fermata_client {
 /* What ends the waits inside a call: lies on the C stack of the function that makes the call. */
 typedef struct fermata_scope {
 	struct fermata_scope *outer;
+	fermata_fiber *owner; /* in whose list it is; NULL when that has ended with its handler */
+	const zend_fiber *inside; /* the Fiber of the program's in which the call was made; NULL = in none */
 	bool is_shield;       /* nothing outside of it ends waits inside */
 	uint64_t due_ms;      /* of timeout() */
 	zend_object *cancellation; /* of Cancellation::run(); NULL = none */
