@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Builder, Server, Signal, wait_until};
+use fermata_testkit::{Builder, End, Server, Signal, wait_until};
 use fermata_tests::{fixture, publish};
 use serde_json::Value;
 
@@ -123,6 +123,44 @@ fn a_held_client_has_its_line_when_it_leaves_with_all_it_was_sent() {
         held["bytes"].as_u64().is_some_and(|bytes| bytes > 1000),
         "{held}"
     );
+}
+
+#[test]
+fn a_stream_has_its_line_with_every_byte_of_its_body() {
+    let (builder, path) = logged("responses", "json");
+    let server = builder.setting("access_log_query", "on").workers(1).start();
+    // What fits into one turn, and what the kernel takes in many.
+    let targets = [
+        "/stream/3/4",
+        "/stream/3/4?length=12",
+        "/stream/0/0",
+        "/stream/400/20000",
+        "/stream/40/100000?length=4000000",
+    ];
+    let mut sent = Vec::new();
+    for target in targets {
+        let mut connection = server.connect();
+        let head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        connection.send(head);
+        let (bytes, end) = connection.read_to_end();
+        assert_eq!(end, Some(End::Closed));
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        // Chunks count with their framing: it is what the network carries.
+        sent.push(bytes.len() - head.expect("a head") - 4);
+    }
+    let mut connection = server.connect();
+    let pipelined = "GET /stream/2/5?length=10 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2);
+    connection.send(pipelined);
+    for _ in 0..2 {
+        assert_eq!(connection.read_response().body.len(), 10);
+    }
+    sent.extend([10, 10]);
+    let found = json_lines(&path, sent.len());
+    for (line, bytes) in found.iter().zip(&sent) {
+        assert_eq!(line["bytes"], *bytes, "{line}");
+    }
+    assert_eq!((sent[1], sent[4]), (12, 4_000_000));
+    assert!(sent[3] > 8_000_000);
 }
 
 #[test]
