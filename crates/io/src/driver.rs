@@ -215,8 +215,8 @@ pub trait Driver {
     /// Ends our sending side after what was sent; the peer reads an end of stream.
     fn shutdown_write(&mut self, fd: Fd);
 
-    /// Has the later [`Driver::close`] be a reset. The kernel would otherwise keep what was sent for as long as the
-    /// peer pretends that it will take it.
+    /// Has [`Driver::close`], which is to be called next, be a reset: what was sent and has not arrived is dropped. It
+    /// would otherwise be kept for as long as the peer pretends that it will take it.
     fn reset_on_close(&mut self, fd: Fd);
 
     /// Closes a descriptor and thereby stops watching it.

@@ -27,6 +27,7 @@ over_each_kernel! {
     what_was_sent_before_a_close_arrives
     a_flush_sends_without_a_wait
     nothing_taken_is_lost_when_a_slow_connection_is_closed
+    nothing_is_kept_for_a_connection_that_is_reset
     an_end_of_ours_comes_behind_what_was_taken
     connections_that_are_not_read_keep_nobody_waiting
     the_end_of_a_connection_that_is_not_read_is_told
@@ -257,6 +258,35 @@ fn nothing_taken_is_lost_when_a_slow_connection_is_closed(kernel: Kernel) {
     assert!(reader.is_finished(), "the end does not come");
     assert!(reader.join().expect("no panic") == sent, "bytes differ");
     assert_eq!(server.driver.leaving(), 0);
+}
+
+fn nothing_is_kept_for_a_connection_that_is_reset(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    let (mut client, fd) = server.connect();
+    let block = [b'x'; 2_000];
+    let mut sent = 0;
+    while let Some(bytes) = server.driver.send_one(fd, &block).expect("send") {
+        sent += bytes;
+    }
+    // What is kept in the driver for a descriptor that is closed as usual.
+    let _ = server.driver.send_one(fd, &block).expect("send");
+    server.driver.reset_on_close(fd);
+    server.driver.close(fd);
+    assert_eq!(server.driver.leaving(), 0);
+    let reader = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        let end = client.read_to_end(&mut received);
+        (received.len(), end)
+    });
+    let deadline_ms = server.driver.refresh_now() + support::PATIENCE_MS;
+    while !reader.is_finished() && server.driver.now_ms() < deadline_ms {
+        server.wait(10);
+    }
+    assert!(reader.is_finished(), "the reset does not come");
+    let (received, end) = reader.join().expect("no panic");
+    let error = end.expect_err("not an orderly end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(received < sent, "{received} of {sent}");
 }
 
 fn an_end_of_ours_comes_behind_what_was_taken(kernel: Kernel) {

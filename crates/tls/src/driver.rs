@@ -167,8 +167,8 @@ impl<D: Driver> Tls<D> {
         sent
     }
 
-    #[inline(never)]
-    fn close_session(&mut self, fd: Fd, mut session: Box<Session>) {
+    /// A session ends: whatever is kept beside it goes.
+    fn forget_session(&mut self, fd: Fd, session: &Session) {
         self.handle.closed(fd);
         if let Some(token) = session.token {
             self.busy.remove(&token);
@@ -176,6 +176,11 @@ impl<D: Driver> Tls<D> {
         if session.is_handshaking() && !session.is_fresh() && !session.is_client() {
             self.handle.count_failure(Failure::Abandoned);
         }
+    }
+
+    #[inline(never)]
+    fn close_session(&mut self, fd: Fd, mut session: Box<Session>) {
+        self.forget_session(fd, &session);
         session.finish(&mut self.outgoing);
         if session.flush(&mut self.inner, fd) {
             self.inner.close(fd);
@@ -441,6 +446,10 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
+        // Closing would wait until the client has taken what is encrypted already.
+        if let Some(session) = self.sessions.remove(&fd) {
+            self.forget_session(fd, &session);
+        }
         self.inner.reset_on_close(fd);
     }
 

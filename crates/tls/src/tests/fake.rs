@@ -244,6 +244,21 @@ fn a_client_that_takes_nothing_is_given_up() {
 }
 
 #[test]
+fn a_connection_that_is_reset_ends_at_once() {
+    let (fake, mut owner, client) = connected();
+    client.peer.set_window(0);
+    let (token, connection) = owner.the_only();
+    connection.to_send = vec![7; 50_000];
+    owner.write(token);
+    let fd = owner.the_only().1.fd;
+    owner.driver.reset_on_close(fd);
+    owner.close(token);
+    assert_eq!(client.peer.end(), End::Reset);
+    let open = (owner.handle.leaving(), owner.handle.open());
+    assert_eq!((open, fake.open_streams()), ((0, 0), 0));
+}
+
+#[test]
 fn a_slow_client_makes_us_keep_little() {
     let (_fake, mut owner, mut client) = connected();
     client.peer.set_window(10_000);

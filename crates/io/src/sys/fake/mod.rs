@@ -265,8 +265,9 @@ impl Driver for Fake {
         self.network.borrow_mut().shutdown_write(fd);
     }
 
-    /// A peer of this network cannot tell.
-    fn reset_on_close(&mut self, _fd: Fd) {}
+    fn reset_on_close(&mut self, fd: Fd) {
+        self.network.borrow_mut().reset_on_close(fd);
+    }
 
     fn close(&mut self, fd: Fd) {
         self.network.borrow_mut().close(fd);

@@ -285,6 +285,10 @@ impl Network {
         self.open_stream(fd).write_ended = true;
     }
 
+    pub(super) fn reset_on_close(&mut self, fd: Fd) {
+        self.open_stream(fd).resets_on_close = true;
+    }
+
     pub(super) fn close(&mut self, fd: Fd) {
         if let Some(listener) = self.listeners.remove(&fd) {
             for fd in listener.pending {

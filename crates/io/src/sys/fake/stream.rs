@@ -21,6 +21,8 @@ pub(super) struct Stream {
     pub(super) closed: bool,
     /// The engine has ended its sending side.
     pub(super) write_ended: bool,
+    /// Closing it will be a reset.
+    pub(super) resets_on_close: bool,
     /// The connection is broken.
     pub(super) reset: bool,
     /// From peer to engine.
@@ -47,6 +49,7 @@ impl Stream {
             accepted: false,
             closed: false,
             write_ended: false,
+            resets_on_close: false,
             reset: false,
             inbound: VecDeque::new(),
             inbound_ended: false,
@@ -116,7 +119,7 @@ impl Stream {
         self.token = None;
         // Bytes that nobody will read any more are answered by a reset, which may overtake what
         // was sent: an engine that wants its answer to arrive reads to the end first.
-        self.reset |= !self.inbound.is_empty();
+        self.reset |= self.resets_on_close || !self.inbound.is_empty();
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {

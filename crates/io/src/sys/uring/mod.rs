@@ -409,6 +409,8 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
+        // Closing would wait until the kernel has taken it.
+        self.drop_rest(fd);
         socket::reset_on_close(fd);
     }
 

@@ -204,7 +204,7 @@ impl Uring {
         self.on_sent(fd);
     }
 
-    fn drop_rest(&mut self, fd: Fd) {
+    pub(super) fn drop_rest(&mut self, fd: Fd) {
         self.rests.remove(&fd);
         self.slot(fd).has_rest = false;
     }
