@@ -26,11 +26,11 @@ use fermata_io::process::{self, Exit, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
-use fermata_io::{Backend, Driver, Fd, Kernel, net};
+use fermata_io::{Backend, Driver, Fd, Kernel, net, random};
 use fermata_tls::Tls;
 
 use crate::backend;
-use crate::body;
+use crate::body::Spools;
 use crate::hub::{self, HubError};
 use crate::listeners::{self, Bound};
 use crate::log::Logger;
@@ -243,6 +243,7 @@ pub(crate) struct Master {
     stopping_until_ms: Option<u64>,
     looker: Looker,
     manager: Manager,
+    spools: Spools,
     /// What runs the handlers, for the banner.
     program: Option<String>,
     program_notes: Vec<String>,
@@ -339,6 +340,7 @@ impl Master {
             _ => driver.now_ms(),
         };
         Ok(Master {
+            spools: Spools::new(&settings, random::u64()),
             settings: Arc::new(settings),
             router: Arc::new(router),
             websockets: Arc::new(websockets),
@@ -551,6 +553,7 @@ impl Master {
             websockets: Arc::clone(&self.websockets),
             logger,
             settings: Arc::clone(&self.settings),
+            spools: self.spools.clone(),
             tls,
             metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
             access_log: self.open_access_log(),
@@ -720,7 +723,7 @@ impl Master {
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
         self.stats.worker_ended(child.slot, index, !is_expected);
         if !is_expected {
-            body::sweep(&body::directory(&self.settings), pid as u32);
+            self.spools.sweep(pid as u32);
         }
         self.pass_on(child.slot);
         let level = if is_expected {

@@ -24,7 +24,7 @@ use fermata_io::{Driver, Event as IoEvent, Fd};
 use fermata_proto::ws::deflate::Decompressor;
 use fermata_proto::{date, http1};
 
-use crate::body::{Upload, Uploads};
+use crate::body::{Spools, Upload, Uploads};
 use crate::connection::{Connection, Origin};
 use crate::encode::Encoder;
 use crate::files::{Compressors, Roots};
@@ -145,6 +145,8 @@ pub struct Parts {
     pub tls: Option<ServerTls>,
     /// The listener for metrics and health, shared by all workers.
     pub metrics: Option<Fd>,
+    /// Where bodies lie that are too large for memory.
+    pub(crate) spools: Spools,
     /// The access log, opened.
     pub(crate) access_log: Option<Sink>,
     /// Wakes the master to look at handlers; `None` = nobody wants to.
@@ -208,6 +210,8 @@ pub struct Worker<D: Driver> {
     pub(crate) request: Request,
     /// What bodies of requests that are not over have left outside of memory.
     pub(crate) uploads: Uploads,
+    /// Where those lie.
+    pub(crate) spools: Spools,
     /// The WebSockets of the router, by number.
     pub(crate) served: Vec<Served>,
     pub(crate) socket_events: Events,
@@ -283,6 +287,7 @@ impl<D: Driver> Worker<D> {
             settings,
             tls,
             metrics,
+            spools,
             access_log,
             looker,
         } = parts;
@@ -365,6 +370,7 @@ impl<D: Driver> Worker<D> {
             current: None,
             request: Request::new(),
             uploads: Uploads::default(),
+            spools,
             served: websockets
                 .iter()
                 .map(|route| route.served(&settings))

@@ -7,7 +7,7 @@ use fermata_io::Driver;
 use fermata_proto::http1::Body;
 use fermata_proto::{multipart, percent, response};
 
-use super::{BodyError, BodyRest, Form, Partial, Plan, Sink, Spool};
+use super::{BodyError, BodyRest, Form, Partial, Plan, Sink};
 use crate::connection::{Origin, Reading};
 use crate::input::Step;
 use crate::request::Place;
@@ -138,12 +138,12 @@ impl<D: Driver> Worker<D> {
     /// Where a body goes, and room for what goes to memory.
     fn sink(&self, rest: &BodyRest, plan: &Plan) -> Result<(Sink, Vec<u8>), BodyError> {
         if let Some(boundary) = &plan.boundary {
-            let form = Form::new(boundary, &self.settings, plan.own_bytes_max);
+            let form = Form::new(boundary, &self.settings, &self.spools, plan.own_bytes_max);
             return Ok((Sink::Form(Box::new(form)), Vec::new()));
         }
         match rest {
             BodyRest::Length(length) if *length > self.settings.body_memory_bytes_max as u64 => {
-                let spool = Spool::create(&super::directory(&self.settings))?;
+                let spool = self.spools.create()?;
                 Ok((Sink::File(spool), Vec::new()))
             }
             BodyRest::Length(length) => {
@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
         else {
             return Step::Starved;
         };
-        let taken = partial.take(&self.input[at..filled], &self.settings);
+        let taken = partial.take(&self.input[at..filled], &self.settings, &self.spools);
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
         match taken {

@@ -1,11 +1,9 @@
 //! A `multipart/form-data` body: fields to memory, files to temporary files.
 
-use std::path::PathBuf;
-
 use fermata_config::Settings;
 use fermata_proto::multipart::{Event, Parser, Part};
 
-use super::spool::{Spool, Temporary};
+use super::spool::{Spool, Spools, Temporary};
 use super::{BodyError, Upload};
 
 /// A file that came with a form.
@@ -42,7 +40,7 @@ struct FormLimits {
     files_max: usize,
     fields_max: usize,
     field_bytes_max: usize,
-    directory: PathBuf,
+    spools: Spools,
 }
 
 /// The part whose content comes.
@@ -56,13 +54,18 @@ enum Open {
 
 impl Form {
     /// A form at its first byte. A route's own limit of the body replaces that of a file.
-    pub fn new(boundary: &[u8], settings: &Settings, own_bytes_max: Option<u64>) -> Form {
+    pub fn new(
+        boundary: &[u8],
+        settings: &Settings,
+        spools: &Spools,
+        own_bytes_max: Option<u64>,
+    ) -> Form {
         let limits = FormLimits {
             file_bytes_max: own_bytes_max.unwrap_or(settings.upload_bytes_max as u64),
             files_max: settings.uploads_max,
             fields_max: settings.form_fields_max,
             field_bytes_max: settings.body_memory_bytes_max,
-            directory: super::directory(settings),
+            spools: spools.clone(),
         };
         Form {
             parser: Parser::new(boundary),
@@ -112,7 +115,7 @@ impl Collected {
                     let message = format!("The form has more than {files_max} files (uploads_max)");
                     return Err(BodyError::TooLarge(message));
                 }
-                let spool = Spool::create(&self.limits.directory)?;
+                let spool = self.limits.spools.create()?;
                 Ok(Open::File(part, spool))
             }
             None => {

@@ -15,7 +15,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fermata_config::Settings;
 use fermata_io::process;
@@ -24,7 +24,7 @@ use fermata_proto::{Refusal, chunked, http1};
 pub(crate) use form::Form;
 pub use form::UploadedFile;
 pub use spool::Temporary;
-pub(crate) use spool::{Spool, sweep};
+pub(crate) use spool::{Spool, Spools};
 
 /// A request whose body is still arriving.
 pub(crate) struct Partial {
@@ -124,15 +124,14 @@ impl BodyError {
     }
 }
 
-/// The directory of temporary files.
-pub(crate) fn directory(settings: &Settings) -> PathBuf {
-    let setting = settings.upload_directory.clone();
-    setting.unwrap_or_else(std::env::temp_dir)
-}
-
 impl Partial {
     /// Takes what of `input` belongs to the body. How much that was, and whether the body is complete.
-    pub fn take(&mut self, input: &[u8], settings: &Settings) -> Result<(usize, bool), BodyError> {
+    pub fn take(
+        &mut self,
+        input: &[u8],
+        settings: &Settings,
+        spools: &Spools,
+    ) -> Result<(usize, bool), BodyError> {
         match &mut self.rest {
             BodyRest::Length(missing) => {
                 let taken = (*missing).min(input.len() as u64);
@@ -150,18 +149,18 @@ impl Partial {
             BodyRest::Chunked(decoder) => {
                 let decoded = decoder.decode(input, &mut self.body, self.bytes_max)?;
                 self.received = decoder.body_bytes();
-                self.settle(settings)?;
+                self.settle(settings, spools)?;
                 Ok((decoded.consumed, decoded.done))
             }
         }
     }
 
     /// Moves what was decoded to where it belongs.
-    fn settle(&mut self, settings: &Settings) -> Result<(), BodyError> {
+    fn settle(&mut self, settings: &Settings, spools: &Spools) -> Result<(), BodyError> {
         match &mut self.sink {
             Sink::Memory if self.body.len() <= settings.body_memory_bytes_max => return Ok(()),
             Sink::Memory => {
-                let mut spool = Spool::create(&directory(settings))?;
+                let mut spool = spools.create()?;
                 spool.write(&self.body)?;
                 self.sink = Sink::File(spool);
                 self.body = Vec::new();

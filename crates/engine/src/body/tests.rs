@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 
 use super::*;
 
@@ -55,7 +56,8 @@ fn form(parts: &[(&str, &str)]) -> String {
 }
 
 fn feed(body: &str, settings: &Settings, own: Option<u64>) -> Result<Upload, BodyError> {
-    let mut form = Form::new(b"B", settings, own);
+    let spools = Spools::new(settings, 1);
+    let mut form = Form::new(b"B", settings, &spools, own);
     for piece in body.as_bytes().chunks(3) {
         form.feed(piece)?;
     }
@@ -135,13 +137,16 @@ fn every_limit_of_a_form_is_named_and_nothing_stays() {
 fn a_large_body_leaves_memory_when_it_gets_large() {
     let folder = Folder::new("large");
     let settings = settings(&folder.0);
+    let spools = Spools::new(&settings, 1);
     let decoder = BodyRest::Chunked(chunked::Decoder::new());
     let mut body = partial(decoder, Sink::Memory);
     let chunk = "a\r\n0123456789\r\n".repeat(3) + "0\r\n\r\nnext";
     let mut taken = 0;
     let mut is_done = false;
     for piece in chunk.as_bytes().chunks(4) {
-        let (now, done) = body.take(piece, &settings).expect("within the limit");
+        let (now, done) = body
+            .take(piece, &settings, &spools)
+            .expect("within the limit");
         taken += now;
         is_done = done;
         assert!(body.body.len() <= 20);
@@ -165,7 +170,8 @@ fn a_large_body_leaves_memory_when_it_gets_large() {
 
 #[test]
 fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
-    let missing = Spool::create(Path::new("/nonexistent")).expect_err("there is no such directory");
+    let nowhere = Spools::new(&settings(Path::new("/nonexistent")), 1);
+    let missing = nowhere.create().expect_err("there is no such directory");
     assert_eq!(missing.status(), 500);
     assert!(
         missing.to_string().contains("/nonexistent")
@@ -179,15 +185,18 @@ fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
 }
 
 #[test]
-fn the_files_of_one_process_can_be_swept() {
+fn the_files_of_one_process_of_one_server_can_be_swept() {
     let folder = Folder::new("sweep");
-    let (kept, _) = Spool::create(&folder.0).expect("it is writable").finish();
-    fs::write(folder.0.join("fermata-upload-1-0123456789abcdef"), "").expect("it is writable");
-    sweep(&folder.0, 2);
+    let settings = settings(&folder.0);
+    let [ours, theirs] = [1, 2].map(|server| Spools::new(&settings, server));
+    let created = |spools: &Spools| spools.create().expect("it is writable").finish().0;
+    let (our_file, their_file) = (created(&ours), created(&theirs));
+    let pid = std::process::id();
+    ours.sweep(pid + 1);
     assert_eq!(folder.files(), 2);
-    sweep(&folder.0, 1);
-    assert_eq!(folder.files(), 1);
-    assert!(kept.path().exists());
+    // In another container the same number is another process.
+    ours.sweep(pid);
+    assert!(!our_file.path().exists() && their_file.path().exists());
 }
 
 #[test]

@@ -99,48 +99,7 @@ impl Rig {
     fn over(seed: u64, settings: Settings, slot: u16, ring: Ring) -> Rig {
         let fake = Fake::new(seed);
         let listener = fake.listen();
-        let mut router = Router::new();
-        for (method, pattern, handler) in [
-            ("GET", "/hello", HELLO),
-            ("POST", "/echo", ECHO),
-            ("GET", "/big/{bytes}", BIG),
-            ("GET", "/hold/{channels}", HOLD),
-            ("POST", "/publish/{channel}", PUBLISH),
-            ("GET", "/late", LATE),
-        ] {
-            router
-                .add(Some(method), pattern, handler)
-                .expect("a route of this table");
-        }
-        let mut routes = Vec::new();
-        for (number, (pattern, route)) in sockets::routes().into_iter().enumerate() {
-            router
-                .add_websocket(pattern, number as u16, route.handler)
-                .expect("a path of its own");
-            routes.push(route.check(pattern).expect("options that work"));
-        }
-        router
-            .add_static("/files", &directory(), Default::default())
-            .expect("a prefix of its own");
-        let parts = Parts {
-            index: slot,
-            slot,
-            listeners: vec![listener],
-            control: None,
-            wakers: Arc::new(Vec::new()),
-            inboxes: Arc::new(Vec::new()),
-            link: None,
-            ring,
-            stats: crate::stats::Shared::private(),
-            router: Arc::new(router),
-            websockets: Arc::new(routes),
-            logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
-            settings: Arc::new(settings),
-            tls: None,
-            metrics: None,
-            access_log: None,
-            looker: None,
-        };
+        let parts = parts(settings, slot, vec![listener], ring);
         let worker = Worker::new(fake.clone(), parts).expect("the fake refuses nothing");
         Rig {
             fake,
@@ -298,6 +257,53 @@ impl Rig {
             headers: &[],
         };
         self.worker.hold(handle, &hold)
+    }
+}
+
+/// What a worker of the rig is made of.
+fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts {
+    let mut router = Router::new();
+    for (method, pattern, handler) in [
+        ("GET", "/hello", HELLO),
+        ("POST", "/echo", ECHO),
+        ("GET", "/big/{bytes}", BIG),
+        ("GET", "/hold/{channels}", HOLD),
+        ("POST", "/publish/{channel}", PUBLISH),
+        ("GET", "/late", LATE),
+    ] {
+        router
+            .add(Some(method), pattern, handler)
+            .expect("a route of this table");
+    }
+    let mut routes = Vec::new();
+    for (number, (pattern, route)) in sockets::routes().into_iter().enumerate() {
+        router
+            .add_websocket(pattern, number as u16, route.handler)
+            .expect("a path of its own");
+        routes.push(route.check(pattern).expect("options that work"));
+    }
+    router
+        .add_static("/files", &directory(), Default::default())
+        .expect("a prefix of its own");
+    Parts {
+        index: slot,
+        slot,
+        listeners,
+        control: None,
+        wakers: Arc::new(Vec::new()),
+        inboxes: Arc::new(Vec::new()),
+        link: None,
+        ring,
+        stats: crate::stats::Shared::private(),
+        router: Arc::new(router),
+        websockets: Arc::new(routes),
+        logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
+        spools: crate::body::Spools::new(&settings, 1),
+        settings: Arc::new(settings),
+        tls: None,
+        metrics: None,
+        access_log: None,
+        looker: None,
     }
 }
 
