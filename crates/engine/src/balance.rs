@@ -11,6 +11,8 @@
 //! Held clients, WebSockets and encrypted connections are counted but stay where they are: they have
 //! state that cannot move.
 
+use fermata_config::LogLevel;
+use fermata_io::handover::Taken;
 use fermata_io::{Driver, Fd, Peer};
 
 use crate::connection::{Connection, Origin, Reading};
@@ -114,11 +116,20 @@ impl<D: Driver> Worker<D> {
             return;
         };
         for _ in 0..TAKE_BATCH {
-            let Some(accepted) = inbox.take() else {
-                return;
-            };
-            self.open_moved(accepted.fd, accepted.peer);
+            match inbox.take() {
+                Taken::Nothing => return,
+                Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
+                Taken::Lost => self.lose_moved(),
+            }
         }
+    }
+
+    /// A client was handed to us for which we have no descriptor: it finds its connection closed.
+    fn lose_moved(&mut self) {
+        self.reporter.shared.remove_settled(self.slot);
+        let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
+                    open files (ulimit -n) or find what the program opens and never closes";
+        self.log_for_client(LogLevel::Warning, line);
     }
 
     fn open_moved(&mut self, fd: Fd, peer: Peer) {

@@ -15,6 +15,17 @@ use crate::driver::{Accepted, Fd, Peer, borrow};
 /// A message: which kind of address, port, address.
 const MESSAGE_BYTES: usize = 19;
 
+/// What [`Inbox::take`] has found.
+#[derive(Debug)]
+pub enum Taken {
+    /// Nothing is left.
+    Nothing,
+    /// A connection.
+    Connection(Accepted),
+    /// That a connection was there, which is lost: this process had no descriptor left for it.
+    Lost,
+}
+
 /// Where one process finds the connections that others have handed to it. Made before the fork, so
 /// that every process can fill every other one's; what is in it outlives its owner.
 #[derive(Debug)]
@@ -24,6 +35,9 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// What each takes of every process that can fill it.
+    pub const DESCRIPTORS: usize = 2;
+
     /// Makes an empty one.
     ///
     /// # Errors
@@ -62,9 +76,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes the oldest connection out; `None` when there is none.
+    /// Takes the oldest connection out.
     #[must_use]
-    pub fn take(&self) -> Option<Accepted> {
+    pub fn take(&self) -> Taken {
         loop {
             let mut message = [0; MESSAGE_BYTES];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -73,20 +87,28 @@ impl Inbox {
             let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
             match recvmsg(&self.read_end, &mut pieces, &mut control, flags) {
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return None,
-                Ok(read) if read.bytes == 0 => return None,
+                Err(_) => return Taken::Nothing,
+                Ok(read) if read.bytes == 0 => return Taken::Nothing,
                 Ok(_) => {}
             }
             let fd = control.drain().find_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
                 _ => None,
             });
-            // Without a descriptor the kernel had none left for us; the connection is lost.
-            if let Some(fd) = fd {
-                let (fd, peer) = (fd.into_raw_fd(), decode(&message));
-                return Some(Accepted { fd, peer });
-            }
+            return match fd {
+                Some(fd) => Taken::Connection(Accepted {
+                    fd: fd.into_raw_fd(),
+                    peer: decode(&message),
+                }),
+                None => Taken::Lost,
+            };
         }
+    }
+
+    /// Puts in what is left of a connection when its taker has no descriptor for it.
+    pub(crate) fn put_lost(&self) -> io::Result<()> {
+        rustix::io::write(&self.write_end, &encode(Peer::Unix))?;
+        Ok(())
     }
 
     /// What to give to [`crate::Driver::add_wake`].
@@ -137,7 +159,7 @@ mod tests {
     #[test]
     fn a_connection_arrives_with_its_peer_in_the_order_it_was_put() {
         let inbox = Inbox::new().expect("descriptors are left");
-        assert!(inbox.take().is_none());
+        assert!(matches!(inbox.take(), Taken::Nothing));
         let peers = [
             Peer::V4(Ipv4Addr::new(192, 0, 2, 1), 8080),
             Peer::V6(Ipv6Addr::LOCALHOST, 81),
@@ -150,7 +172,9 @@ mod tests {
             ends.push(ours);
         }
         for (peer, mut end) in peers.into_iter().zip(ends) {
-            let taken = inbox.take().expect("it was put in");
+            let Taken::Connection(taken) = inbox.take() else {
+                panic!("it was put in");
+            };
             assert_eq!(taken.peer, peer);
             // SAFETY: received just now, and owned by nobody else.
             let mut stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(taken.fd) });
@@ -158,7 +182,24 @@ mod tests {
             let mut byte = [0];
             end.read_exact(&mut byte).expect("it is the same pair");
         }
-        assert!(inbox.take().is_none());
+        assert!(matches!(inbox.take(), Taken::Nothing));
+    }
+
+    #[test]
+    fn a_connection_that_came_without_its_descriptor_is_told_and_the_next_is_taken() {
+        let inbox = Inbox::new().expect("descriptors are left");
+        let (_ours, theirs) = UnixStream::pair().expect("descriptors are left");
+        inbox.put_lost().expect("it has room");
+        inbox
+            .put(theirs.as_raw_fd(), Peer::Unix)
+            .expect("it has room");
+        assert!(matches!(inbox.take(), Taken::Lost));
+        let Taken::Connection(taken) = inbox.take() else {
+            panic!("it was put in");
+        };
+        // SAFETY: received just now, and owned by nobody else.
+        drop(unsafe { OwnedFd::from_raw_fd(taken.fd) });
+        assert!(matches!(inbox.take(), Taken::Nothing));
     }
 
     #[test]

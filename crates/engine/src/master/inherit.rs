@@ -1,6 +1,7 @@
 //! Connections that were handed to a worker which has ended before it took them.
 
 use fermata_io::Driver;
+use fermata_io::handover::Taken;
 
 use super::Master;
 
@@ -11,7 +12,13 @@ impl Master {
         let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
             return;
         };
-        while let Some(accepted) = inbox.take() {
+        loop {
+            let accepted = match inbox.take() {
+                Taken::Nothing => return,
+                Taken::Connection(accepted) => accepted,
+                // Its worker has ended, and so has what it counted.
+                Taken::Lost => continue,
+            };
             let slots = self.inboxes.len() as u16;
             if let Some((heir, _)) = self.stats.least_settled(slots, 0)
                 && let Some(inbox) = self.inboxes.get(usize::from(heir))

@@ -7,6 +7,7 @@ mod bounds;
 mod client;
 mod deadlines;
 mod fanout;
+mod handover;
 mod holds;
 mod requests;
 mod resume;

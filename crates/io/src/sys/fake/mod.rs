@@ -43,9 +43,18 @@ use std::io::IoSlice;
 use std::rc::Rc;
 
 use crate::driver::{Accepted, Driver, Event, Fd, Peer};
+use crate::handover::Inbox;
 
 use network::Network;
 pub use peer::{Action, End, FakePeer};
+
+/// Hands over a connection that arrives without its descriptor, as happens to a process that has none left.
+///
+/// # Errors
+/// The inbox is full.
+pub fn hand_over_lost(inbox: &Inbox) -> io::Result<()> {
+    inbox.put_lost()
+}
 
 /// Virtual wall clock when the virtual monotonic clock stands at zero: 2023-11-14 22:13:20 UTC.
 pub const UNIX_START_MS: u64 = 1_700_000_000_000;
