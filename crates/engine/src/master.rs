@@ -307,10 +307,9 @@ impl Master {
             }
         };
         let mut warnings = program.warnings;
-        warnings.extend(descriptors::fit(
-            &mut settings,
-            process::raise_descriptor_limit(),
-        ));
+        let limit = process::raise_descriptor_limit();
+        let shared = wakers.len() + inboxes.len() * Inbox::DESCRIPTORS;
+        warnings.extend(descriptors::fit(&mut settings, limit, shared));
         let io = |what| move |source| StartError::Io { what, source };
         let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD])
             .map_err(io("signal handlers"))?;
