@@ -3,9 +3,11 @@
 use fermata_config::LogLevel;
 use fermata_engine::ResponseHead;
 use fermata_grip::instruct::{self, Hold, Instruct, MEDIA_TYPE};
+use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
-use super::origin::{Head, Said, Step, Talk};
+use super::origin::{Head, Purpose, Said, Step, Talk};
+use super::over_http::RESPONSE_BYTES_MAX;
 
 /// The largest body of an instruction, and of a request that may be held.
 pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
@@ -21,6 +23,12 @@ pub(super) enum Phase {
     Asked,
     /// It is read whole: an instruction, or a response that came at once.
     Whole { head: Head, body: Vec<u8> },
+    /// The connection has become a WebSocket.
+    Socket {
+        client: Box<Client>,
+        /// The client takes less than the origin sends.
+        is_paused: bool,
+    },
     /// It is passed on.
     Streaming {
         /// What the client has not taken.
@@ -38,6 +46,7 @@ impl Phase {
     pub fn wants_more(&self) -> bool {
         match self {
             Phase::Asked | Phase::Whole { .. } => true,
+            Phase::Socket { is_paused, .. } => !is_paused,
             Phase::Streaming {
                 pending,
                 wants,
@@ -63,6 +72,7 @@ impl Edge {
             let step = match said {
                 Said::Head(head) => self.on_head(talk, head, is_whole),
                 Said::Body(piece) => self.on_body(talk, piece),
+                Said::Upgraded(bytes) => self.on_frames(talk, bytes),
                 Said::End { is_reusable } => {
                     self.release_wire(talk, is_reusable);
                     self.on_end(talk)
@@ -76,6 +86,10 @@ impl Edge {
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
+        if head.status == 101 {
+            return self.on_switched(talk, &head);
+        }
+        let is_events = matches!(talk.purpose, Purpose::Events(_));
         let is_instruct =
             !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
         let Owner::Client(handle) = talk.owner else {
@@ -85,7 +99,7 @@ impl Edge {
             };
             return Step::Goes;
         };
-        if is_instruct || is_whole {
+        if is_instruct || is_whole || is_events {
             talk.phase = Phase::Whole {
                 head,
                 body: Vec::new(),
@@ -129,7 +143,7 @@ impl Edge {
 
     fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
         match &mut talk.phase {
-            Phase::Asked => Step::Goes,
+            Phase::Asked | Phase::Socket { .. } => Step::Goes,
             Phase::Streaming { pending, .. } => {
                 if pending.is_empty() {
                     *pending = piece;
@@ -140,10 +154,13 @@ impl Edge {
             }
             Phase::Whole { body, .. } => {
                 body.extend_from_slice(&piece);
-                if body.len() <= INSTRUCT_BYTES_MAX {
-                    return Step::Goes;
+                let (bytes, is_events) = (body.len(), matches!(talk.purpose, Purpose::Events(_)));
+                match is_events {
+                    true if bytes <= RESPONSE_BYTES_MAX => Step::Goes,
+                    true => self.fail(talk, 502, "the response has too many events"),
+                    false if bytes <= INSTRUCT_BYTES_MAX => Step::Goes,
+                    false => self.on_large_body(talk),
                 }
-                self.on_large_body(talk)
             }
         }
     }
@@ -189,7 +206,9 @@ impl Edge {
 
     fn on_end(&mut self, talk: &mut Talk) -> Step {
         match std::mem::replace(&mut talk.phase, Phase::Asked) {
-            Phase::Asked => self.fail(talk, 502, "the origin has said nothing"),
+            Phase::Asked | Phase::Socket { .. } => {
+                self.fail(talk, 502, "the origin has said nothing")
+            }
             Phase::Whole { head, body } => {
                 self.on_whole(talk, head, body);
                 Step::Over
@@ -219,7 +238,17 @@ impl Edge {
                 self.on_link(talk, handle, head, body);
                 return;
             }
+            Owner::Socket(handle) => {
+                self.asking.remove(&handle);
+                self.on_events(handle, &head, &body);
+                return;
+            }
         };
+        if let Purpose::Events(_) = talk.purpose {
+            self.asking.remove(&handle);
+            self.on_opening(talk, handle, &head, &body);
+            return;
+        }
         if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
             self.respond(handle, &head, &body);
             return;
@@ -295,6 +324,7 @@ impl Edge {
         let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
             Owner::Link(handle) => self.on_link_failed(handle, reason),
+            Owner::Socket(handle) => self.on_events_failed(handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Only a cut tells that this is not all.
                 self.worker.drop_stream(handle);

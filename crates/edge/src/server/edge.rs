@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fermata_config::LogLevel;
 use fermata_engine::{Event, Left, Worker};
 use fermata_grip::item::Item;
+use fermata_grip::over_http;
 use fermata_grip::sig;
 use fermata_io::Kernel;
 use fermata_tls::{ClientConfig, ClientOptions, Tls};
@@ -84,6 +85,17 @@ pub(super) enum Owner {
     Client(u64),
     /// The stream that was held by this request, which goes on with it.
     Link(u64),
+    /// A client's WebSocket.
+    Socket(u64),
+}
+
+impl Owner {
+    /// The request or the socket.
+    pub fn handle(self) -> u64 {
+        match self {
+            Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => handle,
+        }
+    }
 }
 
 /// Whose a connection to an origin is.
@@ -108,6 +120,8 @@ pub(super) struct Edge {
     pub rewriting: Rewriting,
     pub limits: Limits,
     pub subscriptions_max: usize,
+    /// What the engine knows WebSockets by.
+    pub websocket: u16,
     /// The port that clients know, for programs that ask.
     pub port: u16,
     table: Rc<Table>,
@@ -145,6 +159,7 @@ impl Edge {
                 idle_ms: prepared.settings.number("origin_idle_timeout_ms"),
             },
             subscriptions_max: prepared.settings.number("subscriptions_max") as usize,
+            websocket: prepared.websocket,
             port: prepared.port,
             table: Rc::new(Table {
                 generation: 0,
@@ -203,10 +218,13 @@ impl Edge {
                 }
                 Event::Gone => match self.worker.left() {
                     Left::Request(handle) | Left::Held(handle) => self.on_left(handle),
+                    // Its close follows.
                     Left::Socket(_) => {}
                 },
                 Event::Wake => self.on_timers(),
-                Event::Ready | Event::Upgrade | Event::Open | Event::Message | Event::Close => {}
+                Event::Message => self.on_client_message(),
+                Event::Close => self.on_client_close(),
+                Event::Ready | Event::Upgrade | Event::Open => {}
                 Event::Stop => return self.worker.exit_code(),
             }
         }
@@ -245,6 +263,20 @@ impl Edge {
             target: 0,
             is_trusted,
         };
+        if source.request.is_websocket() {
+            self.begin_socket(handle, source);
+            return;
+        }
+        let is_events = source.target().is_some_and(|it| it.over_http)
+            && source.request.header("content-type").is_some_and(|it| {
+                it.trim_ascii()
+                    .eq_ignore_ascii_case(over_http::MEDIA_TYPE.as_bytes())
+            });
+        if is_events && !is_trusted {
+            let text = "Client not allowed to send WebSocket events directly.";
+            self.answer_text(handle, 403, text);
+            return;
+        }
         if self.worker.defer(handle).is_err() {
             self.forget_request(handle);
             return;
@@ -264,7 +296,10 @@ impl Edge {
             None => routes.find(&Request {
                 host: &request.host_name(),
                 path,
-                proto: Proto::Http,
+                proto: match request.is_websocket() {
+                    true => Proto::Ws,
+                    false => Proto::Http,
+                },
                 is_tls: request.is_tls,
             }),
         };
@@ -327,6 +362,9 @@ impl Edge {
                 }
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Link(handle) => self.on_link_due(handle),
+                Timer::Socket(handle) => self.on_socket_due(handle),
+                Timer::Paused(handle) => self.on_pause_over(handle),
+                Timer::Events(handle) => self.on_events_due(handle),
                 Timer::Routes => {
                     self.look_at_routes();
                     self.timers.at(now_ms + ROUTES_MS, Timer::Routes);

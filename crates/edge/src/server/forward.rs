@@ -199,6 +199,32 @@ impl Forwarded {
         }
     }
 
+    /// Appends it as the handshake of a WebSocket; with `offers_grip` the origin may use control messages.
+    pub fn write_upgrade(&self, key: &[u8], offers_grip: bool, out: &mut Vec<u8>) {
+        const OWN: [&[u8]; 3] = [
+            b"sec-websocket-key",
+            b"sec-websocket-version",
+            b"sec-websocket-extensions",
+        ];
+        let mut line = |parts: &[&[u8]]| {
+            parts.iter().for_each(|part| out.extend_from_slice(part));
+            out.extend_from_slice(b"\r\n");
+        };
+        line(&[b"GET ", &self.target, b" HTTP/1.1"]);
+        line(&[b"Host: ", &self.host]);
+        line(&[b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"]);
+        line(&[b"Sec-WebSocket-Key: ", key]);
+        if offers_grip {
+            line(&[b"Sec-WebSocket-Extensions: grip"]);
+        }
+        for (name, value) in &self.headers {
+            if !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                line(&[name, b": ", value]);
+            }
+        }
+        line(&[]);
+    }
+
     /// Appends it as FastCGI, with its body where that is in memory; one in a file has its records appended later.
     ///
     /// # Errors
@@ -323,7 +349,11 @@ fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, V
         set("X-Forwarded-For", list.unwrap_or_default());
     }
     if rewriting.sets_proto || rewriting.sets_protocol {
-        let scheme: &[u8] = if request.is_tls { b"https" } else { b"" };
+        let scheme: &[u8] = match (request.is_tls, request.is_websocket()) {
+            (false, _) => b"",
+            (true, false) => b"https",
+            (true, true) => b"wss",
+        };
         set("X-Forwarded-Proto", scheme.to_vec());
         let protocol: &[u8] = if rewriting.sets_protocol { scheme } else { b"" };
         set("X-Forwarded-Protocol", protocol.to_vec());

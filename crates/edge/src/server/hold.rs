@@ -13,6 +13,7 @@ use super::edge::{Edge, Source};
 use super::notices::Mode;
 use super::origin::Talk;
 use super::poll::Poll;
+use super::sockets::Socket;
 
 /// A subscription of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(super) enum Kind {
     Poll(Box<Poll>),
     /// Whatever comes.
     Stream(Box<Stream>),
+    /// Messages of a WebSocket.
+    Socket(Box<Socket>),
 }
 
 /// The part of a session that only streams have.

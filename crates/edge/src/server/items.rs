@@ -47,11 +47,11 @@ impl Edge {
                     self.on_item_of_stream(handle, channel, data);
                 }
             }
-            Left::Socket(_) => {}
+            Left::Socket(handle) => self.on_items_of_socket(handle, items),
         }
     }
 
-    fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
+    pub(super) fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
         if let Some((known, item)) = &self.last_item
             && known == data
         {

@@ -18,7 +18,7 @@ impl Edge {
     fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Stream(stream) => Some(stream),
-            Kind::Poll(_) => None,
+            Kind::Poll(_) | Kind::Socket(_) => None,
         }
     }
 

@@ -13,11 +13,14 @@ mod items;
 mod links;
 mod notices;
 mod origin;
+mod over_http;
 mod poll;
 mod publish;
 mod request;
 mod resolve;
+mod sockets;
 mod start;
 mod timers;
+mod upgrade;
 
 pub use start::{StartError, run};

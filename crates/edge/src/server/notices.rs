@@ -9,6 +9,8 @@ pub(super) enum Mode {
     Response,
     /// A stream.
     Stream,
+    /// A WebSocket.
+    Socket,
 }
 
 impl Edge {

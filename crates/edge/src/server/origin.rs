@@ -11,10 +11,12 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
+use fermata_proto::ws::accept::KEY_BYTES;
 
 use super::answer::Phase;
 use super::edge::{Edge, Owner, Source, WireUse};
 use super::forward::{Forwarded, Hop};
+use super::over_http::OverHttp;
 use super::request::Body;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
@@ -31,9 +33,23 @@ pub(super) struct Place {
     target: usize,
 }
 
+/// What a conversation is for.
+pub(super) enum Purpose {
+    /// A response.
+    Plain,
+    /// A WebSocket, with this key.
+    Upgrade([u8; KEY_BYTES]),
+    /// Events of a WebSocket; while it is being opened, with the state it will have.
+    Events(Option<Box<OverHttp>>),
+}
+
 /// A request to an origin, and its response.
 pub(super) struct Talk {
+    id: u64,
     pub owner: Owner,
+    pub purpose: Purpose,
+    /// The client's socket waits for its origin to take more.
+    pub has_deferred: bool,
     pub source: Source,
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub phase: Phase,
@@ -78,7 +94,11 @@ pub(super) struct Head {
 pub(super) enum Said {
     Head(Head),
     Body(Vec<u8>),
-    End { is_reusable: bool },
+    End {
+        is_reusable: bool,
+    },
+    /// Bytes of another protocol.
+    Upgraded(Vec<u8>),
 }
 
 /// Whether a conversation goes on.
@@ -90,9 +110,18 @@ pub(super) enum Step {
 }
 
 impl Talk {
-    pub fn new(owner: Owner, source: Source, last_ids: Vec<(Vec<u8>, Vec<u8>)>) -> Box<Self> {
+    fn new(
+        id: u64,
+        owner: Owner,
+        source: Source,
+        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+        purpose: Purpose,
+    ) -> Box<Self> {
         Box::new(Self {
+            id,
             owner,
+            purpose,
+            has_deferred: false,
             source,
             last_ids,
             phase: Phase::Asked,
@@ -123,34 +152,56 @@ impl Talk {
     fn is_sent(&self) -> bool {
         self.sent == self.out.len() && self.file.is_none()
     }
+
+    /// Adds bytes of a connection that has become a WebSocket.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Bytes that wait for the origin.
+    pub fn queued(&self) -> usize {
+        self.out.len() - self.sent
+    }
+}
+
+impl Talk {
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl Edge {
     /// Asks the origin of `source` and gives the response to `owner`.
-    pub(super) fn ask(
+    pub(super) fn ask(&mut self, owner: Owner, source: Source, last_ids: Vec<(Vec<u8>, Vec<u8>)>) {
+        self.ask_for(owner, source, last_ids, Purpose::Plain);
+    }
+
+    /// The same for something else than a response.
+    pub(super) fn ask_for(
         &mut self,
         owner: Owner,
         source: Source,
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-    ) -> u64 {
+        purpose: Purpose,
+    ) {
         self.talks_last += 1;
         let id = self.talks_last;
-        let mut talk = Talk::new(owner, source, last_ids);
+        let mut talk = Talk::new(id, owner, source, last_ids, purpose);
         if self.open(&mut talk, true) == Step::Goes {
             self.keep(id, talk);
         }
-        id
     }
 
     fn keep(&mut self, id: u64, talk: Box<Talk>) {
         if talk.wire != 0 {
             self.wires.insert(talk.wire, WireUse::Talk(id));
         }
-        match talk.owner {
-            Owner::Client(handle) | Owner::Link(handle) => {
-                self.asking.insert(handle, id);
-            }
-        }
+        self.asking.insert(talk.owner.handle(), id);
         if self.talks.is_empty() {
             self.watch_talks();
         }
@@ -166,7 +217,7 @@ impl Edge {
             self.keep(id, talk);
         } else {
             self.drop_wire(&mut talk);
-            let (Owner::Client(handle) | Owner::Link(handle)) = talk.owner;
+            let handle = talk.owner.handle();
             if self.asking.get(&handle) == Some(&id) {
                 self.asking.remove(&handle);
             }
@@ -331,8 +382,16 @@ impl Edge {
                 .write_fastcgi(&source.request, script, server, &mut talk.out)
                 .map_err(|error| error.to_string())
         } else {
-            talk.codec = Codec::Http(upstream::Exchange::new(source.request.is_head(), false));
-            forwarded.write_http(&source.request, &mut talk.out);
+            let key = match &talk.purpose {
+                Purpose::Upgrade(key) => Some(key),
+                Purpose::Plain | Purpose::Events(_) => None,
+            };
+            let is_head = source.request.is_head();
+            talk.codec = Codec::Http(upstream::Exchange::new(is_head, key.is_some()));
+            match key {
+                None => forwarded.write_http(&source.request, &mut talk.out),
+                Some(key) => forwarded.write_upgrade(key, !source.is_plain(), &mut talk.out),
+            }
             Ok(())
         }
     }
@@ -382,9 +441,8 @@ impl Edge {
         if talk.wire == 0 || !talk.is_connected {
             return Step::Goes;
         }
-        if !talk.is_sent() && self.send_request(talk).is_err() && !talk.can_read {
-            // What the origin has said before it closed counts, so it is read first.
-            talk.can_read = true;
+        if self.flush_talk(talk) == Step::Over {
+            return Step::Over;
         }
         while talk.wire != 0 && talk.can_read && talk.phase.wants_more() {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -399,7 +457,9 @@ impl Edge {
                     // A short read has emptied the socket, but for an end behind it.
                     talk.can_read = read == buffer.len() || talk.has_hung_up;
                     talk.has_response = true;
-                    talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
+                    if talk.due_ms != u64::MAX {
+                        talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
+                    }
                     self.on_bytes(talk, &buffer[..read])
                 }
                 Err(error) => self.on_origin_end(talk, Some(error.to_string())),
@@ -408,6 +468,22 @@ impl Edge {
             if step == Step::Over {
                 return Step::Over;
             }
+        }
+        Step::Goes
+    }
+
+    /// Sends what waits, as far as the origin takes it.
+    pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
+        if talk.wire == 0 || talk.is_sent() {
+            return Step::Goes;
+        }
+        if self.send_request(talk).is_err() {
+            // What the origin has said before it closed counts, so it is read first.
+            talk.can_read = true;
+        }
+        if talk.has_deferred && talk.is_sent() {
+            talk.has_deferred = false;
+            self.worker.resume_socket(talk.owner.handle());
         }
         Step::Goes
     }
@@ -474,6 +550,9 @@ impl Edge {
     /// The origin has closed its side, or the connection is broken.
     fn on_origin_end(&mut self, talk: &mut Talk, error: Option<String>) -> Step {
         talk.can_read = false;
+        if let Phase::Socket { .. } = talk.phase {
+            return self.on_frames_end(talk);
+        }
         let mut events = Vec::new();
         let outcome = match &mut talk.codec {
             Codec::Http(exchange) if error.is_none() => exchange
@@ -503,6 +582,9 @@ impl Edge {
             is_replayable: true,
         };
         self.drop_wire(talk);
+        if let Phase::Socket { .. } = talk.phase {
+            return self.on_frames_end(talk);
+        }
         if !may_retry(failure, sent) {
             let status = if failure == Failure::TimeOut {
                 504
@@ -609,7 +691,8 @@ fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
 fn of_http(event: upstream::Event) -> Option<Said> {
     match event {
         // An interim response is for this hop; what it says comes again.
-        upstream::Event::Interim(_) | upstream::Event::Upgraded(_) => None,
+        upstream::Event::Interim(_) => None,
+        upstream::Event::Upgraded(bytes) => Some(Said::Upgraded(bytes)),
         upstream::Event::Head(head) => Some(Said::Head(Head {
             status: head.status,
             reason: head.reason,

@@ -76,6 +76,14 @@ impl ClientRequest {
             .map(|(_, value)| &value[..])
     }
 
+    /// Whether it asks for a WebSocket.
+    pub fn is_websocket(&self) -> bool {
+        self.method == b"GET"
+            && self
+                .header("upgrade")
+                .is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+    }
+
     pub fn is_head(&self) -> bool {
         self.method == b"HEAD"
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fermata_config::Source as SettingSource;
+use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
 use fermata_engine::{Server, Started};
 use fermata_grip::sig;
 use fermata_io::net;
@@ -21,6 +22,9 @@ const BACKLOG: i32 = 1024;
 /// The largest item as the ring has it, and the ring: it holds a few of the largest.
 const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const RING_BYTES: u64 = 32 * 1024 * 1024;
+
+/// The largest message of a client's WebSocket.
+const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What a channel keeps for clients that have not taken it yet.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -46,6 +50,7 @@ pub(super) struct Prepared {
     pub routes: Routes,
     /// The file, and when it was changed.
     pub routes_file: Option<(PathBuf, Option<SystemTime>)>,
+    pub websocket: u16,
     pub port: u16,
     control: Option<OwnedFd>,
 }
@@ -98,11 +103,15 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         address => Some(bind(&mut server, address)?),
     };
     server.fallback(HANDLER_CLIENTS, true);
+    let websocket = server
+        .websocket_of_program(websocket(&settings))
+        .map_err(|error| StartError::Setting(error.to_string()))?;
     let listen = settings.list("listen");
     let prepared = Prepared {
         directory: directory.to_owned(),
         routes,
         routes_file,
+        websocket,
         port: listen
             .first()
             .and_then(|it| it.rsplit_once(':'))
@@ -126,6 +135,30 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             }
             Ok(Edge::new(worker, &prepared).run())
         }
+    }
+}
+
+/// Which WebSockets may be opened is up to the origins.
+fn websocket(settings: &Settings) -> Route {
+    Route {
+        handler: HANDLER_CLIENTS,
+        callbacks: Callbacks {
+            upgrade: true,
+            open: false,
+            message: true,
+            close: true,
+        },
+        origins: OriginPolicy::Any,
+        message_bytes_max: Some(MESSAGE_BYTES_MAX),
+        queue_bytes_max: Some(ITEM_BYTES_MAX),
+        compression: settings.is_on("compression").then_some(Compression {
+            server_takeover: false,
+            client_takeover: false,
+            window_bits: 15,
+            level: 1,
+            bytes_min: 128,
+        }),
+        ..Route::default()
     }
 }
 

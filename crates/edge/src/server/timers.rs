@@ -12,6 +12,12 @@ pub(super) enum Timer {
     Poll(u64),
     /// A stream without news asks its next link, by the request it was held with.
     Link(u64),
+    /// A WebSocket's keep-alive, delayed message or request without news.
+    Socket(u64),
+    /// A WebSocket whose client takes less than its origin sends.
+    Paused(u64),
+    /// A request of a WebSocket over HTTP is made once more.
+    Events(u64),
     /// Idle connections to origins are looked through.
     Pool,
     /// The routes file is looked at.

@@ -86,6 +86,24 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
+    /// Queues a ping, or a pong that nobody asked for. More than a control frame has room for is cut off.
+    pub fn send_control(
+        &mut self,
+        socket: u64,
+        is_ping: bool,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
+        let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
+        append(&mut connection.out, &mut self.pool, opcode, payload);
+        self.mark_dirty(key.index);
+        Ok(())
+    }
+
     /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
     pub(crate) fn send_compressed(&mut self, index: u32) {
         // At least what one pump adds, or the log would overtake a client that takes everything.

@@ -1,0 +1,444 @@
+//! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
+
+use fermata_config::LogLevel;
+use fermata_engine::Items;
+use fermata_grip::filter::Filters;
+use fermata_grip::instruct::KeepAliveMode;
+use fermata_grip::item::{Item, MessageAction, MessageKind};
+use fermata_grip::prefix::Prefix;
+use fermata_grip::ws_control::{self, Control, ControlError, Timed};
+
+use super::edge::{Edge, Source};
+use super::hold::{Kind, Session, Subscription};
+use super::notices::Mode;
+use super::over_http::OverHttp;
+use super::timers::Timer;
+
+/// The code of a socket whose origin has failed.
+const FAILED: u16 = 1011;
+/// The code of one whose origin is gone, and of one that is closed without a reason.
+const AWAY: u16 = 1001;
+const NORMAL: u16 = 1000;
+/// What the engine says of a client that has left without a word, or without a code.
+const ABNORMAL: u16 = 1006;
+const NO_STATUS: u16 = 1005;
+
+/// What is known of a WebSocket besides its subscriptions.
+pub(super) struct Socket {
+    /// The origin speaks the extension: what its messages for the client begin with.
+    pub prefix: Option<Vec<u8>>,
+    /// How the origin is reached; `None`: it has left, or detached.
+    pub via: Option<Via>,
+    keep_alive: Option<(Timed, u64)>,
+    delayed: Option<(Timed, u64)>,
+    /// The client has left; what is left to say to the origin is being said.
+    pub is_gone: bool,
+}
+
+/// How an origin is reached.
+pub(super) enum Via {
+    /// By a WebSocket of its own: the number of the conversation.
+    Pass(u64),
+    /// By requests.
+    Http(Box<OverHttp>),
+}
+
+impl Socket {
+    pub fn new(prefix: Option<Vec<u8>>, via: Via) -> Box<Self> {
+        Box::new(Self {
+            prefix,
+            via: Some(via),
+            keep_alive: None,
+            delayed: None,
+            is_gone: false,
+        })
+    }
+
+    fn due_ms(&self) -> u64 {
+        let keep_alive_ms = self.keep_alive.as_ref().map_or(u64::MAX, |it| it.1);
+        let delayed_ms = self.delayed.as_ref().map_or(u64::MAX, |it| it.1);
+        let idle_ms = match &self.via {
+            Some(Via::Http(over)) => over.idle_due_ms,
+            _ => u64::MAX,
+        };
+        keep_alive_ms.min(delayed_ms).min(idle_ms)
+    }
+}
+
+impl Edge {
+    /// The WebSocket of a session.
+    pub(super) fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
+        match &mut self.sessions.get_mut(&handle)?.kind {
+            Kind::Socket(socket) => Some(socket),
+            Kind::Poll(_) | Kind::Stream(_) => None,
+        }
+    }
+
+    /// A client's WebSocket is open.
+    pub(super) fn enter_socket(&mut self, handle: u64, source: Source, socket: Box<Socket>) {
+        let implicit = source
+            .target()
+            .map_or(Vec::new(), |it| it.subscriptions.clone());
+        let session = Session {
+            source,
+            subscriptions: Vec::new(),
+            meta: Default::default(),
+            kind: Kind::Socket(socket),
+        };
+        self.sessions.insert(handle, Box::new(session));
+        for channel in implicit {
+            self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
+        }
+    }
+
+    fn subscribe_socket(
+        &mut self,
+        handle: u64,
+        channel: Vec<u8>,
+        own: Option<Vec<u8>>,
+        filters: Filters,
+    ) {
+        let subscriptions_max = self.subscriptions_max;
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let known = session
+            .subscriptions
+            .iter_mut()
+            .find(|it| it.channel == channel);
+        if let Some(known) = known {
+            known.filters = filters;
+            return;
+        }
+        let problem = match fermata_engine::check_channel(&channel) {
+            Err(problem) => Some(problem),
+            Ok(()) if session.subscriptions.len() >= subscriptions_max => Some(format!(
+                "the WebSocket has {subscriptions_max} channels already (subscriptions_max)"
+            )),
+            Ok(()) => None,
+        };
+        if let Some(problem) = problem {
+            let line = format!("a subscription is left out: {problem}");
+            self.worker.log_for_client(LogLevel::Warning, &line);
+            return;
+        }
+        if self.worker.subscribe_socket(handle, &channel).is_err() {
+            return;
+        }
+        session.subscriptions.push(Subscription {
+            channel: channel.clone(),
+            own,
+            prev_id: None,
+            filters,
+        });
+        self.on_subscribed(&channel, Mode::Socket);
+    }
+
+    /// A message of the origin: for the edge, for the client, or for nobody.
+    pub(super) fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) {
+        let Some(socket) = self.socket(handle) else {
+            return;
+        };
+        if socket.is_gone {
+            return;
+        }
+        let Some(prefix) = socket.prefix.clone() else {
+            self.send_to_client(handle, is_text, message);
+            return;
+        };
+        match ws_control::kind(message, is_text, &prefix) {
+            ws_control::Kind::Control(json) => match ws_control::read(json) {
+                Ok(control) => self.control(handle, control),
+                Err(ControlError::FiltersTooMany) => self.close_socket(handle, FAILED, b""),
+                Err(error) => {
+                    let line = format!("a control message is ignored: {error}");
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                }
+            },
+            ws_control::Kind::Message(content) => self.send_to_client(handle, is_text, content),
+            ws_control::Kind::Unprefixed => {
+                let line = "a message of the origin is dropped: it has neither the prefix of messages nor that of control messages";
+                self.worker.log_for_client(LogLevel::Warning, line);
+            }
+        }
+    }
+
+    fn control(&mut self, handle: u64, control: Control) {
+        let now_ms = self.worker.now_ms();
+        match control {
+            Control::Subscribe { channel, filters } => {
+                let Some(session) = self.sessions.get(&handle) else {
+                    return;
+                };
+                let rule = session.source.rule();
+                let prefix = Prefix::new(rule.map_or(&b""[..], |it| it.prefix.as_bytes()));
+                let public = prefix.public(&channel);
+                let filters = Filters::from_names(filters.iter().map(Vec::as_slice));
+                self.subscribe_socket(handle, public, Some(channel), filters);
+            }
+            Control::Unsubscribe { channel } => {
+                let Some(session) = self.sessions.get_mut(&handle) else {
+                    return;
+                };
+                let is_it = |it: &Subscription| it.own.as_ref() == Some(&channel);
+                let Some(at) = session.subscriptions.iter().position(is_it) else {
+                    return;
+                };
+                let subscription = session.subscriptions.remove(at);
+                self.worker
+                    .unsubscribe_socket(handle, &subscription.channel);
+            }
+            Control::Detach => self.detach(handle),
+            Control::Session(_) => {}
+            Control::SetMeta { name, value } => {
+                if let Some(session) = self.sessions.get_mut(&handle) {
+                    match value {
+                        Some(value) => session.meta.insert(name, value),
+                        None => session.meta.remove(&name),
+                    };
+                }
+            }
+            Control::KeepAlive(timed) => {
+                if let Some(socket) = self.socket(handle) {
+                    socket.keep_alive = timed.map(|timed| {
+                        let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+                        (timed, due_ms)
+                    });
+                }
+                self.watch_socket(handle);
+            }
+            Control::SendDelayed(timed) => {
+                self.flush_delayed(handle);
+                if let Some(socket) = self.socket(handle) {
+                    let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+                    socket.delayed = Some((timed, due_ms));
+                }
+                self.watch_socket(handle);
+            }
+            Control::FlushDelayed => self.flush_delayed(handle),
+        }
+    }
+
+    fn flush_delayed(&mut self, handle: u64) {
+        if let Some(socket) = self.socket(handle)
+            && let Some((timed, _)) = socket.delayed.take()
+        {
+            self.send_kind(handle, timed.kind, &timed.content);
+        }
+    }
+
+    /// The origin leaves; the client stays and gets what is published.
+    fn detach(&mut self, handle: u64) {
+        if let Some(socket) = self.socket(handle) {
+            socket.via = None;
+        }
+        self.abandon(handle);
+        self.worker.resume_socket(handle);
+    }
+
+    /// Sees to what is next due for a socket.
+    pub(super) fn watch_socket(&mut self, handle: u64) {
+        if let Some(due_ms) = self.socket(handle).map(|it| it.due_ms())
+            && due_ms != u64::MAX
+        {
+            self.timers.at(due_ms, Timer::Socket(handle));
+        }
+    }
+
+    pub(super) fn on_socket_due(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        let Some(socket) = self.socket(handle) else {
+            return;
+        };
+        if socket.due_ms() > now_ms {
+            // What it was armed for has moved; that has a timer of its own, but for silence.
+            if socket.keep_alive.is_some() || matches!(socket.via, Some(Via::Http(_))) {
+                self.watch_socket(handle);
+            }
+            return;
+        }
+        let mut message = None;
+        if let Some((timed, due_ms)) = &mut socket.keep_alive
+            && *due_ms <= now_ms
+        {
+            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+            message = Some((timed.kind, timed.content.clone()));
+        }
+        let is_delayed = socket.delayed.as_ref().is_some_and(|it| it.1 <= now_ms);
+        let is_idle = match &mut socket.via {
+            Some(Via::Http(over)) if over.idle_due_ms <= now_ms => {
+                over.idle_due_ms = u64::MAX;
+                over.wants_request = true;
+                true
+            }
+            _ => false,
+        };
+        if let Some((kind, content)) = message {
+            self.send_kind(handle, kind, &content);
+        }
+        if is_delayed {
+            self.flush_delayed(handle);
+        }
+        if is_idle {
+            self.ask_events(handle);
+        }
+        self.watch_socket(handle);
+    }
+
+    fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+        // A client that has left takes nothing.
+        let _ = match kind {
+            MessageKind::Text => self.worker.send(handle, false, content),
+            MessageKind::Binary => self.worker.send(handle, true, content),
+            MessageKind::Ping => self.worker.send_control(handle, true, content),
+            MessageKind::Pong => self.worker.send_control(handle, false, content),
+        };
+    }
+
+    /// Sends what the origin or a publisher has for the client; silence begins anew.
+    pub(super) fn send_to_client(&mut self, handle: u64, is_text: bool, message: &[u8]) {
+        let kind = match is_text {
+            true => MessageKind::Text,
+            false => MessageKind::Binary,
+        };
+        self.send_kind(handle, kind, message);
+        self.touch_socket(handle);
+    }
+
+    fn touch_socket(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        if let Some(socket) = self.socket(handle)
+            && let Some((timed, due_ms)) = &mut socket.keep_alive
+            && timed.mode == KeepAliveMode::Idle
+        {
+            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+        }
+    }
+
+    /// Something was published to a socket.
+    pub(super) fn on_items_of_socket(&mut self, handle: u64, items: &Items) {
+        for (channel, data) in items.iter() {
+            let Some(item) = self.item(data) else {
+                continue;
+            };
+            self.on_item_of_socket(handle, channel, &item);
+        }
+    }
+
+    fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
+        let Some(format) = &item.ws_message else {
+            return;
+        };
+        let Some(session) = self.sessions.get(&handle) else {
+            return;
+        };
+        let Some(subscription) = session
+            .subscriptions
+            .iter()
+            .find(|it| it.channel == channel)
+        else {
+            return;
+        };
+        let filters = &subscription.filters;
+        let is_for_it = format
+            .content_filters
+            .as_ref()
+            .is_none_or(|expected| filters.are_content_filters(expected));
+        if !is_for_it || !filters.delivers(&**session, &item.meta) {
+            return;
+        }
+        match &format.action {
+            MessageAction::Send { kind, content } => match filters.content(&**session, content) {
+                Ok(content) => {
+                    let content = content.into_owned();
+                    self.send_kind(handle, *kind, &content);
+                    self.touch_socket(handle);
+                }
+                Err(error) => {
+                    let line = format!("an item is dropped: {error}");
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                }
+            },
+            MessageAction::Close { code, reason } => {
+                let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
+                self.close_socket(handle, code, &reason);
+            }
+            MessageAction::Refresh => {
+                if let Some(socket) = self.socket(handle)
+                    && let Some(Via::Http(over)) = &mut socket.via
+                {
+                    over.wants_request = true;
+                    self.ask_events(handle);
+                }
+            }
+            MessageAction::Hint => {}
+        }
+    }
+
+    /// Closes a socket from our side; its origin is told by what follows from the client's end.
+    pub(super) fn close_socket(&mut self, handle: u64, code: u16, reason: &[u8]) {
+        if self.worker.disconnect(handle, code, reason).is_err() {
+            let _ = self.worker.disconnect(handle, AWAY, b"");
+        }
+    }
+
+    /// The origin closes: so does the client's socket.
+    pub(super) fn on_origin_close(&mut self, handle: u64, code: u16, reason: &[u8]) {
+        if let Some(socket) = self.socket(handle) {
+            socket.via = None;
+        }
+        let code = match code {
+            NO_STATUS => NORMAL,
+            ABNORMAL => AWAY,
+            code => code,
+        };
+        self.close_socket(handle, code, reason);
+    }
+
+    /// The client has sent a message.
+    pub(super) fn on_client_message(&mut self) {
+        let event = self.worker.socket_event();
+        let (handle, is_text) = (event.socket, !event.is_binary);
+        let message = event.payload.to_vec();
+        let Some(socket) = self.socket(handle) else {
+            return;
+        };
+        match &mut socket.via {
+            None => {}
+            Some(Via::Pass(id)) => {
+                let id = *id;
+                self.pass_message(id, handle, is_text, &message);
+            }
+            Some(Via::Http(_)) => self.queue_message(handle, is_text, message),
+        }
+    }
+
+    /// The client's socket has ended.
+    pub(super) fn on_client_close(&mut self) {
+        let event = self.worker.socket_event();
+        let (handle, code) = (event.socket, event.code);
+        let reason = event.payload.to_vec();
+        let Some(socket) = self.socket(handle) else {
+            return;
+        };
+        socket.is_gone = true;
+        match &socket.via {
+            Some(Via::Pass(id)) => {
+                let id = *id;
+                self.sessions.remove(&handle);
+                self.pass_close(id, code, &reason);
+            }
+            Some(Via::Http(_)) => {
+                let close = match code {
+                    ABNORMAL => None,
+                    NO_STATUS => Some(None),
+                    code => Some(Some((code, reason))),
+                };
+                self.queue_close(handle, close);
+            }
+            None => {
+                self.sessions.remove(&handle);
+            }
+        }
+    }
+}

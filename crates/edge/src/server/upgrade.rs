@@ -1,0 +1,249 @@
+//! WebSockets: the handshake, and origins that speak WebSocket themselves.
+
+use fermata_grip::ws_control;
+use fermata_proto::ws::accept::accept_key;
+use fermata_proto::ws::client::{Client, Received};
+use fermata_proto::ws::message::Kind;
+use fermata_proto::ws::opening;
+
+use super::answer::{Phase, borrowed};
+use super::edge::{Edge, Owner, Source};
+use super::origin::{Head, Purpose, Step, Talk};
+use super::sockets::{Socket, Via};
+use super::timers::Timer;
+
+/// The largest message of an origin.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes that may wait for an origin before its client is read on, and the other way round.
+const QUEUE_BYTES_MAX: usize = 512 * 1024;
+
+/// How soon a client that takes little is looked at again.
+const PAUSE_MS: u64 = 20;
+
+/// Headers of a handshake that the engine writes itself.
+const OWN: [&[u8]; 6] = [
+    b"upgrade",
+    b"connection",
+    b"sec-websocket-accept",
+    b"sec-websocket-protocol",
+    b"sec-websocket-extensions",
+    b"sec-websocket-version",
+];
+
+fn mask() -> [u8; 4] {
+    (fermata_io::random::u64() as u32).to_le_bytes()
+}
+
+impl Edge {
+    /// A client wants a WebSocket.
+    pub(super) fn begin_socket(&mut self, handle: u64, source: Source) {
+        if !self.worker.begin_handshake(self.websocket) {
+            return;
+        }
+        if self.worker.defer(handle).is_err() {
+            return;
+        }
+        if source.target().is_some_and(|it| it.over_http) {
+            self.begin_events(handle, source);
+            return;
+        }
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+        nonce[8..].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+        let purpose = Purpose::Upgrade(opening::key(nonce));
+        self.ask_for(Owner::Client(handle), source, Vec::new(), purpose);
+    }
+
+    /// Accepts a client's handshake, with what its origin has said. Returns the socket.
+    pub(super) fn accept(&mut self, handle: u64, head: &Head) -> Option<u64> {
+        let protocol = head
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-protocol"))
+            .map(|(_, value)| &value[..]);
+        let headers: Vec<(&[u8], &[u8])> = borrowed(&head.headers)
+            .into_iter()
+            .filter(|(name, _)| {
+                let is_own = OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
+                let is_grip = name
+                    .get(..5)
+                    .is_some_and(|start| start.eq_ignore_ascii_case(b"grip-"));
+                !is_own && !is_grip && !fermata_proto::response::reserved_name(name)
+            })
+            .collect();
+        self.worker.accept_upgrade(handle, protocol, &headers).ok()
+    }
+
+    /// The origin has switched protocols: the client's socket opens.
+    pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
+        let id = talk.id();
+        let (Owner::Client(handle), Purpose::Upgrade(key)) = (talk.owner, &talk.purpose) else {
+            return Step::Over;
+        };
+        let accepted = head
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-accept"));
+        if accepted.is_none_or(|(_, value)| value[..] != accept_key(key)) {
+            return self.fail(
+                talk,
+                502,
+                "the origin's handshake has a wrong Sec-WebSocket-Accept",
+            );
+        }
+        let prefix = match talk.source.is_plain() {
+            true => None,
+            false => ws_control::accepted_prefix(&borrowed(&head.headers)),
+        };
+        self.asking.remove(&handle);
+        let Some(socket) = self.accept(handle, head) else {
+            return self.fail(
+                talk,
+                502,
+                "the origin's handshake does not fit the client's",
+            );
+        };
+        talk.owner = Owner::Socket(socket);
+        talk.due_ms = u64::MAX;
+        talk.phase = Phase::Socket {
+            client: Box::new(Client::new(None, MESSAGE_BYTES_MAX)),
+            is_paused: false,
+        };
+        let state = Socket::new(prefix, Via::Pass(id));
+        self.enter_socket(socket, talk.source.clone(), state);
+        Step::Goes
+    }
+
+    /// Frames of the origin.
+    pub(super) fn on_frames(&mut self, talk: &mut Talk, bytes: Vec<u8>) -> Step {
+        let Owner::Socket(handle) = talk.owner else {
+            return Step::Over;
+        };
+        let Phase::Socket { mut client, .. } = std::mem::replace(&mut talk.phase, Phase::Asked)
+        else {
+            return Step::Over;
+        };
+        let mut bytes = bytes;
+        let mut rest = &mut bytes[..];
+        let mut step = Step::Goes;
+        loop {
+            let mut answers = Vec::new();
+            let outcome = client.handle(rest, mask(), &mut answers);
+            let consumed = match outcome {
+                Ok((consumed, received)) => {
+                    match received {
+                        Some(Received::Message(kind, message)) => {
+                            let message = message.to_vec();
+                            self.on_origin_message(handle, kind == Kind::Text, &message);
+                        }
+                        Some(Received::Pong(payload)) => {
+                            let _ = self.worker.send_control(handle, false, &payload);
+                        }
+                        Some(Received::Closed { code, reason }) => {
+                            self.on_origin_close(handle, code, reason.as_bytes());
+                            step = Step::Over;
+                        }
+                        None => {}
+                    }
+                    consumed
+                }
+                Err(violation) => {
+                    let line = format!("a WebSocket of an origin: {violation}");
+                    self.worker
+                        .log_for_client(fermata_config::LogLevel::Warning, &line);
+                    self.on_origin_close(handle, 1011, b"");
+                    step = Step::Over;
+                    0
+                }
+            };
+            talk.queue(&answers);
+            if step == Step::Over || consumed >= rest.len() {
+                break;
+            }
+            rest = &mut rest[consumed..];
+        }
+        let queued = self.queued_for(handle);
+        let is_paused = queued > QUEUE_BYTES_MAX;
+        if is_paused {
+            let due_ms = self.worker.now_ms() + PAUSE_MS;
+            self.timers.at(due_ms, Timer::Paused(handle));
+        }
+        talk.phase = Phase::Socket { client, is_paused };
+        if self.flush_talk(talk) == Step::Over {
+            step = Step::Over;
+        }
+        // The client has detached the origin, or has left.
+        let is_over = !self.asking.contains_key(&handle)
+            && self.socket(handle).is_none_or(|it| it.via.is_none());
+        if is_over { Step::Over } else { step }
+    }
+
+    fn queued_for(&self, socket: u64) -> usize {
+        let info = self.worker.socket_info(socket);
+        info.map_or(0, |info| info.queued_bytes)
+    }
+
+    /// A client that took too little may take more now.
+    pub(super) fn on_pause_over(&mut self, handle: u64) {
+        let Some(&id) = self.asking.get(&handle) else {
+            return;
+        };
+        let queued = self.queued_for(handle);
+        if queued > QUEUE_BYTES_MAX {
+            let due_ms = self.worker.now_ms() + PAUSE_MS;
+            self.timers.at(due_ms, Timer::Paused(handle));
+            return;
+        }
+        self.with_talk(id, |edge, talk| {
+            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+                *is_paused = false;
+            }
+            edge.pump(talk)
+        });
+    }
+
+    /// The origin's connection has ended without a close frame.
+    pub(super) fn on_frames_end(&mut self, talk: &mut Talk) -> Step {
+        if let Owner::Socket(handle) = talk.owner {
+            self.on_origin_close(handle, 1006, b"");
+        }
+        Step::Over
+    }
+
+    /// A message of the client for its origin.
+    pub(super) fn pass_message(&mut self, id: u64, handle: u64, is_text: bool, message: &[u8]) {
+        self.with_talk(id, |edge, talk| {
+            let kind = if is_text { Kind::Text } else { Kind::Binary };
+            let mut frames = Vec::new();
+            if let Phase::Socket { client, .. } = &mut talk.phase {
+                // After the origin's close nothing is sent any more.
+                let _ = client.send(kind, message, mask(), &mut frames);
+            }
+            talk.queue(&frames);
+            let step = edge.pump(talk);
+            if talk.queued() > QUEUE_BYTES_MAX {
+                // The origin takes less than the client sends: the client waits.
+                let _ = edge.worker.defer_socket(handle);
+                talk.has_deferred = true;
+            }
+            step
+        });
+    }
+
+    /// The client has closed: so is the connection to its origin.
+    pub(super) fn pass_close(&mut self, id: u64, code: u16, reason: &[u8]) {
+        self.with_talk(id, |edge, talk| {
+            let mut frames = Vec::new();
+            if code != 1006
+                && let Phase::Socket { client, .. } = &mut talk.phase
+            {
+                let code = if code == 1005 { 1000 } else { code };
+                let _ = client.close(code, reason, mask(), &mut frames);
+            }
+            talk.queue(&frames);
+            let _ = edge.flush_talk(talk);
+            Step::Over
+        });
+    }
+}
