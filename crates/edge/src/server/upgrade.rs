@@ -21,8 +21,12 @@ const QUEUE_BYTES_MAX: usize = 512 * 1024;
 /// How soon a client that takes little is looked at again.
 const PAUSE_MS: u64 = 20;
 
-/// Headers of a handshake that the engine writes itself.
-const OWN: [&[u8]; 6] = [
+/// Headers of a handshake that the engine writes itself, and those that describe a body of events.
+const OWN: [&[u8]; 10] = [
+    b"content-type",
+    b"keep-alive-interval",
+    b"content-bytes-accepted",
+    b"date",
     b"upgrade",
     b"connection",
     b"sec-websocket-accept",
@@ -65,7 +69,10 @@ impl Edge {
         let headers: Vec<(&[u8], &[u8])> = borrowed(&head.headers)
             .into_iter()
             .filter(|(name, _)| {
-                let is_own = OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
+                let is_meta = name
+                    .get(..9)
+                    .is_some_and(|start| start.eq_ignore_ascii_case(b"set-meta-"));
+                let is_own = is_meta || OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
                 let is_grip = name
                     .get(..5)
                     .is_some_and(|start| start.eq_ignore_ascii_case(b"grip-"));
