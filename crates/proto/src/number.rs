@@ -13,7 +13,15 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// Appends `n` in decimal.
 #[inline]
-pub fn decimal(out: &mut Vec<u8>, mut n: u64) {
+pub fn decimal(out: &mut Vec<u8>, n: u64) {
+    match n {
+        0..10 => out.push(b'0' + n as u8),
+        10..100 => out.extend_from_slice(&PAIRS[n as usize]),
+        _ => long_decimal(out, n),
+    }
+}
+
+fn long_decimal(out: &mut Vec<u8>, mut n: u64) {
     let mut text = [0u8; 20];
     let mut at = text.len();
     while n >= 100 {

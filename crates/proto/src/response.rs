@@ -129,6 +129,55 @@ pub fn write_passed_head(
     });
 }
 
+/// The beginning of the answer before: most answers begin as another did.
+#[derive(Debug, Default)]
+pub struct Repeated {
+    /// From the status line to before the digits of `Content-Length`; empty when there was no answer.
+    prefix: Vec<u8>,
+    status: u16,
+    content_type: Vec<u8>,
+}
+
+impl Repeated {
+    /// Appends what [`write_head`] would for an answer with a type and a length, without further headers, after which
+    /// the connection stays open; and the body, if it `has_body`.
+    #[inline]
+    pub fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        status: u16,
+        date: &[u8; 29],
+        content_type: &[u8],
+        body: &[u8],
+        has_body: bool,
+    ) {
+        if self.status != status || self.content_type != content_type {
+            self.begin(status, content_type);
+        }
+        out.reserve(HEAD_BYTES_USUAL + self.prefix.len() + body.len());
+        out.extend_from_slice(&self.prefix);
+        decimal(out, body.len() as u64);
+        let mut rest = *b"\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
+        rest[8..37].copy_from_slice(date);
+        out.extend_from_slice(&rest);
+        if has_body {
+            out.extend_from_slice(body);
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, status: u16, content_type: &[u8]) {
+        self.status = status;
+        self.content_type.clear();
+        self.content_type.extend_from_slice(content_type);
+        self.prefix.clear();
+        status_line(&mut self.prefix, status);
+        self.prefix.extend_from_slice(b"Content-Type: ");
+        self.prefix.extend_from_slice(content_type);
+        self.prefix.extend_from_slice(b"\r\nContent-Length: ");
+    }
+}
+
 #[inline]
 fn header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     debug_assert!(
@@ -332,6 +381,42 @@ mod tests {
             written(799, None, &[], Framing::UntilClose, Connection::Close)
                 .starts_with("HTTP/1.1 799 \r\nDate")
         );
+    }
+
+    #[test]
+    fn a_repeated_beginning_changes_nothing() {
+        let mut repeated = Repeated::default();
+        for (status, content_type, len) in [
+            (200, "application/json", 15),
+            (200, "application/json", 7),
+            (200, "text/html", 100),
+            (404, "text/html", 0),
+            (404, "", 12_345),
+            (200, "application/json", 15),
+        ] {
+            let body = vec![b'x'; len];
+            let framing = Framing::Length(len as u64);
+            let head = written(
+                status,
+                Some(content_type),
+                &[],
+                framing,
+                Connection::KeepAlive,
+            );
+            for has_body in [true, false] {
+                let mut out = b"before".to_vec();
+                repeated.write(
+                    &mut out,
+                    status,
+                    DATE,
+                    content_type.as_bytes(),
+                    &body,
+                    has_body,
+                );
+                let body = if has_body { &body[..] } else { b"" };
+                assert_eq!(out, [b"before", head.as_bytes(), body].concat());
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::{Refusal, Span};
 /// What has been seen of them so far.
 #[derive(Default)]
 pub(super) struct Fields {
-    host: Option<Span>,
+    pub host: Option<Span>,
+    /// There are credentials among them.
+    pub has_secrets: bool,
     content_length: Option<u64>,
     transfer: Transfer,
     connection_close: bool,
@@ -43,6 +45,10 @@ impl Fields {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => self.host(buf, line.value),
             6 if name.eq_ignore_ascii_case(b"expect") => self.expect(line.value.of(buf), head),
+            6 if name.eq_ignore_ascii_case(b"cookie") => {
+                self.has_secrets = true;
+                Ok(())
+            }
             7 if name.eq_ignore_ascii_case(b"upgrade") => {
                 self.upgrade = true;
                 Ok(())
@@ -51,11 +57,19 @@ impl Fields {
                 self.connection(line.value.of(buf));
                 Ok(())
             }
+            13 if name.eq_ignore_ascii_case(b"authorization") => {
+                self.has_secrets = true;
+                Ok(())
+            }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 self.content_length(line.value.of(buf))
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 self.transfer_encoding(line.value.of(buf))
+            }
+            19 if name.eq_ignore_ascii_case(b"proxy-authorization") => {
+                self.has_secrets = true;
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -231,5 +245,16 @@ fn valid_ip_literal(inside: &[u8]) -> bool {
 
 /// Empty (RFC 3986, 3.2.3) or a number up to 65535.
 fn valid_port(port: &[u8]) -> bool {
-    port.is_empty() || (port.len() <= 5 && parse_decimal(port).is_some_and(|port| port <= 65_535))
+    if port.len() > 5 {
+        return false;
+    }
+    let mut number = 0;
+    for byte in port {
+        let digit = u32::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    number <= 65_535
 }

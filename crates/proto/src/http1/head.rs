@@ -142,13 +142,10 @@ impl Head {
             .map(|header| header.value.of(buf))
     }
 
-    /// Makes it as new, keeping the allocation.
+    /// Makes it ready to be filled: all else is set whenever a head is complete.
+    #[inline]
     pub(super) fn clear(&mut self) {
-        let mut headers = std::mem::take(&mut self.headers);
-        headers.clear();
-        *self = Self {
-            headers,
-            ..Self::default()
-        };
+        self.headers.clear();
+        self.host = None;
     }
 }

@@ -3,6 +3,7 @@
 mod fields;
 mod head;
 mod parse;
+mod repeats;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub use crate::{Refusal, Span};
 pub use fields::valid_host;
 pub use head::{Body, Head, HeaderSpan, Limits, Method};
-pub use parse::{METHOD_BYTES_MAX, Parse, parse};
+pub use parse::{METHOD_BYTES_MAX, Parse, parse, parse_after};
+pub use repeats::Repeats;
 pub use scan::is_token;
 pub(crate) use scan::{is_field_byte, is_token_byte};

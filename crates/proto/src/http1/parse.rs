@@ -5,6 +5,7 @@
 
 use super::fields::Fields;
 use super::head::{Head, HeaderSpan, Limits, Method};
+use super::repeats::Repeats;
 use super::scan::{target_end, token_end, trim, value_end};
 use crate::{Refusal, Span};
 
@@ -50,8 +51,18 @@ const MORE_HEADERS: Stop = Stop::Partial {
 /// One empty line in front is skipped (RFC 9112, 2.2). `head` holds something only after `Complete`; its spans are
 /// positions in `buf`. A head that reaches `limits.head_bytes_max` unfinished is refused.
 pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
+    parse_any(buf, limits, head, None)
+}
+
+/// The same, sooner when the header lines are those of the head that was read with the same `repeats` before.
+#[inline]
+pub fn parse_after(repeats: &mut Repeats, buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
+    parse_any(buf, limits, head, Some(repeats))
+}
+
+fn parse_any(buf: &[u8], limits: &Limits, head: &mut Head, repeats: Option<&mut Repeats>) -> Parse {
     let view = &buf[..buf.len().min(limits.head_bytes_max).min(u32::MAX as usize)];
-    match run(view, limits, head) {
+    match run(view, limits, head, repeats) {
         Ok(head_bytes) => Parse::Complete { head_bytes },
         Err(Stop::Refused(refusal)) => Parse::Refused(refusal),
         Err(Stop::Partial { .. }) if view.len() < limits.head_bytes_max => Parse::Partial,
@@ -64,7 +75,12 @@ pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
     }
 }
 
-fn run(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
+fn run(
+    buf: &[u8],
+    limits: &Limits,
+    head: &mut Head,
+    repeats: Option<&mut Repeats>,
+) -> Result<usize, Stop> {
     head.clear();
     let mut at = match buf {
         [b'\r', b'\n', ..] => 2,
@@ -76,6 +92,23 @@ fn run(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
     at = method(buf, at, head)?;
     at = target(buf, at, limits, head)?;
     at = version(buf, at, head)?;
+    if let Some(repeats) = &repeats
+        && let Some(lines_len) = repeats.recall(buf, at, limits, head)
+    {
+        return Ok(at + lines_len);
+    }
+    lines(buf, at, limits, head, repeats)
+}
+
+/// From the first byte of the headers to the end of the head.
+fn lines(
+    buf: &[u8],
+    start: usize,
+    limits: &Limits,
+    head: &mut Head,
+    repeats: Option<&mut Repeats>,
+) -> Result<usize, Stop> {
+    let mut at = start;
     let mut fields = Fields::default();
     loop {
         match buf[at..] {
@@ -89,17 +122,25 @@ fn run(buf: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
         }
     }
     fields.finish(head)?;
-    Ok(at + 2)
+    let end = at + 2;
+    if let Some(repeats) = repeats {
+        let Fields {
+            host, has_secrets, ..
+        } = fields;
+        repeats.keep(buf, (start, end), head, host, has_secrets);
+    }
+    Ok(end)
 }
 
 /// From the first byte of the method to the first of the target.
 #[inline]
 fn method(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
-    let end = if buf[start..].starts_with(b"GET ") {
-        start + 3
-    } else {
-        token_end(buf, start)
-    };
+    if buf[start..].starts_with(b"GET ") {
+        head.method_span = Span::new(start, start + 3);
+        head.method = Method::Get;
+        return Ok(start + 4);
+    }
+    let end = token_end(buf, start);
     if end - start > METHOD_BYTES_MAX {
         return Err(Refusal::MethodTooLong.into());
     }

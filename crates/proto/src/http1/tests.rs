@@ -653,4 +653,41 @@ proptest! {
             }
         }
     }
+
+    /// What was read before changes nothing, whatever it was and however often it comes.
+    #[test]
+    fn lines_that_repeat_mean_the_same(texts in proptest::collection::vec(any_head(), 1..4), order: Vec<(u8, u8)>) {
+        let limits = Limits { headers_count_max: 5, ..Limits::default() };
+        let mut repeats = Repeats::default();
+        let mut head = Head::new();
+        for (which, target) in order {
+            let text = &texts[usize::from(which) % texts.len()];
+            // Another target of another length, or the same.
+            let text = text.replacen(" /", &format!(" /{}", "x".repeat(usize::from(target % 3))), 1);
+            let mut fresh = Head::new();
+            let expected = parse(text.as_bytes(), &limits, &mut fresh);
+            prop_assert_eq!(parse_after(&mut repeats, text.as_bytes(), &limits, &mut head), expected);
+            if matches!(expected, Parse::Complete { .. }) {
+                prop_assert_eq!(format!("{:?}", &head), format!("{:?}", &fresh));
+            }
+        }
+    }
+}
+
+#[test]
+fn credentials_are_never_kept_for_comparing() {
+    let mut head = Head::new();
+    for secret in [
+        "Cookie: a=b",
+        "authorization: Basic eA==",
+        "Proxy-Authorization: x",
+    ] {
+        let mut repeats = Repeats::default();
+        let text = with("X-A: 1");
+        let _ = parse_after(&mut repeats, text.as_bytes(), &Limits::default(), &mut head);
+        assert!(format!("{repeats:?}").contains("bytes: [72"), "{repeats:?}");
+        let text = with(secret);
+        let _ = parse_after(&mut repeats, text.as_bytes(), &Limits::default(), &mut head);
+        assert!(format!("{repeats:?}").contains("bytes: []"), "{repeats:?}");
+    }
 }
