@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response::{self, Connection as KeepAlive, Framing};
+use fermata_proto::response::{self, Connection as KeepAlive, Framing, bodiless};
 
 use crate::connection::{Origin, Reading, Writing};
 use crate::slab::Key;
@@ -104,6 +104,12 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         body: &[u8],
     ) {
+        if let Some(content_type) = content_type
+            && headers.size_hint() == (0, Some(0))
+            && self.answer_usual(index, status, content_type, body)
+        {
+            return;
+        }
         let framing = match status {
             100..=199 | 204 | 304 => Framing::None,
             _ => Framing::Length(body.len() as u64),
@@ -116,6 +122,46 @@ impl<D: Driver> Worker<D> {
             connection.out.extend_from_slice(body);
         }
         self.finish_answer(index);
+    }
+
+    /// What `answer` does, for a client that goes on after an answer without further headers, whom nobody traces.
+    /// False when this is not so, and nothing was done.
+    #[inline]
+    fn answer_usual(&mut self, index: u32, status: u16, content_type: &[u8], body: &[u8]) -> bool {
+        let Some(current) = self.current.filter(|current| current.index == index) else {
+            return false;
+        };
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        if !connection.keeps_alive
+            || connection.is_http10
+            || connection.origin != Origin::Public
+            || bodiless(status)
+            || self.running != Running::Serving
+            || self.trace.is_some()
+        {
+            return false;
+        }
+        self.counts.response(status);
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        let has_body = !connection.is_head;
+        let out = &mut connection.out;
+        self.repeated
+            .write(out, status, &self.date, content_type, body, has_body);
+        connection.is_deferred = false;
+        connection.reading = Reading::Head;
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+        // Nothing is left to look at; what the client sends next raises an event.
+        if current.at == current.filled && !connection.has_unread && connection.body.is_none() {
+            self.current = None;
+        }
+        true
     }
 
     /// Writes a response head to the connection's output.

@@ -6,6 +6,7 @@
 use fermata_hub::SubId;
 use fermata_io::buffer::Buffer;
 use fermata_io::{Fd, Peer};
+use fermata_proto::http1::{Head, Method};
 
 use crate::body::Partial;
 use crate::outgoing::Outgoing;
@@ -178,7 +179,29 @@ impl Connection {
         }
     }
 
+    /// A request's head has been read.
+    #[inline]
+    pub fn note_head(&mut self, head: &Head, is_draining: bool) {
+        self.is_fresh = false;
+        self.has_begun = false;
+        self.is_head = head.method == Method::Head;
+        self.is_http10 = head.minor_version == 0;
+        self.keeps_alive = head.keep_alive && !is_draining;
+    }
+
+    /// Whether nothing is to be done for it when its output has gone out but to wait for its next request.
+    #[inline]
+    pub fn rests_when_sent(&self) -> bool {
+        self.reading == Reading::Head
+            && self.writing == Writing::Open
+            && self.is_settled
+            && !(self.is_blocked | self.is_active | self.is_paused)
+            && self.body.is_none()
+            && self.socket.is_none()
+    }
+
     /// Bytes that wait for the kernel.
+    #[inline]
     pub fn unsent(&self) -> usize {
         self.out.len() - self.out_sent as usize
     }

@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
             }
             return false;
         }
-        if self.hold_back(index) {
+        if self.waiting.is_full() && self.hold_back(index) {
             return false;
         }
         let Some(connection) = self.connections.at_mut(index) else {
@@ -221,7 +221,8 @@ impl<D: Driver> Worker<D> {
         if at == filled {
             return Step::Starved;
         }
-        match http1::parse(
+        match http1::parse_after(
+            &mut self.repeats,
             &self.input[at..filled],
             &self.limits,
             &mut self.request.head,
@@ -241,35 +242,40 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
-        self.trace_request(index, at, head_bytes);
+        if self.trace.is_some() {
+            self.trace_request(index, at, head_bytes);
+        }
+        let is_draining = self.running != Running::Serving;
+        let head = &self.request.head;
+        if head.body == Body::None {
+            let Some(connection) = self.connections.at_mut(index) else {
+                return Step::Starved;
+            };
+            connection.note_head(head, is_draining);
+            self.serial = self.serial.wrapping_add(1);
+            let place = Place::Input {
+                head_start: at,
+                body_start,
+                body_len: 0,
+            };
+            self.request.begin(connection, index, self.serial, place);
+            self.lent = self.request.handle;
+            self.advance(body_start);
+            return Step::Request;
+        }
         let Some(plan) = self.plan_body(index, &(at..body_start)) else {
             return Step::Again;
         };
         let head = &self.request.head;
-        let is_draining = self.running != Running::Serving;
         let Some(connection) = self.connections.at_mut(index) else {
             return Step::Starved;
         };
-        connection.is_fresh = false;
-        connection.has_begun = false;
-        connection.is_head = head.method == Method::Head;
-        connection.is_http10 = head.minor_version == 0;
-        connection.keeps_alive = head.keep_alive && !is_draining;
+        connection.note_head(head, is_draining);
 
         let here = filled - body_start;
         match head.body {
-            Body::None => {
-                self.take_request(
-                    index,
-                    Place::Input {
-                        head_start: at,
-                        body_start,
-                        body_len: 0,
-                    },
-                );
-                self.advance(body_start);
-                Step::Request
-            }
+            // Has been taken above.
+            Body::None => Step::Again,
             Body::Length(length) if length > plan.bytes_max => {
                 self.refuse_body(index, plan.bytes_max);
                 Step::Again
@@ -303,17 +309,8 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
-        connection.reading = Reading::Handling;
-        connection.serial = self.serial;
-        if !connection.is_blocked {
-            connection.deadline_ms = u64::MAX;
-        }
-        self.request.handle = (u64::from(self.serial) << 32) | u64::from(index);
+        self.request.begin(connection, index, self.serial, place);
         self.lent = self.request.handle;
-        self.request.peer = connection.peer;
-        self.request.place = place;
-        self.request.path_is_plain = true;
-        self.request.upload = 0;
     }
 
     /// Finds who answers the current request and answers it unless that is PHP.
@@ -344,16 +341,27 @@ impl<D: Driver> Worker<D> {
             self.request.unrouted = 0;
             self.request.allow.clear();
         }
-        let mut params = std::mem::take(&mut self.request.params);
-        let view = self.request.view(&self.input);
-        let method = self.request.head.method;
-        let found = self.router.find(view.method(), view.path(), &mut params);
+        let request = &mut self.request;
+        let method = request.head.method;
+        let head = match request.place {
+            Place::Input {
+                head_start,
+                body_start,
+                ..
+            } => &self.input[head_start..body_start],
+            Place::Owned => &request.head_bytes[..],
+        };
+        let path = if request.path_is_plain {
+            request.head.path.of(head)
+        } else {
+            &request.path
+        };
+        let method_name = request.head.method_span.of(head);
+        let found = self.router.find(method_name, path, &mut request.params);
         let outcome = match found {
             Found::Handler(handler) => {
-                self.request.handler = handler;
-                self.request.params = params;
-                let path = self.request.view(&self.input).path();
-                if !self.request.params.is_empty() && !is_text(path) {
+                request.handler = handler;
+                if !request.params.is_empty() && !is_text(path) {
                     // Parameters become names of channels, JSON and file names, none of which may be anything else.
                     let text = "The path is not text: it must be UTF-8 without control characters.";
                     self.answer_error(index, 400, None, text);
@@ -361,10 +369,7 @@ impl<D: Driver> Worker<D> {
                 }
                 return Some(Event::Request);
             }
-            Found::WebSocket(number) => {
-                self.request.params = params;
-                return self.begin_upgrade(index, number);
-            }
+            Found::WebSocket(number) => return self.begin_upgrade(index, number),
             Found::Files { directory, rest } => Outcome::File(Arc::clone(directory), rest),
             Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
             Found::NotFound if method == Method::Other => Outcome::NotImplemented,
@@ -372,7 +377,6 @@ impl<D: Driver> Worker<D> {
             Found::Options { allow } => Outcome::Options(allow.to_owned()),
             Found::NotFound => Outcome::NotFound,
         };
-        self.request.params = params;
         if let Some(event) = self.fall_back(&outcome) {
             return Some(event);
         }
@@ -432,18 +436,19 @@ impl<D: Driver> Worker<D> {
 
     /// Decodes the path of the current request, unless there is nothing to decode.
     fn decode_path(&mut self) -> Result<(), http1::Refusal> {
+        let view = self.request.view(&self.input);
+        let raw_path = self.request.head.path.of(view.head);
+        self.request.path_is_plain = !raw_path.contains(&b'%');
+        if self.request.path_is_plain {
+            return Ok(());
+        }
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
         let view = self.request.view(&self.input);
         let raw_path = self.request.head.path.of(view.head);
-        let outcome = if raw_path.contains(&b'%') {
-            percent::decode_path(raw_path, &mut path).map(|_| false)
-        } else {
-            Ok(true)
-        };
+        let outcome = percent::decode_path(raw_path, &mut path);
         self.request.path = path;
-        self.request.path_is_plain = outcome?;
-        Ok(())
+        outcome.map(|_| ())
     }
 
     /// Parsing goes on at `at`.

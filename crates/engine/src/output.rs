@@ -31,14 +31,67 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
-            if let Some(connection) = self.connections.at_mut(index) {
-                connection.is_dirty = false;
+            let Some(connection) = self.connections.at_mut(index) else {
+                continue;
+            };
+            connection.is_dirty = false;
+            if connection.rests_when_sent() && self.trace.is_none() {
+                self.flush_usual(index);
+            } else {
                 self.flush(index);
             }
         }
         // Flushing may have listed connections again (a held one with more in its log).
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
+    }
+
+    /// What `flush` does for a client that `rests_when_sent`.
+    #[inline]
+    fn flush_usual(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let unsent = &connection.out[connection.out_sent as usize..];
+        let length = unsent.len();
+        if length > 0 {
+            match self.driver.send_one(connection.fd, unsent) {
+                Ok(Some(sent)) if sent == length => {}
+                Ok(sent) => {
+                    self.on_refused(index, sent);
+                    return;
+                }
+                Err(_) => {
+                    self.close(index);
+                    return;
+                }
+            }
+            if connection.origin == Origin::Public {
+                self.counts.add(Counter::BytesSent, length as u64);
+            }
+        }
+        connection.out_sent = 0;
+        self.pool.give(std::mem::take(&mut connection.out));
+        if connection.deadline_ms == u64::MAX {
+            self.restart_deadline(index);
+        }
+    }
+
+    /// The kernel has taken less than there is, or nothing.
+    fn on_refused(&mut self, index: u32, sent: Option<usize>) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && let Some(sent) = sent
+        {
+            connection.drop_sent(sent);
+            if connection.origin == Origin::Public {
+                self.counts.add(Counter::BytesSent, sent as u64);
+            }
+            if let Some(trace) = &mut self.trace {
+                trace.on_sent(index, sent);
+            }
+            self.reporter.end_blocked(connection);
+        }
+        self.block(index);
     }
 
     /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
@@ -84,20 +137,8 @@ impl<D: Driver> Worker<D> {
                             trace.on_sent(index, sent);
                         }
                     }
-                    Ok(Some(sent)) => {
-                        connection.drop_sent(sent);
-                        if connection.origin == Origin::Public {
-                            self.counts.add(Counter::BytesSent, sent as u64);
-                        }
-                        if let Some(trace) = &mut self.trace {
-                            trace.on_sent(index, sent);
-                        }
-                        self.reporter.end_blocked(connection);
-                        self.block(index);
-                        return false;
-                    }
-                    Ok(None) => {
-                        self.block(index);
+                    Ok(sent) => {
+                        self.on_refused(index, sent);
                         return false;
                     }
                     Err(_) => {

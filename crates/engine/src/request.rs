@@ -6,6 +6,7 @@
 use fermata_io::Peer;
 use fermata_proto::http1;
 
+use crate::connection::{Connection, Reading};
 use crate::router::Params;
 
 /// Where the head and the body of the current request lie.
@@ -68,6 +69,28 @@ impl Request {
         }
     }
 
+    /// Makes the parsed head the request that is with the handler.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        connection: &mut Connection,
+        index: u32,
+        serial: u32,
+        place: Place,
+    ) {
+        connection.reading = Reading::Handling;
+        connection.serial = serial;
+        if !connection.is_blocked {
+            connection.deadline_ms = u64::MAX;
+        }
+        self.handle = (u64::from(serial) << 32) | u64::from(index);
+        self.peer = connection.peer;
+        self.place = place;
+        self.path_is_plain = true;
+        self.upload = 0;
+    }
+
+    #[inline]
     pub(crate) fn view<'a>(&'a self, input: &'a [u8]) -> RequestView<'a> {
         let (head, body) = match self.place {
             Place::Input {
@@ -90,26 +113,31 @@ impl Request {
 
 impl<'a> RequestView<'a> {
     /// The handle that answers name this request by.
+    #[inline]
     pub fn handle(&self) -> u64 {
         self.request.handle
     }
 
     /// The number its route was added with.
+    #[inline]
     pub fn handler(&self) -> u32 {
         self.request.handler
     }
 
     /// The method as sent (RFC 9110, 9.1).
+    #[inline]
     pub fn method(&self) -> &'a [u8] {
         self.request.head.method_span.of(self.head)
     }
 
     /// The request-target as sent (RFC 9112, 3.2).
+    #[inline]
     pub fn target(&self) -> &'a [u8] {
         self.request.head.target.of(self.head)
     }
 
     /// The path, percent-decoded.
+    #[inline]
     pub fn path(&self) -> &'a [u8] {
         if self.request.path_is_plain {
             self.request.head.path.of(self.head)
@@ -119,22 +147,26 @@ impl<'a> RequestView<'a> {
     }
 
     /// What follows the first `?`, not decoded; `None` without a `?`.
+    #[inline]
     pub fn query(&self) -> Option<&'a [u8]> {
         self.request.head.query.map(|span| span.of(self.head))
     }
 
     /// The content, with any transfer coding removed.
+    #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.body
     }
 
     /// Number of what its body left outside of memory, for `Worker::upload`; 0 for nothing. The embedder has to call
     /// `Worker::release_upload` when the request is over.
+    #[inline]
     pub fn upload(&self) -> u32 {
         self.request.upload
     }
 
     /// Number of header field lines.
+    #[inline]
     pub fn headers_len(&self) -> usize {
         self.request.head.headers.len()
     }
@@ -178,6 +210,7 @@ impl<'a> RequestView<'a> {
 
     /// For a fallback handler: the status that the server would answer with, and its `Allow` header. 0 when a route
     /// was found.
+    #[inline]
     pub fn unrouted(&self) -> (u16, Option<&'a [u8]>) {
         let request = self.request;
         let allow = (!request.allow.is_empty()).then_some(request.allow.as_bytes());

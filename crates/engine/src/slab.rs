@@ -9,7 +9,7 @@ const CHUNK: usize = 256;
 
 /// A slab of `T` addressed by `(index, generation)`.
 pub(crate) struct Slab<T> {
-    chunks: Vec<Box<[Entry<T>]>>,
+    chunks: Vec<Box<[Entry<T>; CHUNK]>>,
     free: Vec<u32>,
     len: usize,
 }
@@ -52,13 +52,17 @@ impl<T> Slab<T> {
     pub fn insert(&mut self, value: T) -> Key {
         if self.free.is_empty() {
             let first = (self.chunks.len() * CHUNK) as u32;
-            let chunk = (0..CHUNK)
+            let chunk: Box<[Entry<T>]> = (0..CHUNK)
                 .map(|_| Entry {
                     // No key is zero.
                     generation: 1,
                     value: None,
                 })
                 .collect();
+            // Its length is part of its type, so that finding an entry looks at the list of chunks alone.
+            let Ok(chunk) = chunk.try_into() else {
+                unreachable!("it has been made of so many");
+            };
             self.chunks.push(chunk);
             self.free.extend((first..first + CHUNK as u32).rev());
         }
@@ -148,7 +152,7 @@ impl<T> Slab<T> {
 
     /// All values, in no useful order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        let entries = self.chunks.iter().flatten();
+        let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
         entries.filter_map(|entry| entry.value.as_ref())
     }
 

@@ -28,11 +28,13 @@ impl Armed {
 
     /// An entry due at `due_ms`. The one millisecond in 49 days that would read as none counts as the
     /// one before, for both sides of every comparison.
+    #[inline]
     pub fn at(due_ms: u64) -> Armed {
         Armed((due_ms as u32).min(u32::MAX - 1))
     }
 
     /// Whether nothing fires by `due_ms`.
+    #[inline]
     pub fn is_after(self, due_ms: u64) -> bool {
         self == Armed::NONE || self.0.wrapping_sub(Armed::at(due_ms).0) as i32 > 0
     }
@@ -88,6 +90,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Gives a connection the deadline of what it is doing, counted from now.
+    #[inline]
     pub(crate) fn restart_deadline(&mut self, index: u32) {
         let now_ms = self.driver.now_ms();
         let Some(connection) = self.connections.at_mut(index) else {

@@ -21,6 +21,7 @@ use fermata_io::handover::Inbox;
 use fermata_io::wake::Waker;
 use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event as IoEvent, Fd};
+use fermata_proto::response::Repeated;
 use fermata_proto::ws::deflate::Decompressor;
 use fermata_proto::{date, http1};
 
@@ -208,6 +209,10 @@ pub struct Worker<D: Driver> {
     pub(crate) input: Vec<u8>,
     pub(crate) current: Option<Current>,
     pub(crate) request: Request,
+    /// The header lines of the request before.
+    pub(crate) repeats: http1::Repeats,
+    /// How the answer before began.
+    pub(crate) repeated: Repeated,
     /// What bodies of requests that are not over have left outside of memory.
     pub(crate) uploads: Uploads,
     /// Where those lie.
@@ -369,6 +374,8 @@ impl<D: Driver> Worker<D> {
             input: vec![0; input_bytes],
             current: None,
             request: Request::new(),
+            repeats: http1::Repeats::default(),
+            repeated: Repeated::default(),
             uploads: Uploads::default(),
             spools,
             served: websockets
@@ -430,8 +437,8 @@ impl<D: Driver> Worker<D> {
             if let Some(event) = self.next_event_of_input() {
                 // The master names it if it never returns.
                 let handler = match event {
-                    Event::Request => self.request().handler(),
-                    Event::Upgrade => self.request().handler() | WEBSOCKET,
+                    Event::Request => self.request.handler,
+                    Event::Upgrade => self.request.handler | WEBSOCKET,
                     _ => self.socket_event().handler | WEBSOCKET,
                 };
                 self.note_handler(handler);

@@ -220,6 +220,7 @@ impl Shared {
     }
 
     /// The worker's loop goes round; called at least once per turn.
+    #[inline]
     pub(crate) fn beat(&self, slot: u16) {
         self.add(slot_at(slot) + BEAT, 1);
     }
@@ -478,15 +479,18 @@ impl Shared {
         (Vec::new(), Vec::new())
     }
 
+    #[inline]
     fn load(&self, at: usize) -> u64 {
         self.words[at].load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn store(&self, at: usize, value: u64) {
         self.words[at].store(value, Ordering::Relaxed);
     }
 
     /// For words with one writer.
+    #[inline]
     fn add(&self, at: usize, value: u64) {
         self.store(at, self.load(at).wrapping_add(value));
     }
@@ -511,6 +515,7 @@ impl Shared {
     }
 }
 
+#[inline]
 fn slot_at(slot: u16) -> usize {
     SLOTS_AT + usize::from(slot.min(SLOTS - 1)) * SLOT_WORDS
 }
