@@ -20,9 +20,141 @@ static ZEND_COLD void throw_json_error(void)
 	zval_ptr_dtor(&message);
 }
 
-/* NULL after an exception. The string comes straight out of the encoder's buffer, without a copy. */
+/* Small answers
+ *
+ * The encoder of ext/json grows a buffer from nothing and looks at strings byte by byte for what few of them have. What
+ * most answers are, nested arrays of plain values, is written on the stack first. Whatever is not plain is left to the
+ * encoder, from the start: what it would do otherwise is known to it alone. */
+
+#define SMALL_BYTES_MAX 512
+#define SMALL_DEPTH_MAX 8
+#define LONG_BYTES_MAX 32
+
+typedef struct small {
+	char *at, *end;
+	uint32_t depth;
+} small;
+
+static zend_always_inline bool put_bytes(small *out, const char *bytes, size_t len)
+{
+	if (UNEXPECTED(len > (size_t)(out->end - out->at))) {
+		return false;
+	}
+	memcpy(out->at, bytes, len);
+	out->at += len;
+	return true;
+}
+
+static zend_always_inline bool put_byte(small *out, char byte)
+{
+	if (UNEXPECTED(out->at == out->end)) {
+		return false;
+	}
+	*out->at++ = byte;
+	return true;
+}
+
+#define ONES (~(uint64_t)0 / 255)
+
+/* Whether one of eight bytes is to be escaped, or is not ASCII. It may also be said of a byte above such a one. */
+static zend_always_inline bool has_special(uint64_t word)
+{
+	uint64_t quote = word ^ (ONES * '"'), backslash = word ^ (ONES * '\\');
+	return ((word | (word - ONES * 0x20) | (quote - ONES) | (backslash - ONES)) & (ONES * 0x80)) != 0;
+}
+
+/* False also for a string that ext/json would write otherwise. */
+static bool put_string(small *out, const zend_string *string)
+{
+	const char *from = ZSTR_VAL(string);
+	size_t len = ZSTR_LEN(string);
+	if (UNEXPECTED(len + 2 > (size_t)(out->end - out->at))) {
+		return false;
+	}
+	for (; len >= 8; from += 8, len -= 8) {
+		uint64_t word;
+		memcpy(&word, from, 8);
+		if (UNEXPECTED(has_special(word))) {
+			return false;
+		}
+	}
+	uint64_t word = 0;
+	for (size_t i = 0; i < len; i++) {
+		word = word << 8 | (unsigned char)from[i];
+	}
+	/* Filled up with what is not special. */
+	if (len && UNEXPECTED(has_special(word | (ONES * 'a') << (8 * len)))) {
+		return false;
+	}
+	*out->at++ = '"';
+	memcpy(out->at, ZSTR_VAL(string), ZSTR_LEN(string));
+	out->at += ZSTR_LEN(string);
+	*out->at++ = '"';
+	return true;
+}
+
+static bool put_long(small *out, zend_long number)
+{
+	char digits[LONG_BYTES_MAX];
+	char *end = digits + sizeof(digits) - 1;
+	char *start = zend_print_long_to_buf(end, number);
+	return put_bytes(out, start, (size_t)(end - start));
+}
+
+static bool put_value(small *out, zval *value);
+
+static bool put_array(small *out, zend_array *array)
+{
+	zend_ulong index;
+	zend_string *key;
+	zval *value;
+	bool is_list = zend_array_is_list(array), is_first = true;
+	if (UNEXPECTED(out->depth == SMALL_DEPTH_MAX) || !put_byte(out, is_list ? '[' : '{')) {
+		return false;
+	}
+	out->depth++;
+	ZEND_HASH_FOREACH_KEY_VAL(array, index, key, value) {
+		if (!is_first && !put_byte(out, ',')) {
+			return false;
+		}
+		is_first = false;
+		if (!is_list) {
+			bool put = key ? put_string(out, key)
+				: put_byte(out, '"') && put_long(out, (zend_long)index) && put_byte(out, '"');
+			if (!put || !put_byte(out, ':')) {
+				return false;
+			}
+		}
+		if (!put_value(out, value)) {
+			return false;
+		}
+	} ZEND_HASH_FOREACH_END();
+	out->depth--;
+	return put_byte(out, is_list ? ']' : '}');
+}
+
+static bool put_value(small *out, zval *value)
+{
+	switch (Z_TYPE_P(value)) {
+		case IS_STRING: return put_string(out, Z_STR_P(value));
+		case IS_LONG: return put_long(out, Z_LVAL_P(value));
+		case IS_ARRAY: return put_array(out, Z_ARR_P(value));
+		case IS_TRUE: return put_bytes(out, "true", 4);
+		case IS_FALSE: return put_bytes(out, "false", 5);
+		case IS_NULL: return put_bytes(out, "null", 4);
+		default: return false;
+	}
+}
+
+/* NULL after an exception. The string comes straight out of the encoder's buffer, without a copy, unless it is small. */
 zend_string *fermata_json_encode(zval *data)
 {
+	char bytes[SMALL_BYTES_MAX];
+	small out = {bytes, bytes + sizeof(bytes), 0};
+	if (EXPECTED(put_value(&out, data))) {
+		JSON_G(error_code) = PHP_JSON_ERROR_NONE;
+		return zend_string_init(bytes, (size_t)(out.at - bytes), false);
+	}
 	smart_str buffer = {0};
 	zend_result result = php_json_encode_ex(&buffer, data, FERMATA_JSON_OPTIONS, PHP_JSON_PARSER_DEFAULT_DEPTH);
 	/* For INF and NAN the encoder writes 0 and succeeds: only the code tells. */
