@@ -254,6 +254,8 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 #define FERMATA_HEADERS_STACK 8 /* answers with more header lines fill them on the heap */
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out);
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
+void fermata_response_recycle(zend_object *object);
+void fermata_response_release_spare(void);
 
 /* What a handler may return. */
 static zend_always_inline bool fermata_is_answer(const zval *value)

@@ -252,7 +252,11 @@ static void handle(const fermata_handler *handler)
 	if (UNEXPECTED(fermata_run.leaves)) {
 		return;
 	}
-	zval_ptr_dtor(&result);
+	if (EXPECTED(Z_TYPE(result) == IS_OBJECT && Z_OBJCE(result) == fermata_ce_response)) {
+		fermata_response_recycle(Z_OBJ(result));
+	} else {
+		zval_ptr_dtor(&result);
+	}
 	fermata_request_done();
 }
 
@@ -340,6 +344,7 @@ void fermata_runner_release(void)
 	OBJ_RELEASE(&fermata_run.request->std);
 	OBJ_RELEASE(&fermata_run.websocket->std);
 	OBJ_RELEASE(&fermata_run.message->std);
+	fermata_response_release_spare();
 }
 
 /* Never comes back to the script: the worker ends as by exit(), or as after a fatal error. */
