@@ -67,6 +67,7 @@ struct fermata_fiber {
 	bool is_listed;   /* among those that have waited */
 	bool interrupted; /* woken because its wait may have to end */
 	bool without_client; /* its handler is told of a socket's end, and cannot lose it any more */
+	struct fermata_pin *pins; /* of hooks_streams.c: streams that are being waited for */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
 	bool dying;       /* taken out of the pool for good */

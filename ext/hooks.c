@@ -45,7 +45,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 		{CALLS(close), {"php"}},
 	}},
 	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll), {"libcurl"}}}},
-	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, NULL, {{CALLS(poll), {"libpq.so", "pdo_pgsql.so"}}}},
+	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, NULL, {{CALLS(poll_closing), {"libpq.so", "pdo_pgsql.so"}}}},
 };
 
 static bool is_on[FERMATA_HOOKS_LEN];

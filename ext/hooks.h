@@ -48,9 +48,11 @@ void fermata_patch_pointer(void **place, void *value);
 void fermata_patch_undo(void);
 
 /* hooks_calls.c */
-extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_poll[], fermata_calls_select[],
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_poll[], fermata_calls_poll_closing[],
+	fermata_calls_select[],
 	fermata_calls_close[];
-extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_poll_len, fermata_calls_select_len,
+extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_poll_len, fermata_calls_poll_closing_len,
+	fermata_calls_select_len,
 	fermata_calls_close_len;
 void fermata_hooks_init(void);
 /* Whether what is called now may wait in a fiber. */

@@ -210,6 +210,23 @@ static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 	return -1;
 }
 
+/* For a library that goes on with its connection after a wait that has failed, and would take the answer that it has not
+ * waited for as that to its next question. */
+static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	int ready = hooked_poll(fds, len, timeout_ms);
+	if (UNEXPECTED(ready < 0 && fermata_hook_is_cut() && len == 1)) {
+		shutdown(fds[0].fd, SHUT_RDWR);
+		errno = ECANCELED;
+	}
+	return ready;
+}
+
+static int hooked_poll_closing_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
+{
+	return hooked_poll_closing(fds, len, timeout_ms);
+}
+
 /* What -D_FORTIFY_SOURCE makes of poll(). */
 static int hooked_poll_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
 {
@@ -442,6 +459,12 @@ const fermata_replacement fermata_calls_poll[] = {
 	{"__poll_chk", hooked_poll_chk},
 };
 const size_t fermata_calls_poll_len = sizeof(fermata_calls_poll) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_poll_closing[] = {
+	{"poll", hooked_poll_closing},
+	{"__poll_chk", hooked_poll_closing_chk},
+};
+const size_t fermata_calls_poll_closing_len = sizeof(fermata_calls_poll_closing) / sizeof(fermata_replacement);
 
 const fermata_replacement fermata_calls_select[] = {
 	{"select", hooked_select},

@@ -39,11 +39,12 @@ static const kind *kind_of(const php_stream *stream)
 	ZEND_UNREACHABLE();
 }
 
-typedef enum pin_state {
-	PIN_SET,
-	PIN_UNNEEDED, /* nobody waits inside */
-	PIN_REFUSED,
-} pin_state;
+/* A stream that a fiber may be waiting inside: lies on the C stack of the function that was called. */
+typedef struct fermata_pin {
+	struct fermata_pin *outer;
+	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
+	bool keeps_open;    /* it was not to be closed by the program before either */
+} fermata_pin;
 
 static ZEND_COLD void refuse(void)
 {
@@ -58,19 +59,38 @@ static zend_always_inline bool is_pinned(const php_stream *stream)
 	return stream->in_free == IN_FREE_PINNED;
 }
 
-static pin_state pin(php_stream *stream, bool *keeps_open)
+/* Options are set inside of others: a handshake inside a connect. */
+static bool is_ours(const php_stream *stream)
 {
+	for (const fermata_pin *it = fermata_run.fiber ? fermata_run.fiber->pins : NULL; it; it = it->outer) {
+		if (it->stream == stream) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* False after an exception: another fiber waits inside it. */
+static bool pin(fermata_pin *it, php_stream *stream)
+{
+	it->stream = NULL;
 	if (UNEXPECTED(is_pinned(stream))) {
+		if (is_ours(stream)) {
+			return true;
+		}
 		refuse();
-		return PIN_REFUSED;
+		return false;
 	}
 	if (stream->in_free || !fermata_hook_may_wait()) {
-		return PIN_UNNEEDED;
+		return true;
 	}
-	*keeps_open = stream->flags & PHP_STREAM_FLAG_NO_FCLOSE;
+	it->outer = fermata_run.fiber->pins;
+	it->stream = stream;
+	it->keeps_open = stream->flags & PHP_STREAM_FLAG_NO_FCLOSE;
+	fermata_run.fiber->pins = it;
 	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
 	stream->in_free = IN_FREE_PINNED;
-	return PIN_SET;
+	return true;
 }
 
 /* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
@@ -101,10 +121,15 @@ static ZEND_COLD void cut(php_stream *stream)
 	}
 }
 
-static void unpin(php_stream *stream, bool keeps_open)
+static void unpin(const fermata_pin *it)
 {
+	php_stream *stream = it->stream;
+	if (!stream) {
+		return;
+	}
+	fermata_run.fiber->pins = it->outer;
 	stream->in_free = 0;
-	if (!keeps_open) {
+	if (!it->keeps_open) {
 		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
 	}
 	if (UNEXPECTED(fermata_hook_is_cut())) {
@@ -114,29 +139,23 @@ static void unpin(php_stream *stream, bool keeps_open)
 
 static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 {
-	bool keeps_open = false;
-	pin_state state = pin(stream, &keeps_open);
-	if (UNEXPECTED(state == PIN_REFUSED)) {
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream))) {
 		return -1;
 	}
 	ssize_t len = kind_of(stream)->read(stream, buf, count);
-	if (state == PIN_SET) {
-		unpin(stream, keeps_open);
-	}
+	unpin(&it);
 	return len;
 }
 
 static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 {
-	bool keeps_open = false;
-	pin_state state = pin(stream, &keeps_open);
-	if (UNEXPECTED(state == PIN_REFUSED)) {
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream))) {
 		return -1;
 	}
 	ssize_t len = kind_of(stream)->write(stream, buf, count);
-	if (state == PIN_SET) {
-		unpin(stream, keeps_open);
-	}
+	unpin(&it);
 	return len;
 }
 
@@ -157,15 +176,15 @@ static bool may_block(int option, const void *parameter)
 
 static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
 {
-	bool keeps_open = false;
-	pin_state state = may_block(option, parameter) ? pin(stream, &keeps_open) : PIN_UNNEEDED;
-	if (UNEXPECTED(state == PIN_REFUSED)) {
+	if (!may_block(option, parameter)) {
+		return kind_of(stream)->set_option(stream, option, value, parameter);
+	}
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream))) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
 	int result = kind_of(stream)->set_option(stream, option, value, parameter);
-	if (state == PIN_SET) {
-		unpin(stream, keeps_open);
-	}
+	unpin(&it);
 	return result;
 }
 
