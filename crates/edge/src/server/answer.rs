@@ -15,7 +15,7 @@ pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
 /// Bytes that wait for a client before the origin is read on.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
-const FAILED: &str = "Error while proxying to origin.";
+pub(super) const FAILED: &str = "Error while proxying to origin.";
 
 /// How far a response is.
 pub(super) enum Phase {

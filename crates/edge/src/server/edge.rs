@@ -20,6 +20,8 @@ use super::request::ClientRequest;
 use super::resolve::Resolver;
 use super::start::Prepared;
 use super::timers::{Timer, Timers};
+use super::zmq::Ports;
+use crate::control::{Intake, Limits as Sequencing};
 use crate::routes::{Proto, Request, Routes, Rule, Target};
 use crate::upstream::{Limits as PoolLimits, Pool};
 
@@ -141,6 +143,10 @@ pub(super) struct Edge {
     pub sessions: HashMap<u64, Box<Session>>,
     pub timers: Timers,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
+    /// Brings items into order; of use in the one worker that has the ports of publishers.
+    pub intake: Intake,
+    pub items_due_ms: u64,
+    pub ports: Ports,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -180,6 +186,13 @@ impl Edge {
             sessions: HashMap::new(),
             timers: Timers::default(),
             last_item: None,
+            intake: Intake::new(Sequencing {
+                wait_ms: prepared.settings.number("message_wait_ms"),
+                id_ttl_ms: prepared.settings.number("id_cache_ttl_ms"),
+                ..Sequencing::default()
+            }),
+            items_due_ms: u64::MAX,
+            ports: Ports::default(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
             tls: [None, None],
@@ -202,7 +215,9 @@ impl Edge {
                 },
                 Event::Wire => {
                     let event = self.worker.wire();
-                    self.on_wire(event);
+                    if !self.on_port(event) {
+                        self.on_wire(event);
+                    }
                 }
                 Event::Items => {
                     let items = self.worker.items();
@@ -361,6 +376,7 @@ impl Edge {
                     }
                 }
                 Timer::Poll(handle) => self.on_poll_due(handle),
+                Timer::Items => self.on_items_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),

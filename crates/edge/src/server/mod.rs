@@ -22,5 +22,6 @@ mod sockets;
 mod start;
 mod timers;
 mod upgrade;
+mod zmq;
 
 pub use start::{StartError, run};

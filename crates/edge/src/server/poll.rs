@@ -3,6 +3,7 @@
 use fermata_grip::instruct::{Answer, Instruct};
 use fermata_grip::item::{Body, Response, ResponseAction};
 
+use super::answer::FAILED;
 use super::edge::Edge;
 use super::hold::{Kind, Session};
 use super::notices::Mode;
@@ -88,10 +89,10 @@ impl Edge {
         };
         match &response.body {
             Body::Bytes(bytes) => self.respond(handle, &head, bytes),
-            Body::Patch(patch) => {
-                let patched = patched(&body, patch);
-                self.respond(handle, &head, &patched);
-            }
+            Body::Patch(patch) => match patched(&body, patch) {
+                Some(patched) => self.respond(handle, &head, &patched),
+                None => self.answer_text(handle, 502, FAILED),
+            },
         }
     }
 
@@ -132,19 +133,15 @@ fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
     !is_grip && valid_name(name) && valid_value(value) && !reserved_name(name)
 }
 
-/// The body an instruction came with, changed; empty when it cannot be. Its last newline stays.
-fn patched(body: &[u8], patch: &serde_json::Value) -> Vec<u8> {
-    let Ok(document) = serde_json::from_slice(body) else {
-        return Vec::new();
-    };
-    let Ok(patched) = fermata_grip::patch::apply(&document, patch) else {
-        return Vec::new();
-    };
+/// The body an instruction came with, changed; `None` when it cannot be. Its last newline stays.
+fn patched(body: &[u8], patch: &serde_json::Value) -> Option<Vec<u8>> {
+    let document = serde_json::from_slice(body).ok()?;
+    let patched = fermata_grip::patch::apply(&document, patch).ok()?;
     let mut text = patched.to_string().into_bytes();
     if body.ends_with(b"\n") {
         text.push(b'\n');
     }
-    text
+    Some(text)
 }
 
 #[cfg(test)]
@@ -154,9 +151,12 @@ mod tests {
     #[test]
     fn a_patch_keeps_the_newline_and_gives_nothing_when_it_fails() {
         let patch = serde_json::json!([{"op": "replace", "path": "/a", "value": 2}]);
-        assert_eq!(patched(b"{\"a\": 1}\n", &patch), b"{\"a\":2}\n");
-        assert_eq!(patched(b"{\"b\": 1}", &patch), b"");
-        assert_eq!(patched(b"no JSON", &patch), b"");
+        assert_eq!(
+            patched(b"{\"a\": 1}\n", &patch).as_deref(),
+            Some(&b"{\"a\":2}\n"[..])
+        );
+        assert_eq!(patched(b"{\"b\": 1}", &patch), None);
+        assert_eq!(patched(b"no JSON", &patch), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use fermata_io::net;
 
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL};
 use super::publish;
+use super::zmq::{self, Port};
 use crate::routes::Routes;
 use crate::settings::Settings;
 
@@ -53,6 +54,8 @@ pub(super) struct Prepared {
     pub websocket: u16,
     pub port: u16,
     control: Option<OwnedFd>,
+    /// The ZeroMQ ports of publishers.
+    zmq: Vec<(Port, OwnedFd)>,
 }
 
 impl Prepared {
@@ -102,6 +105,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         "" => None,
         address => Some(bind(&mut server, address)?),
     };
+    let zmq = zmq::bind(&mut server, &settings)?;
     server.fallback(HANDLER_CLIENTS, true);
     let websocket = server
         .websocket_of_program(websocket(&settings))
@@ -118,6 +122,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             .and_then(|(_, port)| port.parse().ok())
             .unwrap_or(80),
         control,
+        zmq,
         settings,
     };
     match server.start()? {
@@ -133,7 +138,20 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                     .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL))
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
             }
-            Ok(Edge::new(worker, &prepared).run())
+            let publishes = worker.index() == 0;
+            let mut edge = Edge::new(worker, &prepared);
+            if publishes {
+                for (port, listener) in &prepared.zmq {
+                    listener
+                        .try_clone()
+                        .and_then(|listener| edge.listen_at(*port, listener))
+                        .map_err(|error| {
+                            StartError::Setting(format!("{}: {error}", port.setting()))
+                        })?;
+                }
+                edge.ports.uris = zmq::uris(&prepared.settings);
+            }
+            Ok(edge.run())
         }
     }
 }

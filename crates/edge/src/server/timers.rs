@@ -22,6 +22,8 @@ pub(super) enum Timer {
     Pool,
     /// The routes file is looked at.
     Routes,
+    /// Items have waited long enough for their predecessors.
+    Items,
 }
 
 /// All that is due.

@@ -1,0 +1,351 @@
+//! The ZeroMQ ports of publishers: items by PULL and SUB, commands by REP.
+//!
+//! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
+//! breaks the protocol loses its own connection.
+
+use std::collections::HashMap;
+use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use fermata_config::LogLevel;
+use fermata_engine::{Server, WireEvent};
+use fermata_grip::command::{self, Command, Condition, Request};
+use fermata_grip::item::{self, Format, Item, MessageAction};
+use fermata_grip::packet;
+use fermata_grip::value::Value;
+use fermata_grip::zmtp::{self, Endpoint, Event, Peer, Socket};
+use fermata_io::net;
+
+use super::edge::Edge;
+use super::start::StartError;
+use crate::settings::Settings;
+
+/// Connections that may wait at a port.
+const BACKLOG: i32 = 128;
+/// Connections of all ports together.
+const PEERS_MAX: usize = 1_024;
+/// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
+const OUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Who may connect to a port that is a file: its owner and group.
+const FILE_MODE: u32 = 0o660;
+
+/// A port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Port {
+    /// Items.
+    Pull,
+    /// Items behind their channels.
+    Sub,
+    /// Commands.
+    Rep,
+}
+
+impl Port {
+    /// The setting it comes from.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Pull => "zmq_pull",
+            Self::Sub => "zmq_sub",
+            Self::Rep => "zmq_rep",
+        }
+    }
+
+    fn socket(self) -> Socket {
+        match self {
+            Self::Pull => Socket::Pull,
+            Self::Sub => Socket::Sub,
+            Self::Rep => Socket::Rep,
+        }
+    }
+}
+
+/// What `get-zmq-uris` answers.
+#[derive(Debug, Default)]
+pub(super) struct Uris {
+    command: String,
+    pull: Option<String>,
+    sub: Option<String>,
+}
+
+/// All ports and their peers.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    listeners: HashMap<u64, Port>,
+    peers: HashMap<u64, Connection>,
+    pub uris: Uris,
+}
+
+/// A publisher.
+#[derive(Debug)]
+struct Connection {
+    port: Port,
+    peer: Peer,
+    /// What the kernel has not taken yet.
+    out: Vec<u8>,
+}
+
+/// Opens the ports before workers are forked, so that a worker's end does not close them.
+pub(super) fn bind(
+    server: &mut Server,
+    settings: &Settings,
+) -> Result<Vec<(Port, OwnedFd)>, StartError> {
+    if settings.is_on("zmq_sub_connect") && !settings.list("zmq_sub").is_empty() {
+        let text = "zmq_sub_connect: SUB sockets are bound here; let publishers connect to zmq_sub, or remove the setting";
+        return Err(StartError::Setting(text.to_owned()));
+    }
+    let mut bound = Vec::new();
+    for (port, text) in endpoints(settings) {
+        let failed = |error: &dyn std::fmt::Display| {
+            StartError::Setting(format!(
+                "{}: cannot listen on {text}: {error}; is another edge or Pushpin running? Give another address, or an empty one for none",
+                port.setting()
+            ))
+        };
+        let listener = match Endpoint::parse(text).map_err(|error| failed(&error))? {
+            Endpoint::Ipc(path) => net::bind_unix(Path::new(&path), BACKLOG, FILE_MODE),
+            Endpoint::Tcp { host, port } => {
+                let host = if host == "*" {
+                    "0.0.0.0".to_owned()
+                } else {
+                    host
+                };
+                let mut addresses = (host, port)
+                    .to_socket_addrs()
+                    .map_err(|error| failed(&error))?;
+                let address = addresses
+                    .next()
+                    .ok_or_else(|| failed(&"it is no address"))?;
+                net::bind_tcp(address, BACKLOG, false).map(|(listener, _)| listener)
+            }
+        };
+        bound.push((port, listener.map_err(|error| failed(&error))?));
+        server.note(&format!("{}: {text}", port.setting()));
+    }
+    Ok(bound)
+}
+
+/// What programs are told that ask where to publish.
+pub(super) fn uris(settings: &Settings) -> Uris {
+    let first = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Uris {
+        command: settings.text("zmq_rep").to_owned(),
+        pull: first(settings.text("zmq_pull")),
+        sub: settings
+            .list("zmq_sub")
+            .first()
+            .and_then(|text| first(text)),
+    }
+}
+
+fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
+    let mut endpoints = vec![
+        (Port::Pull, settings.text("zmq_pull")),
+        (Port::Rep, settings.text("zmq_rep")),
+    ];
+    endpoints.extend(
+        settings
+            .list("zmq_sub")
+            .into_iter()
+            .map(|it| (Port::Sub, it)),
+    );
+    endpoints.retain(|(_, text)| !text.is_empty());
+    endpoints
+}
+
+impl Edge {
+    /// Takes connections of publishers.
+    pub(super) fn listen_at(&mut self, port: Port, listener: OwnedFd) -> std::io::Result<()> {
+        let wire = self.worker.listen_wires(listener)?;
+        self.ports.listeners.insert(wire, port);
+        Ok(())
+    }
+
+    /// Something happened at a port. False: it was not at one.
+    pub(super) fn on_port(&mut self, event: WireEvent) -> bool {
+        if let Some(&port) = self.ports.listeners.get(&event.wire) {
+            self.accept_peers(event.wire, port);
+            return true;
+        }
+        // Taken out while it is worked on, so that it can be answered while items go elsewhere.
+        let Some(mut connection) = self.ports.peers.remove(&event.wire) else {
+            return false;
+        };
+        let stays = self.send_to(event.wire, &mut connection)
+            && (!(event.readable || event.hangup) || self.read_from(event.wire, &mut connection))
+            && self.send_to(event.wire, &mut connection);
+        match stays {
+            true => {
+                self.ports.peers.insert(event.wire, connection);
+            }
+            false => self.worker.close_wire(event.wire),
+        }
+        true
+    }
+
+    fn accept_peers(&mut self, listener: u64, port: Port) {
+        loop {
+            match self.worker.accept_wire(listener) {
+                Ok(Some((wire, _))) if self.ports.peers.len() >= PEERS_MAX => {
+                    self.worker.close_wire(wire);
+                    let line = format!(
+                        "{} has {PEERS_MAX} publishers; one more is refused",
+                        port.setting()
+                    );
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                }
+                Ok(Some((wire, _))) => {
+                    let mut out = Vec::new();
+                    let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
+                    let mut connection = Connection { port, peer, out };
+                    match self.send_to(wire, &mut connection) {
+                        true => {
+                            self.ports.peers.insert(wire, connection);
+                        }
+                        false => self.worker.close_wire(wire),
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let line = format!("{}: cannot accept: {error}", port.setting());
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends what waits. False: the connection is over.
+    fn send_to(&mut self, wire: u64, connection: &mut Connection) -> bool {
+        while !connection.out.is_empty() {
+            match self.worker.send_wire(wire, &connection.out) {
+                Ok(Some(len)) => {
+                    connection.out.drain(..len);
+                }
+                Ok(None) => return connection.out.len() <= OUT_BYTES_MAX,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Reads all there is. False: the connection is over.
+    fn read_from(&mut self, wire: u64, connection: &mut Connection) -> bool {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(buffer.len().max(READ_BYTES), 0);
+        let stays = loop {
+            let len = match self.worker.recv_wire(wire, &mut buffer) {
+                Ok(None) => break true,
+                Ok(Some(0)) | Err(_) => break false,
+                Ok(Some(len)) => len,
+            };
+            let mut events = Vec::new();
+            let handled = connection
+                .peer
+                .handle(&buffer[..len], &mut connection.out, &mut events);
+            for event in events {
+                self.on_peer(connection, event);
+            }
+            if let Err(error) = handled {
+                let line = format!(
+                    "{}: a publisher's connection is closed: {error}",
+                    connection.port.setting()
+                );
+                self.worker.log_for_client(LogLevel::Warning, &line);
+                break false;
+            }
+            if connection.out.len() > OUT_BYTES_MAX {
+                break false;
+            }
+        };
+        self.buffer = buffer;
+        stays
+    }
+
+    fn on_peer(&mut self, connection: &mut Connection, event: Event) {
+        match (connection.port, event) {
+            // Which of the workers has clients on which channel is not known here: everything is wanted.
+            (Port::Sub, Event::Ready(_)) => zmtp::subscription(&mut connection.out, b"", true),
+            (Port::Pull, Event::Message(parts)) => match &parts[..] {
+                [payload] => self.take_item(payload, None, connection.port),
+                _ => self.drop_message(connection.port, "it has several parts"),
+            },
+            (Port::Sub, Event::Message(parts)) => match &parts[..] {
+                [channel, payload] => self.take_item(payload, Some(channel), connection.port),
+                _ => self.drop_message(connection.port, "it has not two parts, channel and item"),
+            },
+            (Port::Rep, Event::Message(parts)) => self.on_command(connection, &parts),
+            (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
+        }
+    }
+
+    fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {
+        let (value, notation) = match packet::decode(payload) {
+            Ok(decoded) => decoded,
+            Err(error) => return self.drop_message(port, &error.to_string()),
+        };
+        match item::parse(&value, notation, channel) {
+            Ok(item) => {
+                if let Err(failure) = self.publish(vec![item]) {
+                    self.drop_message(port, &failure.to_string());
+                }
+            }
+            Err(error) => self.drop_message(port, &error.to_string()),
+        }
+    }
+
+    fn drop_message(&mut self, port: Port, reason: &str) {
+        let line = format!("{}: a message is dropped: {reason}", port.setting());
+        self.worker.log_for_client(LogLevel::Warning, &line);
+    }
+
+    fn on_command(&mut self, connection: &mut Connection, parts: &[Vec<u8>]) {
+        let envelope = zmtp::envelope_len(parts).unwrap_or(0);
+        let request = match &parts[envelope..] {
+            [payload] => Request::read(payload),
+            _ => None,
+        };
+        let Some(request) = request else {
+            return self.drop_message(connection.port, "it is no request");
+        };
+        let outcome = match request.command.clone() {
+            Ok(command) => self.obey(command),
+            Err(condition) => Err(condition),
+        };
+        let reply = request.reply(outcome);
+        let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
+        message.push(&reply);
+        zmtp::message(&mut connection.out, &message);
+    }
+
+    fn obey(&mut self, command: Command) -> Result<Value, Condition> {
+        match command {
+            // Connections have no ids that a program could know.
+            Command::ConnectionCheck(_) => Ok(Value::List(Vec::new())),
+            Command::ZmqUris => {
+                let Uris { command, pull, sub } = &self.ports.uris;
+                Ok(command::zmq_uris(command, pull.as_deref(), sub.as_deref()))
+            }
+            Command::Recover => {
+                self.intake.recover();
+                Ok(Value::Null)
+            }
+            Command::RefreshConnection(_) => Err(Condition::ItemNotFound),
+            Command::RefreshChannel(channel) => {
+                // Through the ring, since its sockets may be with any worker.
+                let refresh = Item {
+                    channel,
+                    ws_message: Some(Format::new(MessageAction::Refresh)),
+                    ..Item::default()
+                };
+                self.obey(Command::Publish(vec![refresh]))
+            }
+            Command::Publish(items) => match self.publish(items) {
+                Ok(()) => Ok(Value::Null),
+                Err(_) => Err(Condition::ProxyRequestFailed),
+            },
+        }
+    }
+}
