@@ -4,7 +4,7 @@
 //! where the two differ it says so by [`bench::Bench::differs`], and the table of differences in
 //! `docs/pushpin-users.md` names the case and gives the reason.
 //!
-//! `FERMATA_EDGE_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
+//! `FERMATA_TEST_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
 //! `pushpin` and `zurl` are not installed.
 
 mod bench;

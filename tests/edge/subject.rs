@@ -204,11 +204,7 @@ impl Subject {
             }
             thread::sleep(PAUSE);
         }
-        panic!(
-            "{:?} is not up; see {}",
-            self.kind,
-            self.folder.path().display()
-        );
+        panic!("{:?} is not up\n{}", self.kind, self.logs());
     }
 }
 

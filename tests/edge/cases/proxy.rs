@@ -136,9 +136,9 @@ fn response_headers_are_cleaned(bench: &Bench) {
         )
     });
     let answer = bench.get("plain.test", "/x");
-    for gone in ["keep-alive", "content-encoding"] {
-        assert_eq!(answer.header(gone), None, "{gone}");
-    }
+    assert_eq!(answer.header("keep-alive"), None);
+    let coding = answer.header("content-encoding");
+    bench.differs(coding, None, Some("identity".to_owned()));
     assert_eq!(answer.header("x-own").as_deref(), Some("1"));
     assert_eq!(answer.header("etag").as_deref(), Some("\"7\""));
 }
