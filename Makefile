@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-chat bench-json bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -29,7 +29,7 @@ test: setup all ## Run every test
 lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
 	@scripts/lint.sh
 
-bench: bench-chat bench-json ## Measure against the peers of seeds 000 and 004, 16 minutes; needs a quiet machine
+bench: bench-chat bench-json bench-files ## Measure against the peers of seeds 000, 004 and 002, 25 minutes; needs a quiet machine
 
 bench-chat: ## The table of seed 000: page, message and memory of a chat server; eight minutes
 	@scripts/setup.sh bench
@@ -40,6 +40,11 @@ bench-json: ## The table of seed 004: small JSON; eight minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/run.py json
+
+bench-files: ## The table of seed 002: 108 KB through a file, and handlers that wait; nine minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/run.py files
 
 bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
 	@scripts/setup.sh test

@@ -11,6 +11,11 @@ from .peers import PAGE, CannotRun, Running
 from .receiver import MESSAGE_PATH, Receiver
 
 JSON_BODY = b'{"status":"OK"}'
+WAITED_BODY = b"OK\n"
+FILE_BYTES = 108_000
+FILE_CHARACTERS = bytes(range(65, 123))
+"""What the text of seed 002 is made of."""
+CONSTANT_PATH = "/constant"
 TIMEOUT_SECONDS = 5.0
 
 
@@ -28,6 +33,10 @@ def check(running: Running, service: str) -> dict[str, Captured]:
     try:
         if service in ("json", "cores"):
             return {service: _check_json(running.port, running.service.keep_alive)}
+        if service in ("waits", "pauses"):
+            return {service: _check_get(running.port, running.service.path, WAITED_BODY)}
+        if service == "script":
+            return _check_script(running)
         answers = {"page": _check_page(running.port)}
         if running.service.message:
             answers["message"] = _check_message(running)
@@ -81,6 +90,37 @@ class _Unclosed:
 
     def close(self) -> None:
         """The next answer comes from the same stream."""
+
+
+def _check_script(running: Running) -> dict[str, Captured]:
+    """Every answer has the text that was written, which is another one each time."""
+    for file in running.peer.scratch.glob("*.txt"):
+        file.unlink()
+    constant = _check_get(running.port, CONSTANT_PATH, b"x" * FILE_BYTES)
+    texts = set()
+    for _ in range(2):
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=TIMEOUT_SECONDS)
+        connection.request("GET", running.service.path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        if len(body) != FILE_BYTES or body.translate(None, FILE_CHARACTERS):
+            raise CannotRun(f"wrong answer: {len(body)} bytes, {body[:60]!r}")
+        texts.add(body)
+    if len(texts) != 2:
+        raise CannotRun("wrong answer: the same text twice")
+    written = sum(1 for _ in running.peer.scratch.glob("*.txt"))
+    if written != 3:
+        raise CannotRun(f"3 requests have left {written} files in {running.peer.scratch}")
+    return {"constant": constant, "script": Captured(response.status, str(response.headers).strip(), len(body))}
+
+
+def _check_get(port: int, path: str, body: bytes) -> Captured:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    connection.request("GET", path)
+    answer = _expect(connection.getresponse(), 200, body, None)
+    connection.close()
+    return answer
 
 
 def _check_page(port: int) -> Captured:

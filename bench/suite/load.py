@@ -38,19 +38,28 @@ class Load:
     """Requests that reused a connection; only ab tells."""
 
 
-def wrk(prefix: list[str], port: int, seconds: int, script: str, threads: int = 1) -> Load:
-    """100 connections for whole seconds, with a script of bench/load."""
+def wrk(
+    prefix: list[str],
+    port: int,
+    seconds: int,
+    script: str,
+    threads: int = 1,
+    connections: int = CONNECTIONS,
+    path: str = "/",
+    timeout_seconds: int = 5,
+) -> Load:
+    """So many connections for whole seconds, with a script of bench/load."""
     command = [
         *prefix,
         "wrk",
         f"-t{threads}",
-        f"-c{CONNECTIONS}",
+        f"-c{connections}",
         f"-d{seconds}s",
         "--timeout",
-        "5s",
+        f"{timeout_seconds}s",
         "-s",
         str(BENCH / "load" / script),
-        f"http://127.0.0.1:{port}/",
+        f"http://127.0.0.1:{port}{path}",
     ]
     text, client_cpu_ns = _run(command, seconds + GRACE_SECONDS)
     line = next((line for line in text.splitlines() if line.startswith("{")), None)
@@ -70,8 +79,16 @@ def wrk(prefix: list[str], port: int, seconds: int, script: str, threads: int = 
     )
 
 
-def ab(prefix: list[str], port: int, requests: int, path: str, keep_alive: bool) -> Load:
-    """Ten at a time, `requests` in all; a connection per request unless `keep_alive`."""
+def ab(
+    prefix: list[str],
+    port: int,
+    requests: int,
+    path: str,
+    keep_alive: bool,
+    concurrency: int = AB_CONCURRENCY,
+    timeout_seconds: int = 5,
+) -> Load:
+    """So many at a time, `requests` in all; a connection per request unless `keep_alive`."""
     command = [
         *prefix,
         "ab",
@@ -79,9 +96,9 @@ def ab(prefix: list[str], port: int, requests: int, path: str, keep_alive: bool)
         "-n",
         str(requests),
         "-c",
-        str(AB_CONCURRENCY),
+        str(min(concurrency, requests)),
         "-s",
-        "5",
+        str(timeout_seconds),
         *(["-k"] if keep_alive else []),
         f"http://127.0.0.1:{port}{path}",
     ]

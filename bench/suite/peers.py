@@ -31,14 +31,16 @@ FERMATA = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
 PHP = os.environ.get("FERMATA_PHP", "php")
 ELSEWHERE = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
 """Where peers are that this repository does not have, unless --peers-in says otherwise."""
+BACKEND = "BENCH_BACKEND"
+"""The environment variable with the address that the peers of the waiting row wait for."""
 
 SUBJECT = "fermata"
 """The peer that all ratios are about."""
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
-SERVICES = ("json", "cores", "chat", "static", "held", "echo")
-COMPARED = ("json", "cores", "chat")
+SERVICES = ("json", "cores", "chat", "static", "held", "echo", "script", "waits", "pauses")
+COMPARED = ("json", "cores", "chat", "script", "waits", "pauses")
 """The services of the peers in `run.py` and `counts.py`; `held` belongs to `held.py`."""
 MESSAGES = ("", "answered", "closed")
 
@@ -47,11 +49,16 @@ class CannotRun(Exception):
     """A peer cannot be measured here; the text is the reason shown in the table."""
 
 
+class Lacks(CannotRun):
+    """This build of Fermata does not have what the service needs, which is no failure of the suite."""
+
+
 @dataclass(frozen=True)
 class Service:
     """One program of a peer: `json` answers GET / with small JSON from one process or worker, `cores` does so with as
     many as there are cores, `chat` is seed 000's server, `static` serves its page from a file, `held` holds event
-    streams, `echo` sends WebSocket messages back."""
+    streams, `echo` sends WebSocket messages back, `script` is seed 002's script, `waits` and `pauses` take 50 ms for an
+    answer: of a backend, or of nobody."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()
@@ -61,6 +68,10 @@ class Service:
     publish: str = ""
     """Where a held service takes messages: {n} is replaced by the number of the group."""
     publish_body: str = "{message}"
+    path: str = "/"
+    """Of the service's first row."""
+    requires: str = ""
+    """An expression in PHP that is true when the extension has what the service needs."""
     keep_alive: bool = True
     """False when every connection is closed after one answer."""
     spins: bool = False
@@ -106,6 +117,7 @@ class Peer:
             "workers": workers,
             "php": PHP,
             "extension": EXTENSION,
+            "backend": os.environ.get(BACKEND, ""),
         }
         if "$phpversion" in text or "${phpversion}" in text:
             names["phpversion"] = php_version()
@@ -126,6 +138,18 @@ class Peer:
         for command in self.build:
             self._run(command)
         return next(iter(self._run(self.version).strip().splitlines()), "unknown")
+
+    @property
+    def scratch(self) -> Path:
+        """Where the `script` service writes."""
+        return self.out / "files"
+
+    def check_requires(self, service: str) -> None:
+        """Raises Lacks when the extension does not have what the service needs."""
+        if requires := self.services[service].requires:
+            command = [PHP, "-d", f"extension={EXTENSION}", "-r", f"exit((int) !({requires}));"]
+            if subprocess.run(command, capture_output=True, timeout=30, check=False).returncode != 0:
+                raise Lacks(f"this build of Fermata lacks what it needs: {requires} is false")
 
     def _run(self, command: tuple[str, ...]) -> str:
         filled = [self.fill(word) for word in command]
@@ -156,7 +180,8 @@ class Running:
         self.ports = _free_ports()
         self.port = self.ports[0]
         self.log = peer.out / f"{service}.log"
-        peer.out.mkdir(parents=True, exist_ok=True)
+        peer.scratch.mkdir(parents=True, exist_ok=True)
+        peer.check_requires(service)
         for name in self.service.render:
             text = (peer.here / name).read_text()
             (peer.out / name).write_text(peer.fill(text, self.ports, workers))

@@ -70,6 +70,8 @@ class Run:
     answers: dict[str, dict[str, Captured]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
     """Reason by `peer`, `peer/service` or `peer/row`."""
+    lacking: set[str] = field(default_factory=set)
+    """Those of them that this build of Fermata has no feature for."""
     notes: dict[str, str] = field(default_factory=dict)
     """What is to be said of a row."""
     samples: list[Sample] = field(default_factory=list)

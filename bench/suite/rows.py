@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, field
 
 from . import process
-from .load import Load, LoadError, ab, open_loop, wrk
+from .check import CONSTANT_PATH
+from .load import AB_CONCURRENCY, CONNECTIONS, Load, LoadError, ab, open_loop, wrk
 from .peers import CannotRun, Peer, Running
 from .receiver import MESSAGE_PATH, Receiver
 
@@ -23,7 +24,16 @@ PIPELINE = 16
 TABLES = {
     "chat": "Seed 000: a chat server in PHP, and what `ab -c 10` says of it",
     "json": "Seed 004: small JSON by `wrk`",
+    "files": "Seed 002: 108 KB written, read back and answered, and handlers that wait",
 }
+
+SLOW_TIMEOUT_SECONDS = 60
+"""How long the load of this table waits for an answer: 1,000 clients before 8 processes wait long."""
+WAITING_CLIENTS = 1_000
+SETTLE_SECONDS_MAX = 20.0
+SETTLED_SECONDS = 0.2
+SETTLED_SHARE = 0.005
+"""Of a core: what a server uses that has come to rest."""
 
 RATE, LATENCY, START = "rate", "latency", "start"
 """What a row is about: requests per second, the time to answer at a given rate, or the time to the first byte."""
@@ -47,6 +57,21 @@ class Row:
     spread: bool = False
     """Server and load have all cores instead of sharing one."""
     threads: int = 1
+    concurrency: int = AB_CONCURRENCY
+    """Connections of a row of ab."""
+    connections: int = CONNECTIONS
+    """Those of a row of wrk."""
+    requests: int = 0
+    """Of one measurement with ab, when fewer than in other rows."""
+    seconds: int = 0
+    """Of one measurement with wrk, when more than in other rows."""
+    path: str = ""
+    """Instead of the service's own."""
+    timeout_seconds: int = 5
+    backend: bool = False
+    """A backend that answers after 50 ms is there while the row is measured."""
+    settles: bool = False
+    """What the load has left behind is worked off before anything else is measured."""
     pipelined: bool = False
     extra: bool = False
     """Measured only when named."""
@@ -140,6 +165,54 @@ ROWS = [
         ("cores", "json"),
         kind=START,
     ),
+    Row(
+        "files",
+        "108 KB of random text made, written, read and answered, as in the seed: all cores (ab -c 200 -n 2000)",
+        "files",
+        ("script",),
+        spread=True,
+        concurrency=200,
+        requests=2_000,
+        timeout_seconds=SLOW_TIMEOUT_SECONDS,
+    ),
+    Row(
+        "files-constant",
+        "The same without the loop that makes the text",
+        "files",
+        ("script",),
+        spread=True,
+        concurrency=200,
+        requests=2_000,
+        path=CONSTANT_PATH,
+        timeout_seconds=SLOW_TIMEOUT_SECONDS,
+    ),
+    Row(
+        "waits",
+        f"A handler that waits 50 ms for an HTTP backend: all cores, {WAITING_CLIENTS:,} clients (wrk)",
+        "files",
+        ("waits",),
+        script="report.lua",
+        spread=True,
+        threads=2,
+        connections=WAITING_CLIENTS,
+        seconds=2,
+        timeout_seconds=SLOW_TIMEOUT_SECONDS,
+        backend=True,
+        settles=True,
+    ),
+    Row(
+        "pauses",
+        f"A handler that sleeps for 50 ms: all cores, {WAITING_CLIENTS:,} clients (wrk)",
+        "files",
+        ("pauses",),
+        script="report.lua",
+        spread=True,
+        threads=2,
+        connections=WAITING_CLIENTS,
+        seconds=2,
+        timeout_seconds=SLOW_TIMEOUT_SECONDS,
+        settles=True,
+    ),
 ]
 
 MEMORY = "memory"
@@ -205,7 +278,23 @@ def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int,
         with Receiver(running.port, pin) as receiver:
             return _measure(row, running, round, amounts, core, pin, receiver, rate)
     finally:
+        if row.settles:
+            settle(running)
+        for file in running.peer.scratch.glob("*.txt"):
+            file.unlink(missing_ok=True)
         running.pause()
+
+
+def settle(running: Running) -> None:
+    """Wait until the server has answered also those requests whose clients have left."""
+    until = time.monotonic() + SETTLE_SECONDS_MAX
+    before = process.cpu_ns(running.pids())
+    while time.monotonic() < until:
+        time.sleep(SETTLED_SECONDS)
+        now = process.cpu_ns(running.pids())
+        if now - before < SETTLED_SHARE * SETTLED_SECONDS * 1e9:
+            return
+        before = now
 
 
 def first_byte(row: Row, peer: Peer, round: int) -> Sample:
@@ -262,7 +351,7 @@ def _measure(
     core_before, cpu_before = process.CoreTime.now(watched), process.cpu_ns(pids)
 
     started = time.monotonic()
-    load = _load(row, running.port, amounts, pin, rate)
+    load = _load(row, running, amounts, pin, rate)
     wall = time.monotonic() - started
     expected = load.requests
     arrived = receiver.wait_for(arrived_before + expected, ARRIVAL_SECONDS_MAX) if receiver else 0
@@ -301,12 +390,16 @@ def _measure(
     )
 
 
-def _load(row: Row, port: int, amounts: Amounts, pin: list[str], rate: int) -> Load:
+def _load(row: Row, running: Running, amounts: Amounts, pin: list[str], rate: int) -> Load:
+    port, path = running.port, row.path or running.service.path
     if row.kind == LATENCY:
         return open_loop(pin, port, amounts.open_seconds, rate)
     if row.script:
-        return wrk(pin, port, amounts.wrk_seconds, row.script, row.threads)
-    return ab(pin, port, amounts.ab_requests, MESSAGE_PATH if row.message else "/", row.keep_alive)
+        seconds = max(row.seconds, amounts.wrk_seconds)
+        return wrk(pin, port, seconds, row.script, row.threads, row.connections, path, row.timeout_seconds)
+    requests = min(row.requests or amounts.ab_requests, amounts.ab_requests)
+    path = MESSAGE_PATH if row.message else path
+    return ab(pin, port, requests, path, row.keep_alive, row.concurrency, row.timeout_seconds)
 
 
 def pinned(core: int) -> list[str]:

@@ -14,7 +14,7 @@ from unittest import mock
 import readme
 import run as driver
 from suite.load import LoadError
-from suite.peers import SUBJECT, load_all
+from suite.peers import SUBJECT, Lacks, load_all
 from suite.report import Run, write
 from suite.rows import ROWS
 from suite.summary import CONTROL, load_goals
@@ -62,6 +62,15 @@ class Rounds(unittest.TestCase):
         self.assertEqual(run.not_run, {"amphp/json": "it broke"})
         self.assertEqual(driver.exit_status(run), 0)
 
+    def test_a_feature_that_this_build_lacks_fails_nothing(self) -> None:
+        run = new_run("files", ["waits"], [SUBJECT, "node"])
+        row = next(row for row in ROWS if row.id == "waits")
+        lacks = Lacks("it lacks what it needs")
+        with mock.patch.object(driver, "note"), mock.patch.object(driver, "Running", side_effect=lacks):
+            driver.start(run, row, {}, SUBJECT)
+        self.assertEqual(run.not_run, {f"{SUBJECT}/waits": "it lacks what it needs"})
+        self.assertEqual(driver.exit_status(run), 0)
+
     def test_the_subject_that_breaks_fails_the_run(self) -> None:
         run, _ = self.take_rounds(3, fails=SUBJECT)
         self.assertEqual(driver.exit_status(run), 1)
@@ -83,10 +92,12 @@ class Readme(unittest.TestCase):
         self.assertEqual(json.loads(raw.read_text())["table"], run.table)
         return shown
 
-    def test_the_block_stays_until_every_table_has_a_run(self) -> None:
+    def test_the_block_stays_until_a_table_has_a_run_and_has_those_that_have(self) -> None:
         self.assertEqual(readme.block("as it was"), "as it was")
-        self.keep(new_run("json", ["json"], [SUBJECT]))
-        self.assertEqual(readme.block("as it was"), "as it was")
+        self.keep(new_run("files", ["files"], [SUBJECT]))
+        block = readme.block("as it was")
+        self.assertIn("make bench-files", block)
+        self.assertNotIn("make bench-json", block)
 
     def test_the_block_shows_ratios_the_absent_and_every_goal(self) -> None:
         compared = new_run("json", ["json", "json-new-url"], [SUBJECT, "c", "swoole"])

@@ -10,17 +10,19 @@ import sys
 import tempfile
 import threading
 import unittest
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree
 
 from suite import plot, process
 from suite.check import check_pipelining
 from suite.load import LoadError, parse_ab
-from suite.peers import BENCH, SUBJECT, CannotRun, load_all, read_table
+from suite.peers import BENCH, SUBJECT, CannotRun, Lacks, load_all, read_table
 from suite.process import Memory
 from suite.report import MemoryLine, Run, markdown, picture, write
-from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample
+from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample, settle
 from suite.stats import interval, ratios
 from suite.summary import CONTROL, MEMORY_METRIC, METRICS, UNITS, Goal, load_goals, rivals, summarise
 
@@ -239,6 +241,7 @@ class Configuration(unittest.TestCase):
             "chat": "c java node node-net apache nginx php-seed",
             "json": "go nginx node node-cluster php-single php-select php-nonblocking php-prefork amphp revolt "
             "roadrunner mod-php php-fpm workerman swoole openswoole",
+            "files": "node node-cluster php-fpm mod-php fermata-hooks fermata-file fermata-blocking",
         }
         peers = load_all()
         for table, ids in seeds.items():
@@ -251,6 +254,27 @@ class Configuration(unittest.TestCase):
         self.assertFalse(row("json-pipelined").fits(single))
         self.assertFalse(any(row.fits(single) for row in ROWS if row.kind == LATENCY))
         self.assertTrue(row("json").fits(single))
+
+    def test_what_a_service_requires_of_the_extension_is_asked_of_it(self) -> None:
+        peer = load_all()[SUBJECT]
+        for requires, lacks in (("true", False), ("function_exists('no_such_function')", True)):
+            service = replace(peer.services["waits"], requires=requires)
+            asked = replace(peer, services={"waits": service})
+            with mock.patch("suite.peers.EXTENSION", "ctype"):
+                if lacks:
+                    self.assertRaises(Lacks, asked.check_requires, "waits")
+                else:
+                    asked.check_requires("waits")
+
+    def test_a_server_has_come_to_rest_when_it_uses_no_processor(self) -> None:
+        readings = iter([0, 50_000_000, 99_000_000, 99_100_000])
+        running = mock.Mock(pids=lambda: [])
+        with (
+            mock.patch("suite.rows.process.cpu_ns", side_effect=lambda _: next(readings)),
+            mock.patch("suite.rows.time.sleep"),
+        ):
+            settle(running)
+        self.assertEqual(list(readings), [])
 
     def test_an_unknown_key_of_a_peer_is_an_error_that_names_it(self) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

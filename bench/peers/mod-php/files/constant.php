@@ -1,0 +1,8 @@
+<?php
+// The same without the loop that makes the text.
+do {
+    $fname = rand(1, 99999) . '.txt';
+} while (file_exists($fname));
+
+file_put_contents($fname, str_repeat('x', 108000));
+echo file_get_contents($fname);

@@ -1,0 +1,54 @@
+"""The backend of the waiting row: a small C server that answers after 50 ms, started while that row is measured."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from types import TracebackType
+
+from . import process
+from .peers import BACKEND, BENCH, BUILD, CannotRun
+
+READY_SECONDS_MAX = 5.0
+
+
+def build() -> None:
+    """Compile it. Raises CannotRun."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    command = ["cc", "-O2", "-o", str(BUILD / "backend"), str(BENCH / "load" / "backend.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CannotRun(f"the backend does not compile: {done.stderr.strip()}")
+
+
+class Backend:
+    """The running backend; peers that start meanwhile find its address in BACKEND and as `$backend`."""
+
+    def __enter__(self) -> Backend:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.process = subprocess.Popen([str(BUILD / "backend"), str(port)], stdin=subprocess.DEVNULL, process_group=0)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    process.stop(self.process)
+                    raise CannotRun("the backend did not start") from None
+                time.sleep(0.005)
+        os.environ[BACKEND] = f"http://127.0.0.1:{port}/"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.environ.pop(BACKEND, None)
+        process.stop(self.process)
