@@ -84,7 +84,7 @@ static void register_waiting_classes(void)
 	fermata_ce_mutex = register_class_Fermata_Sync_Mutex();
 	fermata_ce_semaphore = register_class_Fermata_Sync_Semaphore();
 	fermata_sync_init();
-	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable);
+	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable, zend_ce_aggregate);
 	fermata_queue_init();
 }
 

@@ -1366,10 +1366,12 @@ namespace Fermata\Sync {
     /**
      * Values from some handlers or tasks to others of the same worker, in order.
      *
+     * foreach takes one value after the other out of it, waits while it is empty, and ends when it is closed and empty.
+     *
      * @strict-properties
      * @not-serializable
      */
-    final class Queue implements \Countable
+    final class Queue implements \Countable, \IteratorAggregate
     {
         /** @param int $capacity values that may be between push() and pop() */
         public function __construct(int $capacity = 1) {}
@@ -1401,6 +1403,9 @@ namespace Fermata\Sync {
 
         /** Values in it. */
         public function count(): int {}
+
+        /** What foreach uses. */
+        public function getIterator(): \Iterator {}
     }
 }
 

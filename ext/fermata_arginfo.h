@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 2aec3769001194b3f1955f13598f9611ee06a6c7 */
+ * Stub hash: 9931d998b92c3bfde67ab47ff08549885a7ae682 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -571,6 +571,9 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Request_remotePort
 
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Sync_Queue_getIterator, 0, 0, Iterator, 0)
+ZEND_END_ARG_INFO()
+
 #define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Routes___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
@@ -865,6 +868,7 @@ ZEND_METHOD(Fermata_Sync_Queue, tryPop);
 ZEND_METHOD(Fermata_Sync_Queue, close);
 ZEND_METHOD(Fermata_Sync_Queue, isClosed);
 ZEND_METHOD(Fermata_Sync_Queue, count);
+ZEND_METHOD(Fermata_Sync_Queue, getIterator);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, __construct);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, request);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, protocols);
@@ -1227,6 +1231,7 @@ static const zend_function_entry class_Fermata_Sync_Queue_methods[] = {
 	ZEND_ME(Fermata_Sync_Queue, close, arginfo_class_Fermata_Sync_Queue_close, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Sync_Queue, isClosed, arginfo_class_Fermata_Sync_Queue_isClosed, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Sync_Queue, count, arginfo_class_Fermata_Sync_Queue_count, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Sync_Queue, getIterator, arginfo_class_Fermata_Sync_Queue_getIterator, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -2048,14 +2053,14 @@ static zend_class_entry *register_class_Fermata_Sync_Semaphore(void)
 	return class_entry;
 }
 
-static zend_class_entry *register_class_Fermata_Sync_Queue(zend_class_entry *class_entry_Countable)
+static zend_class_entry *register_class_Fermata_Sync_Queue(zend_class_entry *class_entry_Countable, zend_class_entry *class_entry_IteratorAggregate)
 {
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Sync", "Queue", class_Fermata_Sync_Queue_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
-	zend_class_implements(class_entry, 1, class_entry_Countable);
+	zend_class_implements(class_entry, 2, class_entry_Countable, class_entry_IteratorAggregate);
 
 	return class_entry;
 }

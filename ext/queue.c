@@ -1,6 +1,7 @@
 /* Fermata\Sync\Queue: values from one handler or task to another, in order, at most so many between them. */
 #include "fibers.h"
 #include "zend_exceptions.h"
+#include "zend_interfaces.h"
 
 #define ITEMS_CAPACITY_MIN 8
 #define CAPACITY_MAX 16777216
@@ -59,8 +60,11 @@ static HashTable *queue_get_gc(zend_object *object, zval **table, int *len)
 	return NULL;
 }
 
+static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *object, int by_reference);
+
 void fermata_queue_init(void)
 {
+	fermata_ce_queue->get_iterator = queue_get_iterator;
 	fermata_ce_queue->create_object = queue_create;
 	memcpy(&queue_handlers, zend_get_std_object_handlers(), sizeof(queue_handlers));
 	queue_handlers.offset = XtOffsetOf(fermata_queue, std);
@@ -208,29 +212,31 @@ ZEND_METHOD(Fermata_Sync_Queue, tryPush)
 	RETURN_BOOL(give(THIS_QUEUE(), item));
 }
 
-ZEND_METHOD(Fermata_Sync_Queue, pop)
+/* Takes, and waits while it is empty. False when it is closed and empty, or with an exception pending. */
+static bool take_waiting(fermata_queue *queue, zval *item)
 {
-	ZEND_PARSE_PARAMETERS_NONE();
-	fermata_queue *queue = THIS_QUEUE();
-	if (take(queue, return_value)) {
-		return;
+	if (take(queue, item)) {
+		return true;
 	}
-	if (queue->is_closed) {
-		throw_closed();
-		RETURN_THROWS();
-	}
-	if (!fermata_can_wait()) {
-		RETURN_THROWS();
+	if (queue->is_closed || !fermata_can_wait()) {
+		return false;
 	}
 	fermata_waiter waiter = {.fiber = fermata_run.fiber};
 	ZVAL_UNDEF(&waiter.item);
 	fermata_waiters_add(&queue->takers, &waiter);
-	fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
+	fermata_wait(FERMATA_NEVER);
 	fermata_waiters_remove(&waiter);
-	if (!Z_ISUNDEF(waiter.item)) {
-		RETURN_COPY_VALUE(&waiter.item);
+	if (Z_ISUNDEF(waiter.item)) {
+		return false;
 	}
-	if (waited != FERMATA_WAIT_FAILED) {
+	ZVAL_COPY_VALUE(item, &waiter.item);
+	return true;
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, pop)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!take_waiting(THIS_QUEUE(), return_value) && !EG(exception)) {
 		throw_closed();
 	}
 }
@@ -275,4 +281,103 @@ ZEND_METHOD(Fermata_Sync_Queue, count)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	RETURN_LONG(THIS_QUEUE()->len);
+}
+
+/* foreach: takes value after value until the queue is closed and empty. Several may go over one queue; each value goes to
+ * one of them. */
+
+typedef struct queue_iterator {
+	zend_object_iterator base; /* holds the queue */
+	zval item;                 /* undefined at the end */
+	zend_ulong taken;
+} queue_iterator;
+
+static void iterator_drop(zend_object_iterator *base)
+{
+	queue_iterator *iterator = (queue_iterator *)base;
+	zval item;
+	ZVAL_COPY_VALUE(&item, &iterator->item);
+	ZVAL_UNDEF(&iterator->item);
+	zval_ptr_dtor(&item);
+}
+
+static void iterator_free(zend_object_iterator *base)
+{
+	iterator_drop(base);
+	zval_ptr_dtor(&base->data);
+}
+
+static zend_result iterator_valid(zend_object_iterator *base)
+{
+	return Z_ISUNDEF(((queue_iterator *)base)->item) ? FAILURE : SUCCESS;
+}
+
+static zval *iterator_item(zend_object_iterator *base)
+{
+	return &((queue_iterator *)base)->item;
+}
+
+static void iterator_key(zend_object_iterator *base, zval *key)
+{
+	ZVAL_LONG(key, (zend_long)((queue_iterator *)base)->taken - 1);
+}
+
+static void iterator_next(zend_object_iterator *base)
+{
+	queue_iterator *iterator = (queue_iterator *)base;
+	zval item;
+	iterator_drop(base);
+	/* The value waits outside of the iterator: whoever waits may be asked for it meanwhile. */
+	if (take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item)) {
+		ZVAL_COPY_VALUE(&iterator->item, &item);
+		iterator->taken++;
+	}
+}
+
+/* A second foreach over one iterator goes on where the first has ended, with the value it has. */
+static void iterator_rewind(zend_object_iterator *base)
+{
+	if (Z_ISUNDEF(((queue_iterator *)base)->item)) {
+		iterator_next(base);
+	}
+}
+
+static HashTable *iterator_get_gc(zend_object_iterator *base, zval **table, int *len)
+{
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &base->data);
+	zend_get_gc_buffer_add_zval(buffer, &((queue_iterator *)base)->item);
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+static const zend_object_iterator_funcs iterator_functions = {
+	.dtor = iterator_free,
+	.valid = iterator_valid,
+	.get_current_data = iterator_item,
+	.get_current_key = iterator_key,
+	.move_forward = iterator_next,
+	.rewind = iterator_rewind,
+	.get_gc = iterator_get_gc,
+};
+
+static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *object, int by_reference)
+{
+	if (by_reference) {
+		fermata_misuse("foreach cannot take values of a queue by reference");
+		return NULL;
+	}
+	queue_iterator *iterator = emalloc(sizeof(queue_iterator));
+	zend_iterator_init(&iterator->base);
+	ZVAL_OBJ_COPY(&iterator->base.data, Z_OBJ_P(object));
+	iterator->base.funcs = &iterator_functions;
+	ZVAL_UNDEF(&iterator->item);
+	iterator->taken = 0;
+	return &iterator->base;
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, getIterator)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	zend_create_internal_iterator_zval(return_value, ZEND_THIS);
 }
