@@ -26,24 +26,24 @@ $worlds = [
     },
     'all' => function () {
         $open = 0;
-        $one = fn ($n) => function () use (&$open, $n) { $open++; try { turns($n); } finally { $open--; } return $n; };
+        $one = function ($n) use (&$open) { return function () use (&$open, $n) { $open++; try { turns($n); } finally { $open--; } return $n; }; };
         return [fn () => all($one(1), $one(3), $one(2)) === [1, 3, 2] ? 'done' : 'wrong', function () use (&$open) { turns(2); return $open ? "$open of all() go on" : ''; }];
     },
     'all fails' => function () {
         $open = 0;
-        $one = fn ($n, $fails) => function () use (&$open, $n, $fails) { $open++; try { turns($n); if ($fails) { throw new DomainException; } } finally { $open--; } };
+        $one = function ($n, $fails) use (&$open) { return function () use (&$open, $n, $fails) { $open++; try { turns($n); if ($fails) { throw new DomainException; } } finally { $open--; } }; };
         return [function () use ($one) { try { all($one(5, false), $one(2, true)); } catch (DomainException) { return 'done'; } },
             function () use (&$open) { turns(2); return $open ? "$open of all() go on" : ''; }];
     },
     'race' => function () {
         $open = 0;
-        $one = fn ($n) => function () use (&$open, $n) { $open++; try { turns($n); } finally { $open--; } return $n; };
+        $one = function ($n) use (&$open) { return function () use (&$open, $n) { $open++; try { turns($n); } finally { $open--; } return $n; }; };
         return [fn () => race($one(4), $one(2), $one(6)) === 2 ? 'done' : 'wrong', function () use (&$open) { turns(2); return $open ? "$open of race() go on" : ''; }];
     },
     'mutex' => function () {
         $mutex = new Mutex; $inside = 0; $most = 0;
         $work = function () use ($mutex, &$inside, &$most) { $mutex->synchronized(function () use (&$inside, &$most) { $most = max($most, ++$inside); try { turns(2); } finally { $inside--; } }); return 'done'; };
-        return [$work, fn () => $most > 1 ? 'two were inside' : ($mutex->isLocked() ? 'still locked' : ''), [$work, $work, $work]];
+        return [$work, function () use ($mutex, &$most) { return $most !== 1 ? "$most were inside" : ($mutex->isLocked() ? 'still locked' : ''); }, [$work, $work, $work]];
     },
     'lock' => function () {
         $mutex = new Mutex;
@@ -76,13 +76,13 @@ $worlds = [
     'shield' => function () {
         $steps = 0; $began = false;
         return [function () use (&$steps, &$began) { $began = true; shield(function () use (&$steps) { for (; $steps < 3; $steps++) { delay(0); } }); delay(0); return 'done'; },
-            fn () => $began && $steps !== 3 ? "the shield let it end after $steps" : ''];
+            function () use (&$steps, &$began) { return $began && $steps !== 3 ? "the shield let it end after $steps" : ''; }];
     },
     'timeout' => fn () => [function () { timeout(60, function () { timeout(60, fn () => turns(2)); turns(1); }); turns(1); return 'done'; }, fn () => ''],
     'in a Fiber' => function () {
         $finally = 0; $began = 0;
         return [function () use (&$finally, &$began) { $began++; $fiber = new Fiber(function () use (&$finally) { try { turns(2); Fiber::suspend(); turns(1); } finally { $finally++; } }); try { $fiber->start(); $fiber->resume(); } finally { unset($fiber); } return 'done'; },
-            fn () => $finally === $began ? '' : "finally $finally times of $began"];
+            function () use (&$finally, &$began) { return $finally === $began ? '' : "finally $finally times of $began"; }];
     },
     'a semaphore in all' => function () {
         $semaphore = new Semaphore(1);

@@ -26,7 +26,7 @@ $cases = [
     'push in time' => function () { $q = new Queue; $q->push(1); $seen = shown(fn () => timeout(0.001, fn () => $q->push(2))); return [$seen, $q->pop(), count($q)]; },
     'foreach' => function () { $q = new Queue(2); $f = async(function () use ($q) { for ($i = 0; $i < 5; $i++) { delay(0); $q->push("v$i"); } $q->close(); });
         $got = []; foreach ($q as $n => $item) { $got[$n] = $item; } await($f); foreach ($q as $item) { $got[] = 'never'; } return $got; },
-    'foreach by two' => function () { $q = new Queue(9); $got = [[], []]; $one = fn ($me) => function () use ($q, &$got, $me) { foreach ($q as $item) { $got[$me][] = $item; } };
+    'foreach by two' => function () { $q = new Queue(9); $got = [[], []]; $one = function ($me) use ($q, &$got) { return function () use ($q, &$got, $me) { foreach ($q as $item) { $got[$me][] = $item; } }; };
         $a = async($one(0)); $b = async($one(1)); delay(0); foreach ([1, 2, 3, 4] as $i) { $q->push($i); delay(0); } $q->close(); all($a, $b); return $got; },
     'foreach ends early' => function () { $q = new Queue(9); foreach ([1, 2, 3, 4] as $i) { $q->push($i); } foreach ($q as $item) { break; } return [$item, count($q), $q->getIterator()->current()]; },
     'iterator again' => function () { $q = new Queue(9); foreach ([1, 2, 3] as $i) { $q->push($i); } $q->close(); $it = $q->getIterator(); $got = []; foreach ($it as $item) { $got[] = $item; break; } foreach ($it as $n => $item) { $got[] = "$n: $item"; } return $got; },
