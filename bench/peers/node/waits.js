@@ -1,5 +1,5 @@
 'use strict';
-// `node waits.js PORT`: a handler that waits for BENCH_BACKEND, or without one for 50 ms. Connections to it are kept.
+// `node waits.js PORT`: a handler that waits for BENCH_BACKEND. Connections to it are kept.
 const http = require('node:http');
 
 const backend = process.env.BENCH_BACKEND;
@@ -10,10 +10,6 @@ function answer(response, body) {
 }
 
 const server = http.createServer((request, response) => {
-  if (!backend) {
-    setTimeout(() => answer(response, 'OK\n'), 50);
-    return;
-  }
   http.get(backend, (reply) => {
     let body = '';
     reply.setEncoding('utf8');
