@@ -13,7 +13,8 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 {
 	for (uint32_t i = 0; EG(exception); i++) {
 		zend_object *exception = EG(exception);
-		if (i < EXCEPTIONS_MAX && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+		/* A process that runs jobs has no core to log with. */
+		if (i < EXCEPTIONS_MAX && fermata_run.worker && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
 			smart_str text = fermata_exception_text(exception, true);
 			fm_worker_log(fermata_run.worker, level, fermata_str(text.s));
 			smart_str_free(&text);

@@ -35,6 +35,7 @@ zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermat
 zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
 zend_class_entry *fermata_ce_hook;
+zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
@@ -55,6 +56,8 @@ static void register_exceptions(void)
 	fermata_ce_cancelled = register_class_Fermata_Exception_CancelledException(runtime, common);
 	fermata_ce_client_gone = register_class_Fermata_Exception_ClientGoneException(fermata_ce_cancelled);
 	fermata_ce_queue_closed = register_class_Fermata_Exception_QueueClosedException(runtime, common);
+	fermata_ce_job_failed = register_class_Fermata_Exception_JobFailedException(runtime, common);
+	fermata_ce_job_crashed = register_class_Fermata_Exception_JobCrashedException(runtime, common);
 }
 
 static void register_websocket_classes(void)
@@ -86,6 +89,11 @@ static void register_waiting_classes(void)
 	fermata_sync_init();
 	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable, zend_ce_aggregate);
 	fermata_queue_init();
+	fermata_ce_jobs = register_class_Fermata_Jobs();
+	fermata_jobs_init();
+	fermata_ce_worker = register_class_Fermata_Worker();
+	fermata_ce_poll = register_class_Fermata_Poll();
+	fermata_poll_init();
 }
 
 static void register_classes(void)
@@ -172,6 +180,7 @@ static void register_settings(int type, int module_number)
 static void forked(void)
 {
 	fermata.forked = true;
+	fermata.forks++;
 	fermata_codec_forked();
 }
 

@@ -194,6 +194,31 @@ namespace Fermata {
         public function defer(callable $work): void {}
 
         /**
+         * Processes for work that would hold a worker: see Jobs. Called once.
+         *
+         * @param int $processes how many jobs run at the same time
+         * @param int $queue calls of one worker that may run or wait for a process; one more gets a BackpressureException
+         * @param int $timeoutMs milliseconds from the call of Jobs::run() to its result; then the job is ended
+         * @param int $messageBytes bytes of the arguments, and of the result, of a call
+         * @throws Exception\MisuseError when a value is out of its range, it was called already, or run() was called
+         */
+        public function jobs(
+            int $processes = 1,
+            int $queue = 1000,
+            int $timeoutMs = 30000,
+            int $messageBytes = 8388608,
+        ): Jobs {}
+
+        /**
+         * Takes the messages of Worker::send() and Worker::broadcast(), one after the other in each worker, as a task that may
+         * wait. What it throws is logged.
+         *
+         * @param callable $handler function (mixed $message, int $from): mixed, with the number of the worker that has sent it
+         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         */
+        public function onMessage(callable $handler): static {}
+
+        /**
          * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
          *
          * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
@@ -204,6 +229,114 @@ namespace Fermata {
          * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
          */
         public function run(): void {}
+    }
+
+    /**
+     * Calls that run in processes of their own, beside the workers; made by Server::jobs().
+     *
+     * A job is a callable with a name. Its arguments and its result are serialised. A process runs one job at a time; one that
+     * dies is replaced, and costs only the call that it ran.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Jobs
+    {
+        private function __construct() {}
+
+        /**
+         * @param callable $job runs outside of the server: it cannot wait as handlers do, but block as long as it likes
+         * @throws Exception\MisuseError when the name is taken, or run() was called
+         */
+        public function add(string $name, callable $job): static {}
+
+        /**
+         * Runs a job in one of the processes and waits for its result.
+         *
+         * A call that is cancelled before a process has begun with it is not run; one that has begun runs to its end.
+         *
+         * @throws Exception\JobFailedException when the job has thrown
+         * @throws Exception\JobCrashedException when its process has died
+         * @throws Exception\TimeoutException when it has taken longer than timeoutMs, and was ended
+         * @throws Exception\BackpressureException when `queue` calls of this worker have not ended
+         * @throws Exception\MisuseError outside of a handler or task, for an unknown name, or arguments that are too large
+         */
+        public function run(string $name, mixed ...$arguments): mixed {}
+    }
+
+    /**
+     * This worker, and messages to the other ones of its server.
+     *
+     * Messages are serialised and take at most 65536 bytes. Those of one worker to another keep their order. A message is
+     * either sent whole or refused; one that was sent is lost only when the worker that takes it dies before it has.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Worker
+    {
+        private function __construct() {}
+
+        /** The number of this worker, from 0. */
+        public static function index(): int {}
+
+        /**
+         * Sends to the worker with that number; see Server::onMessage().
+         *
+         * @throws Exception\BackpressureException when it has not read the messages it has
+         * @throws Exception\MisuseError outside of a worker, or when there is no such worker
+         */
+        public static function send(int $worker, mixed $message): void {}
+
+        /**
+         * Sends to all other workers.
+         *
+         * @param bool $self to this one as well
+         * @throws Exception\BackpressureException when one has not read the messages it has; the others get it all the same
+         */
+        public static function broadcast(mixed $message, bool $self = false): void {}
+
+        private static function receive(): void {}
+    }
+
+    /**
+     * Waits for many streams, for signals and for a time at once. Fermata\Revolt\Driver is made of it; applications have
+     * no need for it.
+     *
+     * In a handler or task of a server others go on meanwhile, elsewhere the process waits.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Poll
+    {
+        public function __construct() {}
+
+        /** Whether a handler or task of a running server calls this. */
+        public static function inHandler(): bool {}
+
+        /**
+         * @param resource $stream
+         * @param bool $read report it when it can be read from
+         * @param bool $write report it when it can be written to; when both are false it is not watched any more
+         */
+        public function watch($stream, bool $read, bool $write): void {}
+
+        /** Reports a signal instead of having it do what it did before, or no longer. */
+        public function signal(int $signal, bool $watch): void {}
+
+        /**
+         * Waits until something is ready, wake() is called, a signal comes or the time is over. May return early.
+         *
+         * @param float|null $seconds null = for ever
+         * @param bool $background a worker that stops does not wait for the end of this
+         * @return array array{array<int, int>, list<int>}: by the number of a stream's resource 1 for reading, 2 for writing or
+         *         3 for both, and the signals
+         */
+        public function wait(?float $seconds = null, bool $background = false): array {}
+
+        /** Ends wait(). */
+        public function wake(): void {}
     }
 
     /**
@@ -1896,6 +2029,16 @@ namespace Fermata\Exception {
 
     /** The queue takes nothing more, and nothing is left in it. */
     final class QueueClosedException extends \RuntimeException implements FermataException {}
+
+    /** A job has thrown, and this says what and where. */
+    final class JobFailedException extends \RuntimeException implements FermataException
+    {
+        /** The class of what it has thrown. */
+        public string $thrown = '';
+    }
+
+    /** The process that ran a job has died: a fatal error, its memory limit, exit by a signal. */
+    final class JobCrashedException extends \RuntimeException implements FermataException {}
 
     /** The peer broke the protocol; the message says how. */
     final class ProtocolException extends \RuntimeException implements FermataException

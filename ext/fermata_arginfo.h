@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 9931d998b92c3bfde67ab47ff08549885a7ae682 */
+ * Stub hash: bbf4f9ddf83b552120a5f52ca557bc9de7b7566f */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -108,11 +108,72 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_defer, 0, 1
 	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Server_jobs, 0, 0, Fermata\\Jobs, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, processes, IS_LONG, 0, "1")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, queue, IS_LONG, 0, "1000")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeoutMs, IS_LONG, 0, "30000")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, messageBytes, IS_LONG, 0, "8388608")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Server_onMessage arginfo_class_Fermata_Server_notFound
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
 
-ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Routes___construct, 0, 0, 0)
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Jobs___construct, 0, 0, 0)
 ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Jobs_add, 0, 2, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, job, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Jobs_run, 0, 1, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_VARIADIC_TYPE_INFO(0, arguments, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Worker___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Worker_index, 0, 0, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Worker_send, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, worker, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, message, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Worker_broadcast, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, message, IS_MIXED, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, self, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Worker_receive arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Poll___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Poll_inHandler, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Poll_watch, 0, 3, IS_VOID, 0)
+	ZEND_ARG_INFO(0, stream)
+	ZEND_ARG_TYPE_INFO(0, read, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, write, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Poll_signal, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, signal, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, watch, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Poll_wait, 0, 0, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, seconds, IS_DOUBLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, background, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Poll_wake arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Routes___construct arginfo_class_Fermata_Jobs___construct
 
 #define arginfo_class_Fermata_Routes_get arginfo_class_Fermata_Server_get
 
@@ -134,7 +195,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Routes_static arginfo_class_Fermata_Server_static
 
-#define arginfo_class_Fermata_Next___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Next___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_TYPE_MASK_EX(arginfo_class_Fermata_Next___invoke, 0, 1, Fermata\\Response|Fermata\\Hold, 0)
 	ZEND_ARG_OBJ_INFO(0, request, Fermata\\Request, 0)
@@ -183,9 +244,9 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Tls_development, 0, 0, Fermata\\Tls, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_ClientCertificate___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_ClientCertificate___construct arginfo_class_Fermata_Jobs___construct
 
-#define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_method, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
@@ -214,7 +275,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_body arginfo_class_Fermata_Request_method
 
-#define arginfo_class_Fermata_Request_bodyStream arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Request_bodyStream arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_json, 0, 0, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
@@ -250,8 +311,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_remoteAddress arginfo_class_Fermata_Request_method
 
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_remotePort, 0, 0, IS_LONG, 0)
-ZEND_END_ARG_INFO()
+#define arginfo_class_Fermata_Request_remotePort arginfo_class_Fermata_Worker_index
 
 #define arginfo_class_Fermata_Request_host arginfo_class_Fermata_Request_method
 
@@ -260,7 +320,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_UploadedFile___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_UploadedFile___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_UploadedFile_moveTo, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
@@ -336,7 +396,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withCooki
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, partitioned, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Response_status arginfo_class_Fermata_Request_remotePort
+#define arginfo_class_Fermata_Response_status arginfo_class_Fermata_Worker_index
 
 #define arginfo_class_Fermata_Response_body arginfo_class_Fermata_Request_method
 
@@ -346,7 +406,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
 
-#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Hold_sse, 0, 1, Fermata\\Hold, 0)
 	ZEND_ARG_TYPE_INFO(0, channel, IS_STRING, 0)
@@ -387,7 +447,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Event_json, 0, 1, F
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, name, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Channel___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_get, 0, 1, Fermata\\Channel, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
@@ -402,14 +462,14 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_members, 0
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, limit, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Channel_memberCount arginfo_class_Fermata_Request_remotePort
+#define arginfo_class_Fermata_Channel_memberCount arginfo_class_Fermata_Worker_index
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0, 0, IS_ARRAY, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Publisher___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, control, IS_STRING, 1, "null")
@@ -440,7 +500,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocketHandler_c
 	ZEND_ARG_TYPE_INFO(0, reason, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket___construct arginfo_class_Fermata_Jobs___construct
 
 #define arginfo_class_Fermata_WebSocket_id arginfo_class_Fermata_Request_method
 
@@ -487,28 +547,27 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_setData,
 	ZEND_ARG_TYPE_INFO(0, data, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_isOpen, 0, 0, _IS_BOOL, 0)
-ZEND_END_ARG_INFO()
+#define arginfo_class_Fermata_WebSocket_isOpen arginfo_class_Fermata_Poll_inHandler
 
-#define arginfo_class_Fermata_WebSocket_queuedBytes arginfo_class_Fermata_Request_remotePort
+#define arginfo_class_Fermata_WebSocket_queuedBytes arginfo_class_Fermata_Worker_index
 
 #define arginfo_class_Fermata_WebSocket_protocol arginfo_class_Fermata_Request_lastEventId
 
 #define arginfo_class_Fermata_WebSocket_remoteAddress arginfo_class_Fermata_Request_method
 
-#define arginfo_class_Fermata_WebSocket_remotePort arginfo_class_Fermata_Request_remotePort
+#define arginfo_class_Fermata_WebSocket_remotePort arginfo_class_Fermata_Worker_index
 
-#define arginfo_class_Fermata_Future___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_Future___construct arginfo_class_Fermata_Jobs___construct
 
 #define arginfo_class_Fermata_Future_await arginfo_class_Fermata_Request_json
 
-#define arginfo_class_Fermata_Future_isDone arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Future_isDone arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Future_cancel arginfo_class_Fermata_Server_run
 
 #define arginfo_class_Fermata_Cancellation_cancel arginfo_class_Fermata_Server_run
 
-#define arginfo_class_Fermata_Cancellation_isCancelled arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Cancellation_isCancelled arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Cancellation_run arginfo_Fermata_shield
 
@@ -527,11 +586,11 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Mutex_lock arginfo_class_Fermata_Server_run
 
-#define arginfo_class_Fermata_Sync_Mutex_tryLock arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Sync_Mutex_tryLock arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Sync_Mutex_unlock arginfo_class_Fermata_Server_run
 
-#define arginfo_class_Fermata_Sync_Mutex_isLocked arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Sync_Mutex_isLocked arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Sync_Mutex_synchronized arginfo_Fermata_shield
 
@@ -541,7 +600,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Semaphore_acquire arginfo_class_Fermata_Server_run
 
-#define arginfo_class_Fermata_Sync_Semaphore_tryAcquire arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Sync_Semaphore_tryAcquire arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Sync_Semaphore_release arginfo_class_Fermata_Server_run
 
@@ -567,14 +626,14 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Queue_close arginfo_class_Fermata_Server_run
 
-#define arginfo_class_Fermata_Sync_Queue_isClosed arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_Sync_Queue_isClosed arginfo_class_Fermata_Poll_inHandler
 
-#define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Request_remotePort
+#define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Worker_index
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Sync_Queue_getIterator, 0, 0, Iterator, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
 ZEND_END_ARG_INFO()
@@ -594,11 +653,11 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Upgrade_setData arginfo_class_Fermata_WebSocket_setData
 
-#define arginfo_class_Fermata_WebSocket_Message___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket_Message___construct arginfo_class_Fermata_Jobs___construct
 
 #define arginfo_class_Fermata_WebSocket_Message_data arginfo_class_Fermata_Request_method
 
-#define arginfo_class_Fermata_WebSocket_Message_isBinary arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_WebSocket_Message_isBinary arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_WebSocket_Message_json arginfo_class_Fermata_Request_json
 
@@ -627,7 +686,7 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_WebSocket_Compression___construct, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, minBytes, IS_LONG, 0, "64")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket_Codec___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_acceptKey, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
@@ -659,7 +718,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Codec_dec
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, payloadBytesMax, IS_LONG, 0, "16777216")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Client___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket_Client___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Client_connect, 0, 1, Fermata\\WebSocket\\Client, 0)
 	ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)
@@ -691,7 +750,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_Client_c
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "5.0")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Client_isOpen arginfo_class_Fermata_WebSocket_isOpen
+#define arginfo_class_Fermata_WebSocket_Client_isOpen arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_WebSocket_Client_protocol arginfo_class_Fermata_Request_lastEventId
 
@@ -702,7 +761,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Client_closeReason arginfo_class_Fermata_Request_lastEventId
 
-#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Routes___construct
+#define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
 ZEND_END_ARG_INFO()
@@ -731,7 +790,23 @@ ZEND_METHOD(Fermata_Server, static);
 ZEND_METHOD(Fermata_Server, websocket);
 ZEND_METHOD(Fermata_Server, every);
 ZEND_METHOD(Fermata_Server, defer);
+ZEND_METHOD(Fermata_Server, jobs);
+ZEND_METHOD(Fermata_Server, onMessage);
 ZEND_METHOD(Fermata_Server, run);
+ZEND_METHOD(Fermata_Jobs, __construct);
+ZEND_METHOD(Fermata_Jobs, add);
+ZEND_METHOD(Fermata_Jobs, run);
+ZEND_METHOD(Fermata_Worker, __construct);
+ZEND_METHOD(Fermata_Worker, index);
+ZEND_METHOD(Fermata_Worker, send);
+ZEND_METHOD(Fermata_Worker, broadcast);
+ZEND_METHOD(Fermata_Worker, receive);
+ZEND_METHOD(Fermata_Poll, __construct);
+ZEND_METHOD(Fermata_Poll, inHandler);
+ZEND_METHOD(Fermata_Poll, watch);
+ZEND_METHOD(Fermata_Poll, signal);
+ZEND_METHOD(Fermata_Poll, wait);
+ZEND_METHOD(Fermata_Poll, wake);
 ZEND_METHOD(Fermata_Routes, __construct);
 ZEND_METHOD(Fermata_Routes, get);
 ZEND_METHOD(Fermata_Routes, post);
@@ -934,7 +1009,38 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, every, arginfo_class_Fermata_Server_every, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, defer, arginfo_class_Fermata_Server_defer, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, jobs, arginfo_class_Fermata_Server_jobs, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, onMessage, arginfo_class_Fermata_Server_onMessage, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Jobs_methods[] = {
+	ZEND_ME(Fermata_Jobs, __construct, arginfo_class_Fermata_Jobs___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Jobs, add, arginfo_class_Fermata_Jobs_add, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Jobs, run, arginfo_class_Fermata_Jobs_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Worker_methods[] = {
+	ZEND_ME(Fermata_Worker, __construct, arginfo_class_Fermata_Worker___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Worker, index, arginfo_class_Fermata_Worker_index, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Worker, send, arginfo_class_Fermata_Worker_send, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Worker, broadcast, arginfo_class_Fermata_Worker_broadcast, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Worker, receive, arginfo_class_Fermata_Worker_receive, ZEND_ACC_PRIVATE|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Poll_methods[] = {
+	ZEND_ME(Fermata_Poll, __construct, arginfo_class_Fermata_Poll___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Poll, inHandler, arginfo_class_Fermata_Poll_inHandler, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Poll, watch, arginfo_class_Fermata_Poll_watch, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Poll, signal, arginfo_class_Fermata_Poll_signal, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Poll, wait, arginfo_class_Fermata_Poll_wait, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Poll, wake, arginfo_class_Fermata_Poll_wake, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1384,6 +1490,16 @@ static const zend_function_entry class_Fermata_Exception_QueueClosedException_me
 };
 
 
+static const zend_function_entry class_Fermata_Exception_JobFailedException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_JobCrashedException_methods[] = {
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_Exception_ProtocolException_methods[] = {
 	ZEND_ME(Fermata_Exception_ProtocolException, closeCode, arginfo_class_Fermata_Exception_ProtocolException_closeCode, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
@@ -1394,6 +1510,39 @@ static zend_class_entry *register_class_Fermata_Server(void)
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Server", class_Fermata_Server_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Jobs(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Jobs", class_Fermata_Jobs_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Worker(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Worker", class_Fermata_Worker_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Poll(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Poll", class_Fermata_Poll_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 
@@ -2567,6 +2716,36 @@ static zend_class_entry *register_class_Fermata_Exception_QueueClosedException(z
 	zend_class_entry ce, *class_entry;
 
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "QueueClosedException", class_Fermata_Exception_QueueClosedException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_JobFailedException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "JobFailedException", class_Fermata_Exception_JobFailedException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	zval property_thrown_default_value;
+	ZVAL_EMPTY_STRING(&property_thrown_default_value);
+	zend_string *property_thrown_name = zend_string_init("thrown", sizeof("thrown") - 1, 1);
+	zend_declare_typed_property(class_entry, property_thrown_name, &property_thrown_default_value, ZEND_ACC_PUBLIC, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_thrown_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_JobCrashedException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "JobCrashedException", class_Fermata_Exception_JobCrashedException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);

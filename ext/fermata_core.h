@@ -1303,6 +1303,25 @@ void fm_server_program(struct FmServer *server, struct FmStr name);
 void fm_server_warn(struct FmServer *server, struct FmStr message);
 
 /**
+ * How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+uint32_t fm_server_workers(struct FmServer *server);
+
+/**
+ * Writes a log line in another process of the server, which the line names; `level` from 0 (error) to 3 (debug).
+ *
+ * # Safety
+ * As `fm_server_set`; the server was not started in this process.
+ */
+void fm_server_log(struct FmServer *server,
+                   struct FmStr process,
+                   uint32_t level,
+                   struct FmStr message);
+
+/**
  * Binds and forks. Returns once in each worker, and once in the calling process after the last
  * worker has ended. Consumes the server in every case.
  *

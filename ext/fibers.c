@@ -25,7 +25,7 @@ static struct {
 	fermata_fiber *unwinder;               /* ends all others, and gets control back after each */
 	fermata_fiber *dead;                   /* has ended for good; to be freed */
 	zend_execute_data *frame;              /* of run() */
-	uint32_t len, parked_len, listed_len;
+	uint32_t len, parked_len, listed_len, background_len;
 	uint32_t budget;
 	FmFibers settings;
 	uint64_t last_turn;                    /* given to a fiber that is ready or to a task */
@@ -314,7 +314,7 @@ void fermata_fibers_woken(void)
 /* Tells the core what it has to know before it may sleep. */
 static void before_events(void)
 {
-	bool full = is_full(), busy = pool.listed_len || fermata_tasks_queued();
+	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_tasks_queued();
 	bool is_ready = pool.ready_first || (fermata_tasks_queued() && !full);
 	fermata_timer *timer = fermata_timer_first();
 	uint64_t wake_ms = is_ready ? 0 : timer ? timer->due_ms : FERMATA_NEVER;
@@ -606,6 +606,16 @@ static ZEND_COLD fermata_wait_result end_wait(void)
 	return FERMATA_WAIT_FAILED;
 }
 
+/* Around a wait that no worker has to see to its end before it stops. */
+void fermata_background(bool begins)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	if (fiber->is_background != begins) {
+		fiber->is_background = begins;
+		pool.background_len += begins ? 1 : -1;
+	}
+}
+
 /* Suspends until fermata_wake(), until it is due (0 = as soon as others have had their turn), or until a wait of this
  * fiber has to end. */
 fermata_wait_result fermata_wait(uint64_t due_ms)
@@ -755,7 +765,9 @@ void fermata_fibers_unwind(void)
 	pool.stopping = true;
 	while (pool.listed && !fermata_run.retired) {
 		fermata_fiber *fiber = pool.listed;
-		log_unwound(fiber);
+		if (!fiber->is_background) {
+			log_unwound(fiber);
+		}
 		fermata_timer_disarm(&fiber->timer);
 		pool.unwinder = fermata_run.fiber;
 		fermata_run.waits = true;

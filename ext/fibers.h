@@ -70,6 +70,7 @@ struct fermata_fiber {
 	struct fermata_pin *pins; /* of hooks_streams.c: streams that are being waited for */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
+	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
@@ -117,6 +118,7 @@ void fermata_fibers_unwind(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
 bool fermata_can_wait(void);
+void fermata_background(bool begins);
 const char *fermata_wait_obstacle(void);
 uint32_t fermata_fibers_tasks_max(void);
 uint64_t fermata_fibers_next_turn(void);

@@ -22,6 +22,7 @@ extern zend_module_entry fermata_module_entry;
 typedef struct fermata_state {
 	FmWorker *worker; /* NULL outside a worker, and again after its run() has ended */
 	bool handling;    /* a handler is on the stack */
+	uint32_t forks;   /* how often, from the first process on */
 	bool forked;      /* this process was forked since the worker began: by a handler */
 } fermata_state;
 extern fermata_state fermata;
@@ -42,6 +43,7 @@ extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, 
 extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
 extern zend_class_entry *fermata_ce_hook;
+extern zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
@@ -163,6 +165,7 @@ typedef struct fermata_route {
 	zend_array *middleware; /* closures of its own; NULL = none */
 	bool is_fallback;
 } fermata_route;
+typedef struct fermata_jobs fermata_jobs;
 typedef struct fermata_server {
 	FmServer *core; /* NULL before the constructor and from run() on */
 	fermata_handler *handlers;
@@ -173,12 +176,30 @@ typedef struct fermata_server {
 	fermata_socket_route *socket_routes;
 	uint32_t socket_routes_len;
 	fermata_every *every;
+	fermata_jobs *jobs; /* NULL = none */
+	fermata_handler on_message; /* an undefined closure = none */
 	bool constructed;
 	zend_object std;
 } fermata_server;
 void fermata_server_init(void);
 bool fermata_server_check_open(const fermata_server *server);
 bool fermata_handler_init(fermata_handler *handler, zval *callable);
+
+/* jobs.c */
+void fermata_jobs_init(void);
+void fermata_jobs_release(fermata_jobs *jobs);
+void fermata_jobs_gc(fermata_jobs *jobs, zend_get_gc_buffer *buffer);
+bool fermata_jobs_start(const fermata_server *server, FmServer *core, bool *failed);
+void fermata_jobs_end(const fermata_server *server);
+
+/* poll.c */
+void fermata_poll_init(void);
+
+/* peers.c */
+bool fermata_peers_open(const fermata_server *server, FmServer *core);
+void fermata_peers_close(void);
+void fermata_peers_start(const fermata_server *server, uint32_t worker_index);
+void fermata_peers_stop(void);
 
 /* routes.c */
 void fermata_routes_init(void);

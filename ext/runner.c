@@ -31,7 +31,7 @@ static void reseed(void)
 #endif
 }
 
-static void enter_process(void)
+void fermata_enter_process(void)
 {
 #if PHP_VERSION_ID >= 80500
 	php_child_init();
@@ -357,10 +357,11 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_run.request = fermata_request_new();
 	fermata_run.websocket = fermata_websocket_new();
 	fermata_run.message = fermata_message_new();
-	enter_process();
+	fermata_enter_process();
 
 	fermata_fibers_start(frame);
 	fermata_every_start(server->every, start->worker_index);
+	fermata_peers_start(server, start->worker_index);
 	fermata_runner_loop(frame);
 
 	fermata.worker = NULL;
@@ -384,6 +385,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	}
 	fermata_fibers_end();
 	fermata_every_stop(server->every);
+	fermata_peers_stop();
 	fermata_runner_release();
 	EG(exit_status) = exit_status;
 	zend_throw_unwind_exit();

@@ -52,6 +52,7 @@ static zend_always_inline bool fermata_held_by_others(const zend_object *object)
 }
 
 /* runner.c */
+void fermata_enter_process(void);
 void fermata_runner_loop(zend_execute_data *frame);
 void fermata_runner_release(void);
 bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);

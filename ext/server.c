@@ -42,6 +42,8 @@ static void server_free(zend_object *object)
 	}
 	zval_ptr_dtor(&server->not_found.closure);
 	zval_ptr_dtor(&server->error.closure);
+	zval_ptr_dtor(&server->on_message.closure);
+	fermata_jobs_release(server->jobs);
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_free(&server->socket_routes[i]);
 	}
@@ -70,6 +72,10 @@ static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
 	fermata_gc_add_array(buffer, server->middleware);
 	zend_get_gc_buffer_add_zval(buffer, &server->not_found.closure);
 	zend_get_gc_buffer_add_zval(buffer, &server->error.closure);
+	zend_get_gc_buffer_add_zval(buffer, &server->on_message.closure);
+	if (server->jobs) {
+		fermata_jobs_gc(server->jobs, buffer);
+	}
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_gc(&server->socket_routes[i], buffer);
 	}
@@ -334,14 +340,25 @@ ZEND_METHOD(Fermata_Server, run)
 	server->core = NULL;
 	tell_frames(core);
 	tell_program(core);
+	bool failed;
+	if (!fermata_jobs_start(server, core, &failed)) {
+		return;
+	}
+	if (failed || !fermata_peers_open(server, core)) {
+		fm_server_free(core);
+		fermata_jobs_end(server);
+		RETURN_THROWS();
+	}
 	uint32_t code = fm_server_start(core, &start, &error);
+	if (start.worker) {
+		fermata_run_worker(server, &start);
+		return;
+	}
+	fermata_peers_close();
+	fermata_jobs_end(server);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
 		RETURN_THROWS();
 	}
-	if (start.worker) {
-		fermata_run_worker(server, &start);
-	} else {
-		EG(exit_status) = start.exit_code;
-	}
+	EG(exit_status) = start.exit_code;
 }

@@ -263,10 +263,7 @@ impl Master {
         websockets: Vec<Route>,
         program: Program,
     ) -> Result<Master, StartError> {
-        let workers = match settings.workers {
-            0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
-            workers => workers,
-        };
+        let workers = workers_of(&settings);
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         // Before anything is bound: a bad certificate is the likeliest mistake.
         let tls = ServerTls::open(&settings, &logger)?;
@@ -785,6 +782,14 @@ impl Master {
 
     fn log(&self, level: LogLevel, message: &str) {
         self.logger.write(level, self.driver.unix_ms(), message);
+    }
+}
+
+/// How many workers the settings ask for.
+pub(crate) fn workers_of(settings: &Settings) -> u16 {
+    match settings.workers {
+        0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
+        workers => workers,
     }
 }
 

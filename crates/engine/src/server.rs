@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use fermata_config::{Builder, SettingError, Source};
+use fermata_config::{Builder, SettingError, Settings, Source};
 
 use crate::files::StaticOptions;
-use crate::master::{Frames, Master, Program, StartError, Started};
+use crate::log::Logger;
+use crate::master::{self, Frames, Master, Program, StartError, Started};
 use crate::router::{RouteError, Router};
 use crate::websocket::Route;
 
@@ -108,19 +109,52 @@ impl Server {
         self.program.warnings.push(message.to_owned());
     }
 
+    /// The settings that `start` would use.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn settings(&self) -> Result<Settings, SettingError> {
+        let mut builder = self.builder.clone();
+        builder.environment(environment())?;
+        builder.build()
+    }
+
+    /// How many workers `start` would fork.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn workers(&self) -> Result<u16, SettingError> {
+        Ok(master::workers_of(&self.settings()?))
+    }
+
+    /// A logger with the settings that `start` would use, for another process of the server.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn logger(&self, process: &str) -> Result<Logger, SettingError> {
+        let settings = self.settings()?;
+        Ok(Logger::new(
+            settings.log_format,
+            settings.log_level,
+            process,
+        ))
+    }
+
     /// Binds the listeners and forks the workers.
     ///
     /// Returns once in every worker, and once in the calling process after all workers have ended.
     /// Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
-        // A variable that is not UTF-8 cannot be one of ours.
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        self.builder.environment(variables)?;
+        self.builder.environment(environment())?;
         let settings = self.builder.build()?;
         Master::open(settings, self.router, self.websockets, self.program)?.supervise()
     }
+}
+
+/// A variable that is not UTF-8 cannot be one of ours.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 impl Default for Server {

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use fermata_config::{Settings, Source, effective, table};
+use fermata_config::{LogLevel, Settings, Source, effective, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 
@@ -355,6 +355,60 @@ pub unsafe extern "C" fn fm_server_warn(server: *mut FmServer, message: FmStr) {
         unsafe { (*server).server.warn(&message.text()) };
         true
     });
+}
+
+/// How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_workers(server: *mut FmServer) -> u32 {
+    let mut workers = 0;
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        workers = unsafe { &*server }.server.workers().map_or(0, u32::from);
+        true
+    });
+    workers
+}
+
+/// Writes a log line in another process of the server, which the line names; `level` from 0 (error) to 3 (debug).
+///
+/// # Safety
+/// As `fm_server_set`; the server was not started in this process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_log(
+    server: *mut FmServer,
+    process: FmStr,
+    level: u32,
+    message: FmStr,
+) {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let level = log_level(level)?;
+            let logger = (*server).server.logger(&process.text());
+            let logger = logger.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
+            logger.write(level, unix_ms(), &message.text());
+            Ok(())
+        });
+    }
+}
+
+/// The number that C has for a level.
+pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
+    Ok(match level {
+        0 => LogLevel::Error,
+        1 => LogLevel::Warning,
+        2 => LogLevel::Info,
+        3 => LogLevel::Debug,
+        _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
+    })
+}
+
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Binds and forks. Returns once in each worker, and once in the calling process after the last

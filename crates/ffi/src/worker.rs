@@ -12,9 +12,10 @@ use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_INTERNAL, FM_MISUSE, FmError, FmHeader, FmId,
-    FmMessage, FmStr, array, guard, put,
+    FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
+    array, guard, put,
 };
+use crate::server::log_level;
 
 /// `request` is to be answered.
 pub const FM_EVENT_REQUEST: u32 = 1;
@@ -624,13 +625,7 @@ pub unsafe extern "C" fn fm_worker_log(worker: *mut FmWorker, level: u32, messag
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(std::ptr::null_mut(), || {
-            let level = match level {
-                0 => LogLevel::Error,
-                1 => LogLevel::Warning,
-                2 => LogLevel::Info,
-                3 => LogLevel::Debug,
-                _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
-            };
+            let level = log_level(level)?;
             let worker = &mut (*worker).worker;
             // An error is the program's and always worth its line. All else (a request that the handler
             // refused) is up to the client, who must not be able to fill the disk.
