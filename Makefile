@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak fuzz
+	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -132,6 +132,9 @@ test-generated: ## Check that the generated files are up to date
 	python3 bench/readme.py --check
 	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) --workspace --exclude fermata-tests reference
+
+test-revolt: all ## Revolt's own tests of its drivers, over ours; REVOLT=FOLDER is a checkout of revoltphp/event-loop
+	scripts/revolt.sh $(REVOLT)
 
 test-leak: all ## The extension's tests under valgrind
 	scripts/phpt.sh --valgrind

@@ -1,0 +1,331 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Revolt;
+
+use Fermata\Exception\CancelledException;
+use Fermata\Future;
+use Fermata\Poll;
+use Fermata\Revolt\Internal\HandlerSuspension;
+use Revolt\EventLoop;
+use Revolt\EventLoop\Internal\AbstractDriver;
+use Revolt\EventLoop\Internal\DriverCallback;
+use Revolt\EventLoop\Internal\SignalCallback;
+use Revolt\EventLoop\Internal\StreamCallback;
+use Revolt\EventLoop\Internal\StreamReadableCallback;
+use Revolt\EventLoop\Internal\TimerCallback;
+use Revolt\EventLoop\Internal\TimerQueue;
+use Revolt\EventLoop\Suspension;
+use Revolt\EventLoop\UnsupportedFeatureException;
+
+use function Fermata\async;
+use function Fermata\await;
+use function Fermata\shield;
+
+/**
+ * Revolt's event loop inside of Fermata's: AMPHP and other libraries built on Revolt run in a worker, beside the server.
+ *
+ * `EventLoop::setDriver(new Fermata\Revolt\Driver())` before `Server::run()`. In a worker the loop is a task of its own, which
+ * begins when somebody needs it and ends when nothing is left to do. It waits as all tasks do, so requests go on meanwhile; and
+ * a handler that suspends in a Suspension waits as in `Fermata\delay()`. Outside of a server it is a driver like any other.
+ */
+final class Driver extends AbstractDriver
+{
+    /** Keeps the loop alive while a handler is suspended, though nothing else may be referenced. */
+    private const KEEP_ALIVE_SECONDS = 86_400.0;
+
+    private readonly Poll $poll;
+    private readonly TimerQueue $timers;
+    private readonly float $started;
+
+    /** @var array<int, array<string, StreamCallback>> by number of the stream */
+    private array $readable = [];
+
+    /** @var array<int, array<string, StreamCallback>> by number of the stream */
+    private array $writable = [];
+
+    /** @var array<int, array<string, SignalCallback>> by number of the signal */
+    private array $signals = [];
+
+    /** The task of the loop, in a worker. */
+    private ?Future $task = null;
+
+    /** The loop is in dispatch(), and has to be told of what is new. */
+    private bool $waits = false;
+
+    private int $suspended = 0;
+    private ?string $keepAlive = null;
+
+    public static function isSupported(): bool
+    {
+        return \class_exists(Poll::class, false);
+    }
+
+    public function __construct()
+    {
+        parent::__construct();
+        $this->poll = new Poll();
+        $this->timers = new TimerQueue();
+        $this->started = \hrtime(true) / 1e9;
+    }
+
+    /**
+     * Runs the loop until nothing is left to do. In a handler of a server it waits for that, while others go on.
+     */
+    #[\Override]
+    public function run(): void
+    {
+        if ($this->isServed()) {
+            $this->begin();
+            await($this->task);
+        } else {
+            parent::run();
+        }
+    }
+
+    #[\Override]
+    public function stop(): void
+    {
+        parent::stop();
+        $this->tell();
+    }
+
+    #[\Override]
+    public function queue(\Closure $closure, mixed ...$args): void
+    {
+        parent::queue($closure, ...$args);
+        $this->tell();
+    }
+
+    #[\Override]
+    public function defer(\Closure $closure): string
+    {
+        return $this->told(parent::defer($closure));
+    }
+
+    #[\Override]
+    public function delay(float $delay, \Closure $closure): string
+    {
+        return $this->told(parent::delay($delay, $closure));
+    }
+
+    #[\Override]
+    public function repeat(float $interval, \Closure $closure): string
+    {
+        return $this->told(parent::repeat($interval, $closure));
+    }
+
+    #[\Override]
+    public function onReadable(mixed $stream, \Closure $closure): string
+    {
+        return $this->told(parent::onReadable($stream, $closure));
+    }
+
+    #[\Override]
+    public function onWritable($stream, \Closure $closure): string
+    {
+        return $this->told(parent::onWritable($stream, $closure));
+    }
+
+    #[\Override]
+    public function onSignal(int $signal, \Closure $closure): string
+    {
+        if (\Fermata\Poll::inHandler() && $signal === \SIGTERM) {
+            throw new UnsupportedFeatureException('SIGTERM stops a worker of the server; end what you do in a shutdown function');
+        }
+        return $this->told(parent::onSignal($signal, $closure));
+    }
+
+    #[\Override]
+    public function enable(string $callbackId): string
+    {
+        return $this->told(parent::enable($callbackId));
+    }
+
+    #[\Override]
+    public function disable(string $callbackId): string
+    {
+        // The loop may have nothing left to wait for.
+        return $this->told(parent::disable($callbackId));
+    }
+
+    #[\Override]
+    public function reference(string $callbackId): string
+    {
+        return $this->told(parent::reference($callbackId));
+    }
+
+    #[\Override]
+    public function unreference(string $callbackId): string
+    {
+        return $this->told(parent::unreference($callbackId));
+    }
+
+    #[\Override]
+    public function getSuspension(): Suspension
+    {
+        return $this->isServed() ? new HandlerSuspension($this->hold(...)) : parent::getSuspension();
+    }
+
+    #[\Override]
+    public function getHandle(): Poll
+    {
+        return $this->poll;
+    }
+
+    #[\Override]
+    protected function now(): float
+    {
+        return \hrtime(true) / 1e9 - $this->started;
+    }
+
+    #[\Override]
+    protected function activate(array $callbacks): void
+    {
+        foreach ($callbacks as $callback) {
+            if ($callback instanceof TimerCallback) {
+                $this->timers->insert($callback);
+            } elseif ($callback instanceof StreamReadableCallback) {
+                $this->readable[(int) $callback->stream][$callback->id] = $callback;
+                $this->watch($callback->stream);
+            } elseif ($callback instanceof StreamCallback) {
+                $this->writable[(int) $callback->stream][$callback->id] = $callback;
+                $this->watch($callback->stream);
+            } elseif ($callback instanceof SignalCallback) {
+                $this->signals[$callback->signal][$callback->id] = $callback;
+                $this->poll->signal($callback->signal, true);
+            } else {
+                throw new \Error('Unknown callback type: ' . $callback::class);
+            }
+        }
+    }
+
+    #[\Override]
+    protected function deactivate(DriverCallback $callback): void
+    {
+        if ($callback instanceof TimerCallback) {
+            $this->timers->remove($callback);
+        } elseif ($callback instanceof StreamCallback) {
+            $key = (int) $callback->stream;
+            unset($this->readable[$key][$callback->id], $this->writable[$key][$callback->id]);
+            $this->watch($callback->stream);
+        } elseif ($callback instanceof SignalCallback) {
+            unset($this->signals[$callback->signal][$callback->id]);
+            if (!$this->signals[$callback->signal]) {
+                unset($this->signals[$callback->signal]);
+                $this->poll->signal($callback->signal, false);
+            }
+        }
+    }
+
+    #[\Override]
+    protected function dispatch(bool $blocking): void
+    {
+        $this->waits = $blocking;
+        try {
+            [$streams, $signals] = $this->poll->wait($blocking ? $this->untilTimer() : 0.0, background: true);
+        } finally {
+            $this->waits = false;
+        }
+        foreach ($streams as $key => $ready) {
+            $this->enqueueAll($ready & 1 ? $this->readable[$key] ?? [] : []);
+            $this->enqueueAll($ready & 2 ? $this->writable[$key] ?? [] : []);
+        }
+        $now = $this->now();
+        while ($callback = $this->timers->extract($now)) {
+            $this->enqueueCallback($callback);
+        }
+        foreach ($signals as $signal) {
+            $this->enqueueAll($this->signals[$signal] ?? []);
+        }
+    }
+
+    /** @param array<string, DriverCallback> $callbacks */
+    private function enqueueAll(array $callbacks): void
+    {
+        foreach ($callbacks as $callback) {
+            $this->enqueueCallback($callback);
+        }
+    }
+
+    /** Seconds to the next timer; null when there is none. */
+    private function untilTimer(): ?float
+    {
+        $due = $this->timers->peek();
+        return $due === null ? null : \max(0.0, $due - $this->now());
+    }
+
+    /** @param resource $stream */
+    private function watch($stream): void
+    {
+        $key = (int) $stream;
+        $reads = !empty($this->readable[$key]);
+        $writes = !empty($this->writable[$key]);
+        if (!$reads) {
+            unset($this->readable[$key]);
+        }
+        if (!$writes) {
+            unset($this->writable[$key]);
+        }
+        $this->poll->watch($stream, $reads, $writes);
+    }
+
+    /** Called by a handler or task of a server, outside of Fibers: the callbacks of the loop run in such. */
+    private function isServed(): bool
+    {
+        return Poll::inHandler() && \Fiber::getCurrent() === null;
+    }
+
+    /** @template T @param T $result @return T */
+    private function told(mixed $result): mixed
+    {
+        $this->tell();
+        return $result;
+    }
+
+    /** There is something new for the loop. */
+    private function tell(): void
+    {
+        if ($this->waits) {
+            $this->poll->wake();
+        } elseif ($this->task === null && Poll::inHandler()) {
+            $this->begin();
+        }
+    }
+
+    private function begin(): void
+    {
+        // It works for all handlers, so that the client of this one leaves it alone.
+        $this->task ??= async(fn () => shield($this->serve(...)));
+    }
+
+    /** The loop in a worker, until nothing is left to do. */
+    private function serve(): void
+    {
+        try {
+            parent::run();
+        } catch (CancelledException) {
+            // The worker ends.
+        } catch (\Throwable $uncaught) {
+            // Outside of a server it would end the script. Here the log has it, as that of every task nobody awaits.
+            async(static fn () => throw $uncaught);
+            $this->task = null;
+            $this->begin();
+            return;
+        }
+        $this->task = null;
+    }
+
+    /** A handler begins (or ends) to be suspended, and only the loop may be able to wake it. */
+    private function hold(bool $begins): void
+    {
+        $this->suspended += $begins ? 1 : -1;
+        if ($begins && $this->suspended === 1) {
+            $this->keepAlive ??= parent::repeat(self::KEEP_ALIVE_SECONDS, static function (): void {});
+            $this->reference($this->keepAlive);
+        } elseif (!$begins && $this->suspended === 0 && $this->keepAlive !== null) {
+            $this->unreference($this->keepAlive);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+// Finds the library, its tests, and Revolt in the checkout that FERMATA_REVOLT names.
+spl_autoload_register(static function (string $class): void {
+    $revolt = getenv('FERMATA_REVOLT') ?: '';
+    $folders = [
+        'Fermata\\Tests\\' => __DIR__ . '/',
+        'Fermata\\' => dirname(__DIR__) . '/src/',
+        'Revolt\\EventLoop\\Driver\\DriverTest' => "$revolt/test/Driver/DriverTest",
+        'Revolt\\' => "$revolt/src/",
+    ];
+    foreach ($folders as $prefix => $folder) {
+        if (str_starts_with($class, $prefix)) {
+            $file = $folder . str_replace('\\', '/', substr($class, strlen($prefix))) . '.php';
+            if (is_file($file)) {
+                require $file;
+                return;
+            }
+        }
+    }
+});
