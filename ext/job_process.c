@@ -160,6 +160,7 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmServer *core)
 		poll(fds, 2, timeout_ms);
 		if (fds[0].revents) {
 			end_all(seats, jobs->processes);
+			free(seats);
 			return false;
 		}
 		struct signalfd_siginfo info;
@@ -351,6 +352,7 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 		fermata_clean_up();
 	} zend_catch {
 		tell_fatal(fd, jobs->bytes_max);
+		free(given);
 		close(fd);
 		zend_bailout();
 	} zend_end_try();
