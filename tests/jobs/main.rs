@@ -109,7 +109,8 @@ fn a_message_reaches_every_other_worker() {
     let pids = server.worker_pids();
     for round in 0..10 {
         let target = format!("/say/{round}");
-        let from = server.connect().get(&target).text();
+        let answer = server.connect().get(&target);
+        let from = answer.text();
         for (number, pid) in &pids {
             let mut client = server.connect_to(*pid);
             loop {
