@@ -2,6 +2,7 @@
 
 mod aco;
 mod built_in;
+mod clients;
 mod control;
 mod faults;
 mod filters;
@@ -33,6 +34,7 @@ pub(crate) use cases;
 /// Every case. Those that wait longest come first, so that the last of the others is not waited for.
 pub fn all() -> impl Iterator<Item = Case> {
     [
+        clients::CASES,
         reliable::CASES,
         holds::CASES,
         links::CASES,

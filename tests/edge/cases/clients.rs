@@ -1,0 +1,165 @@
+//! Libraries that people use, unmodified: they hold a stream, publish to it, and check who asked.
+//!
+//! They are installed from their registries into `target/`, once. One whose tools are not on this machine is skipped,
+//! and says so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use fermata_testkit::workspace_root;
+use serde_json::{Value, json};
+
+use super::cases;
+use crate::bench::Bench;
+use crate::origin::{Reply, ok};
+use crate::subject::SIG_KEY;
+
+cases!(python_gripcontrol, node_fanoutio_grip);
+
+/// Package versions, pinned so that a failure is ours.
+const PYTHON_PACKAGES: [&str; 2] = ["gripcontrol==4.4.0", "pubcontrol==3.5.0"];
+
+/// One installation at a time: cases run side by side, and so do the two subjects.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+fn scripts() -> PathBuf {
+    workspace_root().join("tests/edge/clients")
+}
+
+/// A folder of our own for what is installed.
+fn installed(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| workspace_root().join("target"));
+    target.join("clients").join(name)
+}
+
+fn has(program: &str) -> bool {
+    let tried = Command::new(program).arg("--version").output();
+    let is_there = tried.is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    is_there
+}
+
+/// Runs an installation unless `done` exists.
+fn install(done: &Path, command: &mut Command) {
+    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !done.exists() {
+        let output = command.output().expect("it was tried before");
+        assert!(output.status.success(), "{}", shown(&output));
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// What a script prints.
+fn run(mut command: Command, arguments: &[&str]) -> String {
+    let output = command
+        .args(arguments)
+        .output()
+        .expect("it was tried before");
+    assert!(output.status.success(), "{}", shown(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Holds a stream as `hold` says, lets `publish` send to it, and reads up to `end`.
+fn check(
+    bench: &Bench,
+    hold: impl Fn(&str) -> Reply + Send + Sync + 'static,
+    publish: impl Fn(&[&str]) -> String,
+    expected: &str,
+) {
+    let channel = bench.channel("c");
+    let held = channel.clone();
+    bench.origin(move |_| hold(&held));
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/x"), &[], b"");
+    assert_eq!(client.read_head().status, 200);
+    client.read_until("opened\n");
+    let token = bench.requests()[0].header("grip-sig").expect("a token");
+    let uri = format!("http://127.0.0.1:{}", bench.subject().control);
+    let said = publish(&["publish", &uri, &channel, &token, SIG_KEY]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said, json!({"signed": true, "forged": false}));
+    assert_eq!(client.read_until(expected), expected);
+}
+
+fn python_gripcontrol(bench: &Bench) {
+    if !has("python3") {
+        return;
+    }
+    let folder = installed("grip-python");
+    install(
+        &folder.join("gripcontrol"),
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--target",
+            ])
+            .arg(&folder)
+            .args(PYTHON_PACKAGES),
+    );
+    let script = move || {
+        let mut command = Command::new("python3");
+        command
+            .env("PYTHONPATH", &folder)
+            .arg(scripts().join("grip.py"));
+        command
+    };
+    let hold = script.clone();
+    check(
+        bench,
+        move |channel| {
+            let instruct = run(hold(), &["hold", channel]);
+            ok(&[("Content-Type", "application/grip-instruct")], instruct)
+        },
+        |arguments| run(script(), arguments),
+        "first ü ",
+    );
+}
+
+fn node_fanoutio_grip(bench: &Bench) {
+    if !has("node") || !has("npm") {
+        return;
+    }
+    let folder = installed("grip-node");
+    std::fs::create_dir_all(&folder).expect("a folder in target/");
+    for name in ["package.json", "package-lock.json"] {
+        std::fs::copy(scripts().join(name), folder.join(name)).expect("a file of ours");
+    }
+    install(
+        &folder.join("node_modules/.package-lock.json"),
+        Command::new("npm")
+            .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
+            .current_dir(&folder),
+    );
+    let script = move || {
+        let mut command = Command::new("node");
+        command
+            .arg(scripts().join("grip.mjs"))
+            .arg(folder.join("node_modules/@fanoutio/grip/build/index-node.js"));
+        command
+    };
+    let hold = script.clone();
+    check(
+        bench,
+        move |channel| {
+            let headers = run(hold(), &["hold", channel]);
+            let headers: Value = serde_json::from_str(&headers).expect("JSON");
+            let names = ["Grip-Hold", "Grip-Channel", "Grip-Keep-Alive"];
+            let headers = names.map(|name| (name, headers[name].as_str().unwrap_or_default()));
+            ok(&headers, "opened\n")
+        },
+        |arguments| run(script(), arguments),
+        "first ü last\n",
+    );
+}
