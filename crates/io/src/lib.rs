@@ -9,6 +9,7 @@
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
 //! - [`watch`]: descriptors of the embedding program.
+//! - [`files`]: work on files that does not hold the loop.
 //! - [`net`], [`log_file`], [`systemd`],
 //!   [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
@@ -17,6 +18,7 @@ pub mod alarm;
 pub mod buffer;
 pub mod clock;
 pub mod driver;
+pub mod files;
 pub mod handover;
 pub mod kernel;
 pub mod log_file;

@@ -1,0 +1,303 @@
+//! Files that stay open: a position, and a block that was read ahead for lines.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::data::Data;
+use super::failure::Failure;
+use super::job::{Job, Ops, Outcome, Output};
+use super::op::Op;
+use super::work::{self, BLOCK_BYTES};
+use super::{Key, Stat};
+
+/// How a file is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Together with others that share it.
+    Shared,
+    /// Alone.
+    Exclusive,
+    /// Not any more.
+    None,
+}
+
+struct Open {
+    /// `None` = closed. Operations on their way share it, so its number is not used again before they have ended.
+    file: Option<Arc<OwnedFd>>,
+    path: PathBuf,
+    /// Where the program reads and writes.
+    position: u64,
+    /// Bytes from `position` on that were read ahead, from `ahead_at` on.
+    ahead: Vec<u8>,
+    ahead_at: usize,
+}
+
+/// An open file. Clones are the same file.
+#[derive(Clone)]
+pub struct Handle {
+    open: Rc<RefCell<Open>>,
+    id: u64,
+}
+
+impl Handle {
+    pub(super) fn new(file: OwnedFd, path: PathBuf, position: u64) -> Handle {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        Handle {
+            open: Rc::new(RefCell::new(Open {
+                file: Some(Arc::new(file)),
+                path,
+                position,
+                ahead: Vec::new(),
+                ahead_at: 0,
+            })),
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+
+    /// Where it was opened.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.open.borrow().path.clone()
+    }
+
+    /// It has another name now.
+    pub fn set_path(&self, path: &Path) {
+        self.open.borrow_mut().path = path.to_owned();
+    }
+
+    /// Where the next read or write is.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.open.borrow().position
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.open.borrow().file.is_none()
+    }
+
+    /// Closes it; what is under way is finished all the same.
+    pub fn close(&self) {
+        let mut open = self.open.borrow_mut();
+        open.file = None;
+        open.ahead = Vec::new();
+    }
+
+    /// Locks it, or ends the lock. False when another has it and `waits` is not set.
+    ///
+    /// # Errors
+    /// It is closed, or what the system says.
+    pub fn lock(&self, lock: Lock, waits: bool) -> Result<bool, Failure> {
+        let operation = match (lock, waits) {
+            (Lock::Shared, true) => FlockOperation::LockShared,
+            (Lock::Shared, false) => FlockOperation::NonBlockingLockShared,
+            (Lock::Exclusive, true) => FlockOperation::LockExclusive,
+            (Lock::Exclusive, false) => FlockOperation::NonBlockingLockExclusive,
+            (Lock::None, _) => FlockOperation::Unlock,
+        };
+        let file = self.file()?;
+        loop {
+            match rustix::fs::flock(file.as_fd(), operation) {
+                Ok(()) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(false),
+                Err(errno) => return Err(Failure::from(errno.raw_os_error())),
+            }
+        }
+    }
+
+    /// Reads at most `len` bytes from the position on, fewer only at the end.
+    #[must_use]
+    pub fn read(&self, len: usize) -> Job {
+        let handle = self.clone();
+        self.job(None, move |ops| async move {
+            let mut bytes = handle.take_ahead(len);
+            let file = handle.file()?;
+            let offset = handle.position();
+            let had = bytes.len();
+            work::read(&ops, &file, &mut bytes, len - had, offset).await?;
+            handle.advance((bytes.len() - had) as u64);
+            Ok(Output::Bytes(Some(bytes)))
+        })
+    }
+
+    /// Reads to the end of a line, which is left out; no bytes at all behind the last one.
+    #[must_use]
+    pub fn read_line(&self, bytes_max: usize) -> Job {
+        let handle = self.clone();
+        self.job(None, move |ops| async move {
+            let file = handle.file()?;
+            let mut searched = 0;
+            loop {
+                if let Some(line) = handle.take_line(searched, bytes_max)? {
+                    return Ok(Output::Bytes(Some(line)));
+                }
+                // What has no end yet stays in front.
+                let mut block = handle.take_ahead(usize::MAX);
+                searched = block.len();
+                let offset = handle.position();
+                let read = work::read(&ops, &file, &mut block, BLOCK_BYTES, offset).await;
+                let has_more = block.len() > searched;
+                handle.put_ahead(block, searched);
+                read?;
+                if !has_more {
+                    let rest = handle.take_ahead(usize::MAX);
+                    return Ok(Output::Bytes((!rest.is_empty()).then_some(rest)));
+                }
+            }
+        })
+    }
+
+    /// Writes all bytes at the position, or at the end of a file that was opened for appending.
+    #[must_use]
+    pub fn write(&self, data: Data) -> Job {
+        let handle = self.clone();
+        self.job(Some(data.clone()), move |ops| async move {
+            let file = handle.file()?;
+            handle.drop_ahead();
+            let written = work::write(&ops, &file, &data, handle.position()).await;
+            let count = match &written {
+                Ok(count) => *count,
+                Err(Failure::System { written, .. }) => *written,
+                Err(_) => 0,
+            };
+            handle.advance(count);
+            written.map(Output::Count)
+        })
+    }
+
+    /// Goes to a place in the file.
+    #[must_use]
+    pub fn seek(&self, position: u64) -> Job {
+        let handle = self.clone();
+        self.job(None, move |_| async move {
+            handle.file()?;
+            handle.drop_ahead();
+            handle.open.borrow_mut().position = position;
+            Ok(Output::Done)
+        })
+    }
+
+    /// Cuts it off at that length, or makes it that long with zero bytes.
+    #[must_use]
+    pub fn truncate(&self, len: u64) -> Job {
+        let handle = self.clone();
+        self.job(None, move |ops| async move {
+            let file = handle.file()?;
+            handle.drop_ahead();
+            ops.call(Op::Truncate { file, len }).await?;
+            Ok(Output::Done)
+        })
+    }
+
+    /// Returns when the disk has everything.
+    #[must_use]
+    pub fn sync(&self) -> Job {
+        let handle = self.clone();
+        self.job(None, move |ops| async move {
+            let file = handle.file()?;
+            ops.call(Op::Sync { file }).await?;
+            Ok(Output::Done)
+        })
+    }
+
+    /// What it is now.
+    #[must_use]
+    pub fn stat(&self) -> Job {
+        let handle = self.clone();
+        self.job(None, move |ops| async move {
+            let found = work::stat_file(&ops, &handle.file()?).await?;
+            Ok(Output::Stat(Stat::from(&*found)))
+        })
+    }
+
+    /// Work on one handle is done in the order in which it was asked for.
+    fn job<F>(&self, data: Option<Data>, work: impl FnOnce(Ops) -> F) -> Job
+    where
+        F: Future<Output = Outcome> + 'static,
+    {
+        Job::new(Some(Key::Handle(self.id)), data, work)
+    }
+
+    fn file(&self) -> Result<Arc<OwnedFd>, Failure> {
+        self.open.borrow().file.clone().ok_or(Failure::Closed)
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.open.borrow_mut().position += bytes;
+    }
+
+    /// Takes bytes that were read ahead.
+    fn take_ahead(&self, len: usize) -> Vec<u8> {
+        let mut open = self.open.borrow_mut();
+        let open = &mut *open;
+        let unread = open.ahead.len() - open.ahead_at;
+        let taken = len.min(unread);
+        let bytes = if taken == unread && open.ahead_at == 0 {
+            std::mem::take(&mut open.ahead)
+        } else {
+            open.ahead[open.ahead_at..open.ahead_at + taken].to_vec()
+        };
+        open.position += taken as u64;
+        if taken == unread {
+            open.ahead.clear();
+            open.ahead_at = 0;
+        } else {
+            open.ahead_at += taken;
+        }
+        bytes
+    }
+
+    /// Gives back what was taken, with what was read behind it. Nothing is ahead.
+    fn put_ahead(&self, bytes: Vec<u8>, taken: usize) {
+        let mut open = self.open.borrow_mut();
+        open.position -= taken as u64;
+        open.ahead = bytes;
+        open.ahead_at = 0;
+    }
+
+    fn drop_ahead(&self) {
+        let mut open = self.open.borrow_mut();
+        open.ahead = Vec::new();
+        open.ahead_at = 0;
+    }
+
+    /// The next line, if its end was read ahead. The first `searched` bytes have none.
+    fn take_line(&self, searched: usize, bytes_max: usize) -> Result<Option<Vec<u8>>, Failure> {
+        let open = self.open.borrow();
+        let unread = &open.ahead[open.ahead_at..];
+        let found = unread[searched..].iter().position(|byte| *byte == b'\n');
+        let len = found.map_or(unread.len(), |at| searched + at);
+        if len > bytes_max {
+            return Err(Failure::LongLine {
+                bytes_max: bytes_max as u64,
+            });
+        }
+        drop(open);
+        if found.is_none() {
+            return Ok(None);
+        }
+        let mut line = self.take_ahead(len + 1);
+        line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(Some(line))
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let open = self.open.borrow();
+        let fd = open.file.as_ref().map(AsRawFd::as_raw_fd);
+        write!(out, "Handle({fd:?}, {})", open.path.display())
+    }
+}

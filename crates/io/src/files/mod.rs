@@ -1,0 +1,435 @@
+//! Work on files that does not hold the loop.
+//!
+//! What is in the page cache is done at once, with system calls that refuse rather than wait, and so is what is short
+//! while the disk is not busy ([`patience`]). All else is given to the kernel through io_uring, or, where that is forbidden,
+//! to a few threads ([`pool`]). Nobody notices which: a [`Job`] is straight-line code over operations ([`op`]).
+//!
+//! - Work on one path, or with one handle, is done in the order in which it was asked for, as far as it changes anything.
+//! - A job that nobody waits for any more is finished all the same: what was half written would be worse.
+//! - [`Files`] that are dropped finish first what they have accepted.
+
+mod data;
+mod failure;
+mod handle;
+mod job;
+mod op;
+mod patience;
+mod pool;
+mod ring;
+mod stat;
+mod work;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::Instant;
+
+pub use data::Data;
+pub use failure::{Failure, Kind};
+pub use handle::{Handle, Lock};
+pub use job::{Job, Outcome, Output};
+pub use stat::{FileType, Stat};
+pub use work::{
+    OpenMode, WriteMode, copy, list, make_directory, make_temporary, open_file, read_file, remove,
+    rename, stat, write_file,
+};
+
+use crate::driver::Fd;
+use crate::wake::Waker;
+use job::Step;
+use op::{Answer, Manner, Op};
+use patience::Patience;
+use pool::{Ended, Pool};
+use ring::Ring;
+
+/// Who does what cannot be done in the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// io_uring where it is allowed, else threads.
+    Auto,
+    /// Threads.
+    Threads,
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Jobs that are worked on at a time; each has one operation under way.
+    pub jobs_max: usize,
+    /// Jobs that wait for their turn.
+    pub waiting_max: usize,
+    /// Threads.
+    pub threads_max: usize,
+    /// Bytes that one call moves in the loop itself.
+    pub inline_bytes_max: usize,
+}
+
+/// What a job has to itself while it is worked on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Path(PathBuf),
+    Handle(u64),
+}
+
+/// What became of a job that was begun.
+pub enum Started {
+    /// It has ended already.
+    Over(Outcome),
+    /// It is under way, by this number.
+    Pending(u64),
+}
+
+/// There are as many jobs as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// The files of one process. Make it after the fork, and use it in the thread that made it.
+pub struct Files {
+    bounds: Bounds,
+    waker: Waker,
+    ring: Option<Ring>,
+    pool: Option<Pool>,
+    jobs: HashMap<u64, Job>,
+    last_id: u64,
+    /// Jobs that are worked on.
+    working: usize,
+    /// Jobs that wait for room.
+    waiting: VecDeque<u64>,
+    /// Jobs that wait for a key that another has.
+    taken: HashMap<Key, VecDeque<u64>>,
+    /// How many wait, for either.
+    waiting_len: usize,
+    /// Jobs that have ended and are waited for, by number: what to tell, and how they have ended.
+    over: HashMap<u64, Outcome>,
+    news: VecDeque<(u64, u64)>,
+    patience: Patience,
+    ended: Vec<Ended>,
+}
+
+impl Files {
+    /// Opens a ring where it may. `Err` of the second value says why it may not.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn new(bounds: Bounds, backend: Backend) -> io::Result<(Files, io::Result<()>)> {
+        let waker = Waker::new()?;
+        let ring = match backend {
+            Backend::Auto => Ring::new(&waker).map(Some),
+            Backend::Threads => Ok(None),
+        };
+        let (ring, why) = match ring {
+            Ok(ring) => (ring, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let files = Files {
+            bounds,
+            waker,
+            ring,
+            pool: None,
+            jobs: HashMap::new(),
+            last_id: 0,
+            working: 0,
+            waiting: VecDeque::new(),
+            taken: HashMap::new(),
+            waiting_len: 0,
+            over: HashMap::new(),
+            news: VecDeque::new(),
+            patience: Patience::default(),
+            ended: Vec::new(),
+        };
+        Ok((files, why))
+    }
+
+    /// What to watch for reading: [`on_ready`](Files::on_ready) has something to do.
+    #[must_use]
+    pub fn fd(&self) -> Fd {
+        self.waker.fd()
+    }
+
+    /// Begins a job, and does of it what can be done at once. `user` is told when it has ended; not 0.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn start(&mut self, mut job: Job, user: u64) -> Result<Started, Full> {
+        job.user = user;
+        let is_taken = job
+            .key
+            .as_ref()
+            .is_some_and(|key| self.taken.contains_key(key));
+        let is_full = self.working >= self.bounds.jobs_max;
+        if (is_taken || is_full) && self.waiting_len >= self.bounds.waiting_max {
+            return Err(Full);
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        if is_taken || is_full {
+            if let Some(data) = &job.data {
+                data.own();
+            }
+            self.put_off(id, job);
+            return Ok(Started::Pending(id));
+        }
+        if let Some(outcome) = self.begin(id, job) {
+            return Ok(Started::Over(outcome));
+        }
+        // The kernel may have found everything in its cache.
+        if self.ring.is_some() {
+            self.reap();
+        }
+        match self.over.remove(&id) {
+            Some(outcome) => {
+                self.news.retain(|(ended, _)| *ended != id);
+                Ok(Started::Over(outcome))
+            }
+            None => Ok(Started::Pending(id)),
+        }
+    }
+
+    /// Takes note of operations that have ended.
+    pub fn on_ready(&mut self) {
+        self.waker.drain();
+        self.reap();
+    }
+
+    /// Whether a job has ended that somebody waits for.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// The next job that has ended: its number, and what was to be told.
+    pub fn next_over(&mut self) -> Option<(u64, u64)> {
+        self.news.pop_front()
+    }
+
+    /// How a job has ended; `None` while it has not.
+    pub fn take(&mut self, id: u64) -> Option<Outcome> {
+        let outcome = self.over.remove(&id)?;
+        self.news.retain(|(ended, _)| *ended != id);
+        Some(outcome)
+    }
+
+    /// Nobody waits for this job any more. It is finished all the same.
+    pub fn forget(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.user = 0;
+        } else {
+            self.take(id);
+        }
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Finishes everything that was accepted.
+    pub fn finish(&mut self) {
+        while self.working > 0 {
+            let has_ring_work = self.ring.as_ref().is_some_and(|ring| !ring.is_idle());
+            match (&mut self.ring, &self.pool) {
+                (Some(ring), _) if has_ring_work => ring.wait(),
+                (_, Some(pool)) => pool.wait(),
+                // Whoever works has given an operation to one of them.
+                _ => return,
+            }
+            self.reap();
+        }
+    }
+
+    fn put_off(&mut self, id: u64, job: Job) {
+        let queue = match &job.key {
+            Some(key) => self.taken.get_mut(key).unwrap_or(&mut self.waiting),
+            None => &mut self.waiting,
+        };
+        queue.push_back(id);
+        self.waiting_len += 1;
+        self.jobs.insert(id, job);
+    }
+
+    /// Works on a job whose key nobody has.
+    fn begin(&mut self, id: u64, job: Job) -> Option<Outcome> {
+        self.working += 1;
+        if let Some(key) = &job.key {
+            self.taken.insert(key.clone(), VecDeque::new());
+        }
+        self.work(id, job)
+    }
+
+    /// Goes on with a job until it has ended, or waits for an operation.
+    fn work(&mut self, id: u64, mut job: Job) -> Option<Outcome> {
+        let mut credit = self.bounds.inline_bytes_max;
+        loop {
+            match job.step() {
+                Step::Over(outcome) => {
+                    self.release(job.key);
+                    return Some(outcome);
+                }
+                Step::Do(mut op) => {
+                    let answer = match self.try_at_once(&mut op, &mut credit) {
+                        Some(answer) => answer,
+                        None => match self.give_away(id, &job, op) {
+                            Ok(()) => {
+                                self.jobs.insert(id, job);
+                                return None;
+                            }
+                            // There is neither ring nor thread to be had.
+                            Err(given_back) => {
+                                op = given_back;
+                                op.run()
+                            }
+                        },
+                    };
+                    job.answer(op, answer);
+                }
+            }
+        }
+    }
+
+    fn try_at_once(&mut self, op: &mut Op, credit: &mut usize) -> Option<Answer> {
+        let len = op.bytes_len();
+        if len > *credit {
+            return None;
+        }
+        let answer = match op.manner() {
+            Manner::Cached => op.run_cached(),
+            Manner::AtOnce => Some(op.run()),
+            Manner::Short => {
+                let began = Instant::now();
+                if !self.patience.is_there(began) {
+                    return None;
+                }
+                let answer = op.run();
+                let now = Instant::now();
+                self.patience.note(now - began, now);
+                Some(answer)
+            }
+            Manner::Long => None,
+        };
+        if answer.is_some() {
+            *credit -= len;
+        }
+        answer
+    }
+
+    /// Has the kernel or a thread do an operation.
+    fn give_away(&mut self, id: u64, job: &Job, mut op: Op) -> Result<(), Op> {
+        if let Some(data) = &job.data {
+            data.own();
+            if let Op::Write { bytes, .. } = &mut op
+                && matches!(bytes, data::Bytes::Lent(..))
+            {
+                *bytes = data.bytes();
+            }
+        }
+        if let Some(ring) = &mut self.ring {
+            match ring.submit(id, op) {
+                Ok(()) => return Ok(()),
+                Err(given_back) => op = given_back,
+            }
+        }
+        if self.pool.is_none() {
+            match self.waker.share() {
+                Ok(waker) => self.pool = Some(Pool::new(self.bounds.threads_max, waker)),
+                Err(_) => return Err(op),
+            }
+        }
+        match &mut self.pool {
+            Some(pool) => pool.submit(id, op),
+            None => Err(op),
+        }
+    }
+
+    fn reap(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        if let Some(ring) = &mut self.ring {
+            ring.reap(&mut ended);
+        }
+        if let Some(pool) = &self.pool {
+            pool.reap(&mut ended);
+        }
+        for (id, op, answer) in ended.drain(..) {
+            if let Some(mut job) = self.jobs.remove(&id) {
+                job.answer(op, answer);
+                let user = job.user;
+                if let Some(outcome) = self.work(id, job) {
+                    self.tell(id, user, outcome);
+                }
+            }
+        }
+        self.ended = ended;
+        self.begin_waiting();
+    }
+
+    /// A job has ended: whoever waits for its key is next.
+    fn release(&mut self, key: Option<Key>) {
+        self.working -= 1;
+        let Some(key) = key else {
+            return;
+        };
+        if let Some(queue) = self.taken.remove(&key) {
+            // They go before those that wait for room alone, in their order.
+            for id in queue.into_iter().rev() {
+                self.waiting.push_front(id);
+            }
+        }
+    }
+
+    /// Begins jobs that have waited, as far as there is room.
+    fn begin_waiting(&mut self) {
+        while self.working < self.bounds.jobs_max {
+            let Some(id) = self.waiting.pop_front() else {
+                return;
+            };
+            self.waiting_len -= 1;
+            let Some(job) = self.jobs.remove(&id) else {
+                continue;
+            };
+            let is_taken = job
+                .key
+                .as_ref()
+                .is_some_and(|key| self.taken.contains_key(key));
+            if is_taken {
+                self.put_off(id, job);
+                continue;
+            }
+            let user = job.user;
+            if let Some(outcome) = self.begin(id, job) {
+                self.tell(id, user, outcome);
+            }
+        }
+    }
+
+    fn tell(&mut self, id: u64, user: u64, outcome: Outcome) {
+        if user != 0 {
+            self.over.insert(id, outcome);
+            self.news.push_back((id, user));
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// The path from the root on, without looking at links: two names of one file are two files here.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let mut whole = if path.is_absolute() {
+        PathBuf::new()
+    } else {
+        std::env::current_dir().unwrap_or_default()
+    };
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            part => whole.push(part),
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests;

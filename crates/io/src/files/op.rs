@@ -1,0 +1,346 @@
+//! One step of work on a file: a system call that may wait for a disk.
+//!
+//! An operation owns, or shares by counting, everything that the kernel is told of, so it may outlive whoever asked for it.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::data::Bytes;
+
+/// Names in one directory that are worth having in memory at a time.
+const NAMES_MAX: usize = 1_000_000;
+
+/// What a call has returned: a count or descriptor, or an error number.
+pub(super) type Answer = Result<u64, i32>;
+
+/// An operation.
+pub(super) enum Op {
+    Open {
+        path: CString,
+        flags: i32,
+        mode: u32,
+    },
+    Stat {
+        path: CString,
+        follows: bool,
+        out: Box<libc::statx>,
+    },
+    StatFile {
+        file: Arc<OwnedFd>,
+        out: Box<libc::statx>,
+    },
+    /// Appends to `into` at most `len` bytes.
+    Read {
+        file: Arc<OwnedFd>,
+        into: Vec<u8>,
+        len: usize,
+        offset: u64,
+    },
+    Write {
+        file: Arc<OwnedFd>,
+        bytes: Bytes,
+        range: Range<usize>,
+        offset: u64,
+    },
+    Sync {
+        file: Arc<OwnedFd>,
+    },
+    Permit {
+        file: Arc<OwnedFd>,
+        mode: u32,
+    },
+    Truncate {
+        file: Arc<OwnedFd>,
+        len: u64,
+    },
+    Rename {
+        from: CString,
+        to: CString,
+        replaces: bool,
+    },
+    Unlink {
+        path: CString,
+        is_directory: bool,
+    },
+    MakeDirectory {
+        path: CString,
+        mode: u32,
+    },
+    /// Puts the names into `into`, each with a NUL behind it, in the order of their bytes.
+    List {
+        path: CString,
+        into: Vec<u8>,
+    },
+    /// Removes a directory with everything in it, without following links.
+    RemoveTree {
+        path: CString,
+    },
+}
+
+/// How an operation may be tried in the loop itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// The kernel refuses rather than waits.
+    Cached,
+    /// It does not touch a disk.
+    AtOnce,
+    /// It is short unless the disk is busy.
+    Short,
+    /// It may take long.
+    Long,
+}
+
+impl Op {
+    /// How it may be tried in the loop.
+    pub fn manner(&self) -> Manner {
+        match self {
+            Op::Open { flags, .. } if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 => {
+                Manner::Cached
+            }
+            Op::Read { .. } => Manner::Cached,
+            Op::StatFile { .. } | Op::Permit { .. } => Manner::AtOnce,
+            Op::Open { .. }
+            | Op::Stat { .. }
+            | Op::Write { .. }
+            | Op::Rename { .. }
+            | Op::Unlink { .. }
+            | Op::MakeDirectory { .. } => Manner::Short,
+            Op::Sync { .. } | Op::Truncate { .. } | Op::List { .. } | Op::RemoveTree { .. } => {
+                Manner::Long
+            }
+        }
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes_len(&self) -> usize {
+        match self {
+            Op::Read { len, .. } => *len,
+            Op::Write { range, .. } => range.len(),
+            _ => 0,
+        }
+    }
+
+    /// Tries it where the kernel has everything in memory; `None` when it has not.
+    pub fn run_cached(&mut self) -> Option<Answer> {
+        match self {
+            Op::Open { path, flags, .. } => {
+                let flags = OFlags::from_bits_retain(*flags as u32);
+                let opened = rustix::fs::openat2(
+                    rustix::fs::CWD,
+                    path.as_c_str(),
+                    flags,
+                    Mode::empty(),
+                    ResolveFlags::CACHED,
+                );
+                match opened {
+                    Ok(fd) => Some(Ok(into_raw(fd))),
+                    Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::NOTDIR)) => {
+                        Some(Err(errno.raw_os_error()))
+                    }
+                    // Not cached, an older kernel, a filter: asking without a condition tells.
+                    Err(_) => None,
+                }
+            }
+            Op::Read {
+                file,
+                into,
+                len,
+                offset,
+            } => {
+                into.reserve(*len);
+                let part = libc::iovec {
+                    iov_base: into.spare_capacity_mut().as_mut_ptr().cast(),
+                    iov_len: *len,
+                };
+                // SAFETY: the vector has room for `len` bytes behind its end, and the call ends before it is used again.
+                let read = unsafe {
+                    libc::preadv2(
+                        file.as_raw_fd(),
+                        &raw const part,
+                        1,
+                        *offset as libc::off_t,
+                        libc::RWF_NOWAIT,
+                    )
+                };
+                if read < 0 {
+                    return None;
+                }
+                // SAFETY: the kernel has written so many bytes behind the end.
+                unsafe { into.set_len(into.len() + read as usize) };
+                Some(Ok(read as u64))
+            }
+            _ => None,
+        }
+    }
+
+    /// Does it, however long it takes.
+    pub fn run(&mut self) -> Answer {
+        match self {
+            Op::Open { path, flags, mode } => {
+                let flags = OFlags::from_bits_retain(*flags as u32);
+                again(|| rustix::fs::open(path.as_c_str(), flags, Mode::from_raw_mode(*mode)))
+                    .map(into_raw)
+            }
+            Op::Stat { path, follows, out } => {
+                let flags = stat_flags(*follows);
+                // SAFETY: the path ends with a NUL, and `out` is valid for writing.
+                again_raw(|| unsafe {
+                    libc::statx(
+                        libc::AT_FDCWD,
+                        path.as_ptr(),
+                        flags,
+                        STAT_MASK,
+                        &raw mut **out,
+                    )
+                    .into()
+                })
+            }
+            Op::StatFile { file, out } => {
+                // SAFETY: the path is empty and ends with a NUL, and `out` is valid for writing.
+                again_raw(|| unsafe {
+                    libc::statx(
+                        file.as_raw_fd(),
+                        c"".as_ptr(),
+                        libc::AT_EMPTY_PATH,
+                        STAT_MASK,
+                        &raw mut **out,
+                    )
+                    .into()
+                })
+            }
+            Op::Read {
+                file,
+                into,
+                len,
+                offset,
+            } => {
+                into.reserve(*len);
+                let to = into.spare_capacity_mut().as_mut_ptr();
+                // SAFETY: the vector has room for `len` bytes behind its end.
+                let read = again_raw(|| unsafe {
+                    libc::pread(file.as_raw_fd(), to.cast(), *len, *offset as libc::off_t) as i64
+                })?;
+                // SAFETY: the kernel has written so many bytes behind the end.
+                unsafe { into.set_len(into.len() + read as usize) };
+                Ok(read)
+            }
+            Op::Write {
+                file,
+                bytes,
+                range,
+                offset,
+            } => {
+                // SAFETY: bytes are lent for as long as operations are run by who has lent them, see `Data`.
+                let bytes = &unsafe { bytes.slice() }[range.clone()];
+                again(|| rustix::io::pwrite(&**file, bytes, *offset)).map(|count| count as u64)
+            }
+            Op::Sync { file } => again(|| rustix::fs::fsync(&**file)).map(|()| 0),
+            Op::Permit { file, mode } => {
+                again(|| rustix::fs::fchmod(&**file, Mode::from_raw_mode(*mode))).map(|()| 0)
+            }
+            Op::Truncate { file, len } => {
+                again(|| rustix::fs::ftruncate(&**file, *len)).map(|()| 0)
+            }
+            Op::Rename { from, to, replaces } => {
+                let flags = rustix::fs::RenameFlags::from_bits_retain(rename_flags(*replaces));
+                let (from, to) = (from.as_c_str(), to.as_c_str());
+                again(|| {
+                    rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, flags)
+                })
+                .map(|()| 0)
+            }
+            Op::Unlink { path, is_directory } if *is_directory => {
+                again(|| rustix::fs::rmdir(path.as_c_str())).map(|()| 0)
+            }
+            Op::Unlink { path, .. } => again(|| rustix::fs::unlink(path.as_c_str())).map(|()| 0),
+            Op::MakeDirectory { path, mode } => {
+                again(|| rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(*mode))).map(|()| 0)
+            }
+            Op::List { path, into } => list(as_path(path), into).map_err(number).map(|()| 0),
+            Op::RemoveTree { path } => fs::remove_dir_all(as_path(path))
+                .map_err(number)
+                .map(|()| 0),
+        }
+    }
+}
+
+/// Everything that is asked about a file.
+pub(super) const STAT_MASK: u32 = libc::STATX_BASIC_STATS;
+
+pub(super) fn stat_flags(follows: bool) -> i32 {
+    if follows {
+        0
+    } else {
+        libc::AT_SYMLINK_NOFOLLOW
+    }
+}
+
+pub(super) fn rename_flags(replaces: bool) -> u32 {
+    if replaces { 0 } else { libc::RENAME_NOREPLACE }
+}
+
+/// Room for an answer about a file.
+pub(super) fn stat_room() -> Box<libc::statx> {
+    // SAFETY: the struct is made of numbers, for which all bits zero is a value.
+    Box::new(unsafe { std::mem::zeroed() })
+}
+
+fn into_raw(fd: OwnedFd) -> u64 {
+    use std::os::fd::IntoRawFd;
+    fd.into_raw_fd() as u64
+}
+
+fn as_path(path: &CString) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))
+}
+
+fn number(error: io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done.map_err(|errno| errno.raw_os_error()),
+        }
+    }
+}
+
+fn again_raw(mut call: impl FnMut() -> i64) -> Answer {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result as u64);
+        }
+        let errno = number(io::Error::last_os_error());
+        if errno != libc::EINTR {
+            return Err(errno);
+        }
+    }
+}
+
+fn list(path: &Path, into: &mut Vec<u8>) -> io::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        if names.len() == NAMES_MAX {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        names.push(entry?.file_name().into_vec());
+    }
+    names.sort_unstable();
+    for name in names {
+        into.extend_from_slice(&name);
+        into.push(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! The kernel's own queue of work on files: a second, small ring beside whatever the sockets use.
+//!
+//! What is in the page cache completes inside of `submit`; all else the kernel does with threads of its own or by
+//! interrupts. Completions ring the eventfd that the loop watches.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{self, Fd};
+use io_uring::{IoUring, opcode};
+
+use super::op::{Op, STAT_MASK, rename_flags, stat_flags};
+use super::pool::Ended;
+use crate::wake::Waker;
+
+/// Operations that are given to the kernel at once; each is given when it is asked for.
+const ENTRIES: u32 = 64;
+
+/// Completions that the kernel keeps without allocating.
+const COMPLETIONS: u32 = 512;
+
+/// `IORING_ENTER_GETEVENTS`: run deferred task work and report what it completes.
+const GETEVENTS: u32 = 1;
+
+/// The current directory, for paths that are not absolute.
+const CWD: Fd = Fd(libc::AT_FDCWD);
+
+pub(super) struct Ring {
+    io: IoUring,
+    /// What the kernel works on; it owns what the kernel was told of.
+    running: HashMap<u64, Op>,
+}
+
+impl Ring {
+    pub fn new(waker: &Waker) -> io::Result<Ring> {
+        let io = IoUring::builder()
+            .dontfork()
+            .setup_clamp()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_cqsize(COMPLETIONS)
+            .build(ENTRIES)?;
+        if !io.params().is_feature_nodrop() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        io.submitter().register_eventfd(waker.fd())?;
+        Ok(Ring {
+            io,
+            running: HashMap::new(),
+        })
+    }
+
+    /// Takes an operation on. What the ring does not have, or the kernel has no memory for, is given back.
+    pub fn submit(&mut self, job: u64, mut op: Op) -> Result<(), Op> {
+        let Some(entry) = entry(&mut op) else {
+            return Err(op);
+        };
+        // SAFETY: everything the entry refers to is owned by the operation at an address that does not move, and the
+        // operation stays in `running` until it has completed; `drop` waits for that.
+        let pushed = unsafe { self.io.submission().push(&entry.user_data(job)) };
+        if pushed.is_err() {
+            return Err(op);
+        }
+        self.running.insert(job, op);
+        // What is not taken now is taken by the next call, of which `reap` is one.
+        let _ = self.io.submit();
+        Ok(())
+    }
+
+    /// Moves what has completed to `ended`.
+    pub fn reap(&mut self, ended: &mut Vec<Ended>) {
+        if !self.io.submission().is_empty() {
+            let _ = self.io.submit();
+        }
+        self.enter();
+        for completion in self.io.completion() {
+            let job = completion.user_data();
+            let Some(mut op) = self.running.remove(&job) else {
+                continue;
+            };
+            let result = completion.result();
+            let answer = if result < 0 {
+                Err(-result)
+            } else {
+                Ok(result as u64)
+            };
+            if let (Op::Read { into, .. }, Ok(read)) = (&mut op, answer) {
+                // SAFETY: the kernel has written so many bytes behind the end.
+                unsafe { into.set_len(into.len() + read as usize) };
+            }
+            ended.push((job, op, answer));
+        }
+    }
+
+    /// Waits until something has completed. There has to be something that will.
+    pub fn wait(&mut self) {
+        // A signal, or too many completions to be read: what is there is looked at by `reap`.
+        let _ = self.io.submit_and_wait(1);
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Completions may be deferred work of ours, which only entering runs.
+    fn enter(&self) {
+        // SAFETY: nothing is submitted, and no argument points anywhere.
+        let _ = unsafe {
+            self.io
+                .submitter()
+                .enter::<libc::sigset_t>(0, 0, GETEVENTS, None)
+        };
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut ended = Vec::new();
+        while !self.running.is_empty() {
+            if self.io.submit_and_wait(1).is_err_and(|error| {
+                !matches!(
+                    error.raw_os_error(),
+                    Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
+                )
+            }) {
+                // The kernel may still use the memory: it is never given back.
+                std::mem::forget(std::mem::take(&mut self.running));
+                return;
+            }
+            self.reap(&mut ended);
+        }
+    }
+}
+
+/// What the kernel is told of an operation; `None` where it has no such operation.
+fn entry(op: &mut Op) -> Option<Entry> {
+    Some(match op {
+        Op::Open { path, flags, mode } => opcode::OpenAt::new(CWD, path.as_ptr())
+            .flags(*flags)
+            .mode(*mode)
+            .build(),
+        Op::Stat { path, follows, out } => {
+            let out = (&raw mut **out).cast::<types::statx>();
+            opcode::Statx::new(CWD, path.as_ptr(), out)
+                .flags(stat_flags(*follows))
+                .mask(STAT_MASK)
+                .build()
+        }
+        Op::Read {
+            file,
+            into,
+            len,
+            offset,
+        } => {
+            into.reserve(*len);
+            let to = into.spare_capacity_mut().as_mut_ptr().cast();
+            opcode::Read::new(Fd(file.as_raw_fd()), to, *len as u32)
+                .offset(*offset)
+                .build()
+        }
+        Op::Write {
+            file,
+            bytes,
+            range,
+            offset,
+        } => {
+            let from = bytes.as_ptr().wrapping_add(range.start);
+            opcode::Write::new(Fd(file.as_raw_fd()), from, range.len() as u32)
+                .offset(*offset)
+                .build()
+        }
+        Op::Sync { file } => opcode::Fsync::new(Fd(file.as_raw_fd())).build(),
+        Op::Rename { from, to, replaces } => {
+            opcode::RenameAt::new(CWD, from.as_ptr(), CWD, to.as_ptr())
+                .flags(rename_flags(*replaces))
+                .build()
+        }
+        Op::Unlink { path, is_directory } => {
+            let flags = if *is_directory { libc::AT_REMOVEDIR } else { 0 };
+            opcode::UnlinkAt::new(CWD, path.as_ptr())
+                .flags(flags)
+                .build()
+        }
+        Op::MakeDirectory { path, mode } => {
+            opcode::MkDirAt::new(CWD, path.as_ptr()).mode(*mode).build()
+        }
+        Op::StatFile { .. }
+        | Op::Permit { .. }
+        | Op::Truncate { .. }
+        | Op::List { .. }
+        | Op::RemoveTree { .. } => return None,
+    })
+}

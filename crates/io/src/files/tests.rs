@@ -1,0 +1,400 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let name = format!("fermata-files-{:x}", crate::random::u64());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<_> = entries
+            .map(|entry| name(entry).to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const BOUNDS: Bounds = Bounds {
+    jobs_max: 4,
+    waiting_max: 100,
+    threads_max: 2,
+    inline_bytes_max: 0,
+};
+
+/// Every way in which operations are done; with a bound of 0 bytes even what is cached is given away.
+fn ways() -> Vec<(&'static str, Files)> {
+    let mut ways = Vec::new();
+    for (name, backend, inline_bytes_max) in [
+        ("at once", Backend::Auto, 1 << 20),
+        ("ring", Backend::Auto, 0),
+        ("threads", Backend::Threads, 0),
+    ] {
+        let bounds = Bounds {
+            inline_bytes_max,
+            ..BOUNDS
+        };
+        let (mut files, _) = Files::new(bounds, backend).expect("files");
+        if inline_bytes_max == 0 {
+            let now = Instant::now();
+            files.patience.note(std::time::Duration::from_secs(60), now);
+        }
+        ways.push((name, files));
+    }
+    ways
+}
+
+fn run(files: &mut Files, job: Job) -> Outcome {
+    match files.start(job, 1).expect("room") {
+        Started::Over(outcome) => outcome,
+        Started::Pending(id) => wait(files, id),
+    }
+}
+
+fn wait(files: &mut Files, id: u64) -> Outcome {
+    loop {
+        if let Some(outcome) = files.take(id) {
+            return outcome;
+        }
+        let mut ready = [rustix::event::PollFd::from_borrowed_fd(
+            crate::driver::borrow(files.fd()),
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut ready, None).expect("poll");
+        files.on_ready();
+    }
+}
+
+fn text(outcome: Outcome) -> String {
+    match outcome {
+        Ok(Output::Bytes(Some(bytes))) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(Output::Bytes(None)) => "(end)".to_owned(),
+        Ok(Output::Count(count)) => count.to_string(),
+        Ok(Output::Names(names)) => String::from_utf8_lossy(&names).replace('\0', "/"),
+        Ok(Output::Stat(stat)) => {
+            format!("{:?} {} {:o}", stat.file_type, stat.size, stat.permissions)
+        }
+        Ok(Output::Done | Output::Handle(_)) => "done".to_owned(),
+        Err(failure) => format!("{:?}", failure.kind()),
+    }
+}
+
+fn data(text: &str) -> Data {
+    Data::from(text.as_bytes().to_vec())
+}
+
+fn handle(outcome: Outcome) -> Handle {
+    match outcome {
+        Ok(Output::Handle(handle)) => handle,
+        other => panic!("{}", text(other)),
+    }
+}
+
+#[test]
+fn whole_files_are_written_and_read() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let path = folder.path("a");
+        let write = |text: &str, mode| write_file(path.clone(), data(text), mode, 0o640, false);
+        let read = || read_file(path.clone(), 0, None, 1 << 20);
+        assert_eq!(text(run(&mut files, read())), "NotFound", "{way}");
+        for (mode, then) in [
+            (WriteMode::New, "one"),
+            (WriteMode::Append, "oneone"),
+            (WriteMode::Replace, "one"),
+            (WriteMode::Atomic, "one"),
+        ] {
+            assert_eq!(text(run(&mut files, write("one", mode))), "3", "{way}");
+            assert_eq!(text(run(&mut files, read())), then, "{way} {mode:?}");
+        }
+        let again = run(&mut files, write("two", WriteMode::New));
+        assert_eq!(text(again), "Exists", "{way}");
+        assert_eq!(folder.names(), ["a"], "{way}");
+        let part = read_file(path.clone(), 1, Some(1), 1 << 20);
+        assert_eq!(text(run(&mut files, part)), "n", "{way}");
+        let behind = read_file(path.clone(), 9, None, 1 << 20);
+        assert_eq!(text(run(&mut files, behind)), "", "{way}");
+        let status = read_file("/proc/self/status".into(), 0, None, 1 << 20);
+        assert!(text(run(&mut files, status)).contains("Name:"), "{way}");
+        let large = run(&mut files, read_file(path.clone(), 0, None, 2));
+        assert!(
+            matches!(large, Err(Failure::TooLarge { bytes_max: 2 })),
+            "{way}"
+        );
+        let pipe = run(&mut files, read_file("/dev/null".into(), 0, None, 2));
+        assert!(matches!(pipe, Err(Failure::NotRegular)), "{way}");
+        let directory = run(&mut files, read_file(folder.0.clone(), 0, None, 2));
+        assert_eq!(text(directory), "IsDirectory", "{way}");
+    }
+}
+
+#[test]
+fn large_files_come_back_as_they_were() {
+    let long: String = (0..400_000)
+        .map(|it| char::from(b'a' + (it % 23) as u8))
+        .collect();
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let path = folder.path("long");
+        let write = write_file(path.clone(), data(&long), WriteMode::Atomic, 0o600, true);
+        assert_eq!(text(run(&mut files, write)), "400000", "{way}");
+        let copied = run(&mut files, copy(path.clone(), folder.path("copy"), false));
+        assert_eq!(text(copied), "400000", "{way}");
+        let read = run(&mut files, read_file(folder.path("copy"), 0, None, 1 << 20));
+        assert!(text(read) == long, "{way}");
+        let mode = fs::metadata(folder.path("copy"))
+            .expect("a copy")
+            .permissions();
+        assert_eq!(mode.mode() & 0o7777, 0o600, "{way}");
+        let again = run(&mut files, copy(path, folder.path("copy"), false));
+        assert_eq!(text(again), "Exists", "{way}");
+        assert_eq!(folder.names(), ["copy", "long"], "{way}");
+    }
+}
+
+#[test]
+fn an_atomic_write_keeps_mode_and_link() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        fs::write(folder.path("a"), "old").expect("a file");
+        fs::set_permissions(folder.path("a"), fs::Permissions::from_mode(0o604)).expect("a mode");
+        std::os::unix::fs::symlink("a", folder.path("link")).expect("a link");
+        let write = write_file(
+            folder.path("link"),
+            data("new"),
+            WriteMode::Atomic,
+            0o600,
+            false,
+        );
+        assert_eq!(text(run(&mut files, write)), "3", "{way}");
+        let found = run(&mut files, stat(folder.path("a"), true));
+        assert_eq!(text(found), "File 3 604", "{way}");
+        let link = run(&mut files, stat(folder.path("link"), false));
+        assert!(text(link).starts_with("Link"), "{way}");
+    }
+}
+
+#[test]
+fn directories_are_made_listed_and_removed() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let deep = folder.path("a/b/c");
+        let flat = run(&mut files, make_directory(deep.clone(), false, 0o755));
+        assert_eq!(text(flat), "NotFound", "{way}");
+        for _ in 0..2 {
+            let made = run(&mut files, make_directory(deep.clone(), true, 0o755));
+            assert_eq!(text(made), "done", "{way}");
+        }
+        fs::write(folder.path("a/z"), "").expect("a file");
+        let names = run(&mut files, list(folder.path("a")));
+        assert_eq!(text(names), "b/z/", "{way}");
+        let file = run(&mut files, list(folder.path("a/z")));
+        assert_eq!(text(file), "NotDirectory", "{way}");
+        let full = run(&mut files, remove(folder.path("a"), false));
+        assert_eq!(text(full), "NotEmpty", "{way}");
+        let moved = run(
+            &mut files,
+            rename(folder.path("a"), folder.path("d"), false),
+        );
+        assert_eq!(text(moved), "done", "{way}");
+        let removed = run(&mut files, remove(folder.path("d"), true));
+        assert_eq!(text(removed), "done", "{way}");
+        let gone = run(&mut files, remove(folder.path("d"), true));
+        assert_eq!(text(gone), "NotFound", "{way}");
+        assert!(folder.names().is_empty(), "{way}");
+    }
+}
+
+#[test]
+fn handles_have_lines_and_a_position() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let file = handle(run(
+            &mut files,
+            open_file(folder.path("a"), OpenMode::New, 0o600),
+        ));
+        assert_eq!(
+            text(run(&mut files, file.write(data("one\r\ntwo\n\nlast")))),
+            "14",
+            "{way}"
+        );
+        assert_eq!(file.position(), 14);
+        assert_eq!(text(run(&mut files, file.seek(0))), "done");
+        assert_eq!(text(run(&mut files, file.read(2))), "on");
+        let mut lines = Vec::new();
+        for _ in 0..5 {
+            lines.push(text(run(&mut files, file.read_line(100))));
+        }
+        assert_eq!(lines, ["e", "two", "", "last", "(end)"], "{way}");
+        assert_eq!(file.position(), 14);
+        run(&mut files, file.seek(5)).expect("a place");
+        let line = run(&mut files, file.read_line(2));
+        assert!(
+            matches!(line, Err(Failure::LongLine { bytes_max: 2 })),
+            "{way}"
+        );
+        assert_eq!(
+            text(run(&mut files, file.read(100))),
+            "two\n\nlast",
+            "{way}"
+        );
+        assert_eq!(text(run(&mut files, file.truncate(3))), "done", "{way}");
+        assert_eq!(text(run(&mut files, file.sync())), "done", "{way}");
+        assert!(
+            text(run(&mut files, file.stat())).starts_with("File 3"),
+            "{way}"
+        );
+        file.close();
+        assert!(
+            matches!(run(&mut files, file.read(1)), Err(Failure::Closed)),
+            "{way}"
+        );
+    }
+}
+
+#[test]
+fn lines_longer_than_a_block_are_whole() {
+    let long = "x".repeat(600_000);
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        fs::write(folder.path("a"), format!("{long}\n{long}")).expect("a file");
+        let file = handle(run(
+            &mut files,
+            open_file(folder.path("a"), OpenMode::Read, 0),
+        ));
+        for _ in 0..2 {
+            assert!(
+                text(run(&mut files, file.read_line(1 << 20))) == long,
+                "{way}"
+            );
+        }
+        assert_eq!(
+            text(run(&mut files, file.read_line(1 << 20))),
+            "(end)",
+            "{way}"
+        );
+    }
+}
+
+#[test]
+fn a_lock_keeps_others_out() {
+    let folder = Folder::new();
+    let path = folder.path("a");
+    let open = || handle(open_file(path.clone(), OpenMode::Update, 0o600).run_now());
+    let (first, second) = (open(), open());
+    assert_eq!(first.lock(Lock::Exclusive, false), Ok(true));
+    assert_eq!(second.lock(Lock::Shared, false), Ok(false));
+    assert_eq!(first.lock(Lock::None, false), Ok(true));
+    assert_eq!(second.lock(Lock::Shared, true), Ok(true));
+    assert_eq!(first.lock(Lock::Shared, false), Ok(true));
+    assert_eq!(first.lock(Lock::Exclusive, false), Ok(false));
+}
+
+#[test]
+fn writes_to_one_file_keep_their_order_and_are_finished() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let path = folder.path("a");
+        let mut expected = String::new();
+        let mut pending = Vec::new();
+        for number in 0..50 {
+            let line = format!("{number}\n");
+            let job = write_file(
+                path.clone(),
+                data(&line),
+                WriteMode::Append,
+                0o600,
+                number % 7 == 0,
+            );
+            if let Started::Pending(id) = files.start(job, number + 1).expect("room") {
+                pending.push(id);
+            }
+            expected.push_str(&line);
+        }
+        // Nobody waits for half of them; all are done.
+        for id in pending.into_iter().step_by(2) {
+            files.forget(id);
+        }
+        drop(files);
+        let found = fs::read_to_string(&path).expect("the file");
+        assert_eq!(found, expected, "{way}");
+    }
+}
+
+#[test]
+fn more_jobs_than_may_wait_are_refused() {
+    let bounds = Bounds {
+        jobs_max: 1,
+        waiting_max: 2,
+        ..BOUNDS
+    };
+    let (mut files, _) = Files::new(bounds, Backend::Threads).expect("files");
+    let folder = Folder::new();
+    let job = |name: &str| write_file(folder.path(name), data("x"), WriteMode::New, 0o600, true);
+    for name in ["a", "b", "c"] {
+        assert!(matches!(files.start(job(name), 1), Ok(Started::Pending(_))));
+    }
+    assert!(matches!(files.start(job("d"), 1), Err(Full)));
+    files.finish();
+    assert_eq!(folder.names(), ["a", "b", "c"]);
+    assert!(files.is_idle());
+    assert_eq!(std::iter::from_fn(|| files.next_over()).count(), 3);
+}
+
+#[test]
+fn what_was_lent_is_copied_before_it_is_put_off() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let path = folder.path("a");
+        let mut bytes = vec![b'x'; 300_000];
+        // SAFETY: the bytes change only behind `start`.
+        let lent = unsafe { Data::lend(&bytes) };
+        let job = write_file(path.clone(), lent, WriteMode::Replace, 0o600, true);
+        let started = files.start(job, 1).expect("room");
+        bytes.fill(b'y');
+        if let Started::Pending(id) = started {
+            assert_eq!(text(wait(&mut files, id)), "300000", "{way}");
+        }
+        let found = fs::read(&path).expect("the file");
+        assert!(found.iter().all(|byte| *byte == b'x'), "{way}");
+    }
+}
+
+#[test]
+fn failures_name_path_cause_and_fix() {
+    let failure = Failure::from(libc::ENOENT);
+    let sentence = failure.sentence("read", Path::new("no"));
+    assert!(
+        sentence
+            .starts_with("cannot read no: No such file or directory; a relative path starts at /"),
+        "{sentence}"
+    );
+    let failure = Failure::System {
+        errno: libc::ENOSPC,
+        written: 7,
+    };
+    let sentence = failure.sentence("write", Path::new("/a"));
+    assert_eq!(
+        sentence,
+        "cannot write /a: No space left on device; make room on the file system; 7 bytes are in the file, which \
+         WriteMode::Atomic would have left as it was"
+    );
+}

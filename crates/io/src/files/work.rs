@@ -1,0 +1,529 @@
+//! The work that a program can ask for, each as one job.
+
+use std::ffi::CString;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use super::data::Data;
+use super::failure::Failure;
+use super::handle::Handle;
+use super::job::{Job, Ops, Outcome, Output};
+use super::op::{Op, stat_room};
+use super::{Key, Stat, absolute};
+
+/// Bytes that are read or written by one operation: a longer one would hold the loop while the kernel copies.
+pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Permissions of a temporary file: for its owner alone.
+const MODE_PRIVATE: u32 = 0o600;
+
+/// What counts of a mode for `chmod`.
+const MODE_BITS: u32 = 0o7777;
+
+/// Names that are tried for a new temporary file.
+const NAMES_TRIED_MAX: u32 = 16;
+
+/// How a whole file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// In place of what is there.
+    Replace,
+    /// The same, and whoever reads meanwhile, or after a failure, finds the old file whole.
+    Atomic,
+    /// Behind what is there.
+    Append,
+    /// Only if there is none.
+    New,
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reading a file that is there.
+    Read,
+    /// Reading and writing; it is made if it is not there, and keeps what it has.
+    Update,
+    /// Reading and writing; it is made, or emptied.
+    Replace,
+    /// Writing behind its end; it is made if it is not there.
+    Append,
+    /// Reading and writing, only if there is none.
+    New,
+}
+
+/// The whole of a file, or `length` bytes from `offset` on, but not more than `bytes_max`.
+#[must_use]
+pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64) -> Job {
+    Job::new(None, None, move |ops| async move {
+        let file = open(&ops, &path, libc::O_RDONLY, 0).await?;
+        let found = stat_file(&ops, &file).await?;
+        let rest = found.stx_size.saturating_sub(offset);
+        let wanted = length.unwrap_or(u64::MAX);
+        if rest.min(wanted) > bytes_max {
+            return Err(Failure::TooLarge { bytes_max });
+        }
+        // Files of the kernel's own (/proc) say that they are empty, and others may grow: the end is where reading says.
+        let bound = wanted.min(bytes_max);
+        let mut bytes = Vec::with_capacity(rest.min(bound) as usize + 1);
+        let len = usize::try_from(bound.saturating_add(1)).unwrap_or(usize::MAX);
+        let expected = (rest.min(bound) as usize + 1).min(len);
+        read(&ops, &file, &mut bytes, expected, offset).await?;
+        if bytes.len() == expected && expected < len {
+            let at = offset + bytes.len() as u64;
+            let left = len - bytes.len();
+            read(&ops, &file, &mut bytes, left, at).await?;
+        }
+        if bytes.len() as u64 > bound {
+            if bound == bytes_max && wanted > bytes_max {
+                return Err(Failure::TooLarge { bytes_max });
+            }
+            bytes.truncate(bound as usize);
+        }
+        Ok(Output::Bytes(Some(bytes)))
+    })
+}
+
+/// Writes a whole file. With `syncs` it returns when the disk has it.
+#[must_use]
+pub fn write_file(
+    path: PathBuf,
+    data: Data,
+    mode: WriteMode,
+    permissions: u32,
+    syncs: bool,
+) -> Job {
+    let key = Key::Path(absolute(&path));
+    Job::new(Some(key), Some(data.clone()), move |ops| async move {
+        if mode == WriteMode::Atomic {
+            return replace(&ops, &path, &data, permissions, syncs).await;
+        }
+        let flags = match mode {
+            WriteMode::Append => libc::O_APPEND,
+            WriteMode::New => libc::O_EXCL,
+            WriteMode::Replace | WriteMode::Atomic => libc::O_TRUNC,
+        };
+        let flags = libc::O_WRONLY | libc::O_CREAT | flags;
+        let file = open(&ops, &path, flags, permissions).await?;
+        let count = write(&ops, &file, &data, 0).await?;
+        if syncs {
+            ops.call(Op::Sync { file }).await?;
+        }
+        Ok(Output::Count(count))
+    })
+}
+
+/// Copies a file and its permissions. The target is replaced at once, when all of it is there.
+#[must_use]
+pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
+    let key = Key::Path(absolute(&to));
+    Job::new(Some(key), None, move |ops| async move {
+        let source = open(&ops, &from, libc::O_RDONLY, 0).await?;
+        let found = stat_file(&ops, &source).await?;
+        let target = target_of(&ops, &to).await?.0;
+        let (file, temporary) = open_beside(&ops, &target, MODE_PRIVATE).await?;
+        let copied = copy_bytes(&ops, &source, &file, u32::from(found.stx_mode)).await;
+        let moved = match copied {
+            Ok(count) => rename_to(&ops, &temporary, &target, replaces)
+                .await
+                .map(|()| count),
+            Err(failure) => Err(failure),
+        };
+        if moved.is_err() {
+            abandon(&ops, &temporary).await;
+        }
+        moved.map(Output::Count)
+    })
+}
+
+/// What a file is.
+#[must_use]
+pub fn stat(path: PathBuf, follows: bool) -> Job {
+    Job::new(None, None, move |ops| async move {
+        let found = stat_path(&ops, &path, follows).await?;
+        Ok(Output::Stat(Stat::from(&*found)))
+    })
+}
+
+/// The names in a directory.
+#[must_use]
+pub fn list(path: PathBuf) -> Job {
+    Job::new(None, None, move |ops| async move {
+        let op = Op::List {
+            path: c_path(&path)?,
+            into: Vec::new(),
+        };
+        match ops.run(op).await {
+            (Op::List { into, .. }, Ok(_)) => Ok(Output::Names(into)),
+            (_, answer) => Err(answer.err().unwrap_or(libc::EIO).into()),
+        }
+    })
+}
+
+/// Removes a file, a link, or a directory: an empty one, or any with `recursive`.
+#[must_use]
+pub fn remove(path: PathBuf, recursive: bool) -> Job {
+    let key = Key::Path(absolute(&path));
+    Job::new(Some(key), None, move |ops| async move {
+        let path = c_path(&path)?;
+        let unlink = |is_directory| Op::Unlink {
+            path: path.clone(),
+            is_directory,
+        };
+        match ops.run(unlink(false)).await.1 {
+            Ok(_) => return Ok(Output::Done),
+            Err(libc::EISDIR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let op = if recursive {
+            Op::RemoveTree { path: path.clone() }
+        } else {
+            unlink(true)
+        };
+        ops.call(op).await.map(|_| Output::Done)
+    })
+}
+
+/// Gives a file or directory another name.
+#[must_use]
+pub fn rename(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
+    let key = Key::Path(absolute(&to));
+    Job::new(Some(key), None, move |ops| async move {
+        rename_to(&ops, &from, &to, replaces)
+            .await
+            .map(|()| Output::Done)
+    })
+}
+
+/// Makes a directory, and with `recursive` those above it; then it may be there already.
+#[must_use]
+pub fn make_directory(path: PathBuf, recursive: bool, permissions: u32) -> Job {
+    let key = Key::Path(absolute(&path));
+    Job::new(Some(key), None, move |ops| async move {
+        let mut missing = vec![path];
+        while let Some(path) = missing.last().cloned() {
+            let op = Op::MakeDirectory {
+                path: c_path(&path)?,
+                mode: permissions,
+            };
+            match ops.run(op).await.1 {
+                Ok(_) => {}
+                Err(libc::EEXIST) if recursive => {
+                    let found = stat_path(&ops, &path, true).await?;
+                    if u32::from(found.stx_mode) & libc::S_IFMT != libc::S_IFDIR {
+                        return Err(libc::EEXIST.into());
+                    }
+                }
+                Err(libc::ENOENT) if recursive => {
+                    match path.parent() {
+                        Some(parent) if !parent.as_os_str().is_empty() => {
+                            missing.push(parent.to_owned());
+                            continue;
+                        }
+                        _ => return Err(libc::ENOENT.into()),
+                    };
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+            missing.pop();
+        }
+        Ok(Output::Done)
+    })
+}
+
+/// Opens a file.
+#[must_use]
+pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
+    Job::new(None, None, move |ops| async move {
+        let flags = match mode {
+            OpenMode::Read => libc::O_RDONLY,
+            OpenMode::Update => libc::O_RDWR | libc::O_CREAT,
+            OpenMode::Replace => libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC,
+            OpenMode::Append => libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND,
+            OpenMode::New => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
+        };
+        let file = open(&ops, &path, flags, permissions).await?;
+        let position = match mode {
+            OpenMode::Append => stat_file(&ops, &file).await?.stx_size,
+            _ => 0,
+        };
+        let file = Arc::into_inner(file).ok_or(Failure::Closed)?;
+        Ok(Output::Handle(Handle::new(file, path, position)))
+    })
+}
+
+/// Makes a file with a name of its own in `directory`.
+#[must_use]
+pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
+    Job::new(None, None, move |ops| async move {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        for _ in 0..NAMES_TRIED_MAX {
+            let mut name = prefix.clone();
+            name.extend_from_slice(format!("{:016x}", crate::random::u64()).as_bytes());
+            let path = directory.join(std::ffi::OsStr::from_bytes(&name));
+            match open(&ops, &path, flags, MODE_PRIVATE).await {
+                Ok(file) => {
+                    let file = Arc::into_inner(file).ok_or(Failure::Closed)?;
+                    return Ok(Output::Handle(Handle::new(file, path, 0)));
+                }
+                Err(Failure::System { errno, .. }) if errno == libc::EEXIST => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(libc::EEXIST.into())
+    })
+}
+
+// Parts of jobs.
+
+fn c_path(path: &Path) -> Result<CString, Failure> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
+}
+
+/// Opens what is a regular file, or is made.
+async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Arc<OwnedFd>, Failure> {
+    // A pipe that nobody writes would be waited for.
+    let op = Op::Open {
+        path: c_path(path)?,
+        flags: flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK,
+        mode,
+    };
+    let fd = ops.call(op).await?;
+    // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+    let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    let found = stat_file(ops, &file).await?;
+    // io_uring would take it for a wish not to wait for the disk.
+    let appends = OFlags::from_bits_retain(flags as u32) & OFlags::APPEND;
+    rustix::fs::fcntl_setfl(&*file, appends)
+        .map_err(|errno| Failure::from(errno.raw_os_error()))?;
+    match u32::from(found.stx_mode) & libc::S_IFMT {
+        libc::S_IFREG => Ok(file),
+        libc::S_IFDIR => Err(libc::EISDIR.into()),
+        _ => Err(Failure::NotRegular),
+    }
+}
+
+pub(super) async fn stat_file(ops: &Ops, file: &Arc<OwnedFd>) -> Result<Box<libc::statx>, Failure> {
+    let op = Op::StatFile {
+        file: Arc::clone(file),
+        out: stat_room(),
+    };
+    match ops.run(op).await {
+        (Op::StatFile { out, .. }, Ok(_)) => Ok(out),
+        (_, answer) => Err(answer.err().unwrap_or(libc::EIO).into()),
+    }
+}
+
+async fn stat_path(ops: &Ops, path: &Path, follows: bool) -> Result<Box<libc::statx>, Failure> {
+    let op = Op::Stat {
+        path: c_path(path)?,
+        follows,
+        out: stat_room(),
+    };
+    match ops.run(op).await {
+        (Op::Stat { out, .. }, Ok(_)) => Ok(out),
+        (_, answer) => Err(answer.err().unwrap_or(libc::EIO).into()),
+    }
+}
+
+/// Appends up to `len` bytes to `bytes`, fewer only at the end of the file.
+pub(super) async fn read(
+    ops: &Ops,
+    file: &Arc<OwnedFd>,
+    bytes: &mut Vec<u8>,
+    len: usize,
+    mut offset: u64,
+) -> Result<(), Failure> {
+    let mut left = len;
+    while left > 0 {
+        let op = Op::Read {
+            file: Arc::clone(file),
+            into: std::mem::take(bytes),
+            len: left.min(BLOCK_BYTES),
+            offset,
+        };
+        let (op, answer) = ops.run(op).await;
+        if let Op::Read { into, .. } = op {
+            *bytes = into;
+        }
+        let count = answer?;
+        if count == 0 {
+            return Ok(());
+        }
+        offset += count;
+        left = left.saturating_sub(count as usize);
+    }
+    Ok(())
+}
+
+/// Writes all of `data`, and says how much is there when it cannot.
+pub(super) async fn write(
+    ops: &Ops,
+    file: &Arc<OwnedFd>,
+    data: &Data,
+    offset: u64,
+) -> Result<u64, Failure> {
+    let len = data.len();
+    let mut at = 0;
+    while at < len {
+        let op = Op::Write {
+            file: Arc::clone(file),
+            bytes: data.bytes(),
+            range: at..len.min(at + BLOCK_BYTES),
+            offset: offset + at as u64,
+        };
+        let written = at as u64;
+        match ops.run(op).await.1 {
+            Ok(0) => {
+                let errno = libc::ENOSPC;
+                return Err(Failure::System { errno, written });
+            }
+            Ok(count) => at += count as usize,
+            Err(errno) => return Err(Failure::System { errno, written }),
+        }
+    }
+    Ok(len as u64)
+}
+
+/// Where a replacement has to go: what a link points to; and the mode of what is there.
+async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<u32>), Failure> {
+    let found = match stat_path(ops, path, false).await {
+        Ok(found) => found,
+        Err(Failure::System { errno, .. }) if errno == libc::ENOENT => {
+            return Ok((path.to_owned(), None));
+        }
+        Err(failure) => return Err(failure),
+    };
+    let mode = u32::from(found.stx_mode);
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => Ok((path.to_owned(), Some(mode & MODE_BITS))),
+        libc::S_IFDIR => Err(libc::EISDIR.into()),
+        libc::S_IFLNK => {
+            let target = std::fs::canonicalize(path)
+                .map_err(|error| Failure::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
+            let found = stat_path(ops, &target, true).await?;
+            match u32::from(found.stx_mode) & libc::S_IFMT {
+                libc::S_IFREG => Ok((target, Some(u32::from(found.stx_mode) & MODE_BITS))),
+                libc::S_IFDIR => Err(libc::EISDIR.into()),
+                _ => Err(Failure::NotRegular),
+            }
+        }
+        _ => Err(Failure::NotRegular),
+    }
+}
+
+/// Makes a file beside `target`, on the same file system.
+async fn open_beside(
+    ops: &Ops,
+    target: &Path,
+    permissions: u32,
+) -> Result<(Arc<OwnedFd>, PathBuf), Failure> {
+    let name = format!(".fermata-{:016x}", crate::random::u64());
+    let temporary = target.with_file_name(name);
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let file = open(ops, &temporary, flags, permissions).await?;
+    Ok((file, temporary))
+}
+
+async fn replace(ops: &Ops, path: &Path, data: &Data, permissions: u32, syncs: bool) -> Outcome {
+    let (target, mode) = target_of(ops, path).await?;
+    let (file, temporary) = open_beside(ops, &target, permissions).await?;
+    let done = fill(ops, &file, data, mode, syncs).await;
+    let done = match done {
+        Ok(()) => rename_to(ops, &temporary, &target, true).await,
+        Err(failure) => Err(failure),
+    };
+    if let Err(failure) = done {
+        abandon(ops, &temporary).await;
+        return Err(failure);
+    }
+    if syncs {
+        sync_directory(ops, &target).await?;
+    }
+    Ok(Output::Count(data.len() as u64))
+}
+
+async fn fill(
+    ops: &Ops,
+    file: &Arc<OwnedFd>,
+    data: &Data,
+    mode: Option<u32>,
+    syncs: bool,
+) -> Result<(), Failure> {
+    if let Some(mode) = mode {
+        let file = Arc::clone(file);
+        ops.call(Op::Permit { file, mode }).await?;
+    }
+    match write(ops, file, data, 0).await {
+        // The file that counts has nothing of it.
+        Err(Failure::System { errno, .. }) => return Err(errno.into()),
+        written => written?,
+    };
+    if syncs {
+        let file = Arc::clone(file);
+        ops.call(Op::Sync { file }).await?;
+    }
+    Ok(())
+}
+
+/// A name is on the disk when its directory is.
+async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let op = Op::Open {
+        path: c_path(directory)?,
+        flags: libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
+        mode: 0,
+    };
+    let fd = ops.call(op).await?;
+    // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+    let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    ops.call(Op::Sync { file }).await.map(|_| ())
+}
+
+async fn rename_to(ops: &Ops, from: &Path, to: &Path, replaces: bool) -> Result<(), Failure> {
+    let op = Op::Rename {
+        from: c_path(from)?,
+        to: c_path(to)?,
+        replaces,
+    };
+    ops.call(op).await.map(|_| ())
+}
+
+/// Removes what was begun. That it cannot be removed is less than why it was given up.
+async fn abandon(ops: &Ops, temporary: &Path) {
+    if let Ok(path) = c_path(temporary) {
+        let is_directory = false;
+        let _ = ops.call(Op::Unlink { path, is_directory }).await;
+    }
+}
+
+async fn copy_bytes(
+    ops: &Ops,
+    from: &Arc<OwnedFd>,
+    to: &Arc<OwnedFd>,
+    mode: u32,
+) -> Result<u64, Failure> {
+    let mut offset = 0;
+    loop {
+        let mut block = Vec::new();
+        read(ops, from, &mut block, BLOCK_BYTES, offset).await?;
+        if block.is_empty() {
+            break;
+        }
+        let block = Data::from(block);
+        match write(ops, to, &block, offset).await {
+            Err(Failure::System { errno, .. }) => return Err(errno.into()),
+            written => offset += written?,
+        }
+    }
+    let file = Arc::clone(to);
+    let mode = mode & MODE_BITS;
+    ops.call(Op::Permit { file, mode }).await?;
+    Ok(offset)
+}
