@@ -102,7 +102,7 @@ ZEND_METHOD(Fermata_Server, every)
 		RETURN_THROWS();
 	}
 	fermata_every *every = ecalloc(1, sizeof(fermata_every));
-	every->timer.is_every = true;
+	every->timer.kind = FERMATA_TIMER_EVERY;
 	every->interval_ms = MAX((uint64_t)(seconds * 1000), INTERVAL_MS_MIN);
 	every->in_each_worker = in_each_worker;
 	ZVAL_COPY_VALUE(&every->work, &work.closure);

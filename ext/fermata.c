@@ -3,6 +3,7 @@
 # include "config.h"
 #endif
 #include "hooks.h"
+#include "file.h"
 #include <pthread.h>
 #include "php_ini.h"
 #include "ext/standard/info.h"
@@ -53,6 +54,7 @@ static void register_exceptions(void)
 	fermata_ce_connection = register_class_Fermata_Exception_ConnectionException(runtime, common);
 	fermata_ce_timeout = register_class_Fermata_Exception_TimeoutException(runtime, common);
 	fermata_ce_protocol = register_class_Fermata_Exception_ProtocolException(runtime, common);
+	fermata_ce_file_failure = register_class_Fermata_Exception_FileException(runtime, common);
 	fermata_ce_cancelled = register_class_Fermata_Exception_CancelledException(runtime, common);
 	fermata_ce_client_gone = register_class_Fermata_Exception_ClientGoneException(fermata_ce_cancelled);
 	fermata_ce_queue_closed = register_class_Fermata_Exception_QueueClosedException(runtime, common);
@@ -96,9 +98,30 @@ static void register_waiting_classes(void)
 	fermata_poll_init();
 }
 
+static void register_file_classes(void)
+{
+	zend_class_entry *failure = fermata_ce_file_failure;
+	fermata_ce_file_not_found = register_class_Fermata_Exception_FileNotFoundException(failure);
+	fermata_ce_access_denied = register_class_Fermata_Exception_AccessDeniedException(failure);
+	fermata_ce_file_exists = register_class_Fermata_Exception_FileExistsException(failure);
+	fermata_ce_disk_full = register_class_Fermata_Exception_DiskFullException(failure);
+	fermata_ce_is_directory = register_class_Fermata_Exception_IsDirectoryException(failure);
+	fermata_ce_not_directory = register_class_Fermata_Exception_NotDirectoryException(failure);
+	fermata_ce_directory_not_empty = register_class_Fermata_Exception_DirectoryNotEmptyException(failure);
+	fermata_ce_write_mode = register_class_Fermata_File_WriteMode();
+	fermata_ce_open_mode = register_class_Fermata_File_OpenMode();
+	fermata_ce_file_type = register_class_Fermata_File_Type();
+	fermata_ce_file_stat = register_class_Fermata_File_Stat();
+	fermata_ce_pieces = register_class_Fermata_File_Pieces(zend_ce_iterator);
+	fermata_pieces_init();
+	fermata_ce_file = register_class_Fermata_File();
+	fermata_file_handle_init();
+}
+
 static void register_classes(void)
 {
 	register_exceptions();
+	register_file_classes();
 	fermata_ce_server = register_class_Fermata_Server();
 	fermata_server_init();
 	fermata_ce_routes = register_class_Fermata_Routes();
@@ -123,6 +146,8 @@ static void register_classes(void)
 	fermata_request_init();
 	fermata_ce_response = register_class_Fermata_Response();
 	fermata_response_init();
+	fermata_ce_event_sink = register_class_Fermata_EventSink();
+	fermata_events_init();
 	fermata_ce_hold = register_class_Fermata_Hold();
 	fermata_hold_init();
 	fermata_ce_event = register_class_Fermata_Event();

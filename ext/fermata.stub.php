@@ -890,6 +890,22 @@ namespace Fermata {
         public static function stream(\Traversable|array|callable $body, int $status = 200, array $headers = [], ?int $length = null): Response {}
 
         /**
+         * Server-sent events that this handler goes on making: tokens of a language model, progress of a job. For events that
+         * many clients get, Hold costs nothing while nothing happens.
+         *
+         * The callable is called when the head of the response is on its way, and may wait; HEAD does not call it. When it
+         * returns, the stream ends. Its waits, and sending, end with a ClientGoneException when the client leaves. What else it
+         * throws is logged, and the client sees that the stream has broken off.
+         *
+         * @param callable $events function (EventSink $sink): void
+         * @param array $headers as for the constructor
+         * @param float|null $keepAlive seconds of silence before the client is sent a comment, 0 for none;
+         *        null = the setting keep_alive_ms
+         * @throws Exception\MisuseError for a status out of range or a header as for the constructor
+         */
+        public static function events(callable $events, int $status = 200, array $headers = [], ?float $keepAlive = null): Response {}
+
+        /**
          * A file, sent by the kernel. Conditional requests and ranges are met; a file that is not there is answered 404.
          *
          * @param string $path a regular file; relative to $root when there is one
@@ -965,6 +981,51 @@ namespace Fermata {
          * @return array<string, list<string>>
          */
         public function headers(): array {}
+    }
+
+    /**
+     * Where the callable of Response::events() sends its events.
+     *
+     * What is sent goes out when the handler waits, or after 5 ms. A client that takes less than it is sent makes send() wait.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class EventSink
+    {
+        /** The id of the last event that the client has seen before it came back; null if it has not said so. */
+        public readonly ?string $lastEventId;
+
+        private function __construct() {}
+
+        /**
+         * Sends an event.
+         *
+         * @param string|null $data UTF-8, of any number of lines; null sends only $id and $retry
+         * @param string|null $event its name; without one browsers call it "message"
+         * @param string|null $id what the client says as Last-Event-ID when it comes back
+         * @param int|null $retry milliseconds after which the client is to come back when the stream has ended
+         * @throws Exception\ClientGoneException when the client has left
+         * @throws Exception\ConnectionClosedException after close()
+         * @throws Exception\MisuseError when a name or id has a line break, data is not UTF-8, or it has more than
+         *         event_bytes_max bytes
+         */
+        public function send(?string $data, ?string $event = null, ?string $id = null, ?int $retry = null): void {}
+
+        /** Sends what clients ignore. */
+        public function comment(string $text = ''): void {}
+
+        /** Waits until the client has taken everything. */
+        public function flush(): void {}
+
+        /** Ends the stream; the callable may go on with something else. A second call does nothing. */
+        public function close(): void {}
+
+        /** Whether anything can be sent. */
+        public function isOpen(): bool {}
+
+        /** Whether the server stops and waits for this stream, for drain_timeout_ms at most: time for a loop without end to end. */
+        public function isStopping(): bool {}
     }
 
     /**
@@ -1441,6 +1502,280 @@ namespace Fermata {
 
         /** Tasks begun later have the value; it is gone when the handler or task ends. */
         public static function set(string $name, mixed $value): void {}
+    }
+
+    /**
+     * Files, without holding the loop: in a handler or task every call waits as delay() does while others go on, and
+     * what the kernel has in its memory is there at once. Elsewhere (in scripts, in destructors) calls do the same and block.
+     *
+     * What is written to one path, or through one File, is written in the order of the calls. A write whose caller is ended
+     * meanwhile is finished all the same, and a worker that stops finishes what has begun.
+     *
+     * Paths are those of the file system, without wrappers such as php://. Permissions are those of open(2): the umask applies.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class File
+    {
+        /** As given to open() or temporary(), or what keep() has made of it. */
+        public readonly string $path;
+
+        private function __construct() {}
+
+        /**
+         * Reads a file, or a part of it.
+         *
+         * @param int $offset where to begin; behind the end nothing is read
+         * @param int|null $length at most so many bytes; null = to the end
+         * @throws Exception\FileException why it cannot be read, by one of its subclasses where there is one; also when it has
+         *         more than file_read_bytes_max bytes
+         * @throws Exception\CancelledException when the wait has to end, as delay() does
+         */
+        public static function read(string $path, int $offset = 0, ?int $length = null): string {}
+
+        /**
+         * Writes a file.
+         *
+         * @param File\WriteMode $mode what becomes of a file that is there; Atomic leaves it as it was until all is written
+         * @param bool $sync whether to return only when the disk has it, for what has to survive a loss of power
+         * @param int $permissions of a file that is made
+         * @return int bytes written: all of them
+         * @throws Exception\DiskFullException when there is no room, and says how much of it is in the file
+         * @throws Exception\FileException for any other reason
+         */
+        public static function write(
+            string $path,
+            string $data,
+            File\WriteMode $mode = File\WriteMode::Replace,
+            bool $sync = false,
+            int $permissions = 0666,
+        ): int {}
+
+        /**
+         * Copies a file with its permissions. The target is there at once and whole, or not at all.
+         *
+         * @return int bytes copied
+         * @throws Exception\FileExistsException without $overwrite
+         */
+        public static function copy(string $from, string $to, bool $overwrite = true): int {}
+
+        /** @param bool $followLinks whether to look at what a symbolic link points to */
+        public static function stat(string $path, bool $followLinks = true): File\Stat {}
+
+        /** Whether there is anything of that name; false as well below a directory that may not be searched. */
+        public static function exists(string $path): bool {}
+
+        /**
+         * The names in a directory, sorted by their bytes, without "." and "..".
+         *
+         * @return list<string>
+         */
+        public static function list(string $path): array {}
+
+        /**
+         * Removes a file, a link or an empty directory.
+         *
+         * @param bool $recursive a directory with everything in it; links in it are removed and not followed
+         * @throws Exception\FileNotFoundException
+         * @throws Exception\DirectoryNotEmptyException without $recursive
+         */
+        public static function remove(string $path, bool $recursive = false): void {}
+
+        /** Gives a file or directory another name on the same file system. */
+        public static function rename(string $from, string $to, bool $overwrite = true): void {}
+
+        /** @param bool $recursive makes the directories above it, too, and is content when it is there already */
+        public static function makeDirectory(string $path, bool $recursive = true, int $permissions = 0777): void {}
+
+        /**
+         * The lines of a file, one after the other, without their ends (\n or \r\n).
+         *
+         * @param int $bytesMax bytes that a line may have
+         */
+        public static function lines(string $path, int $bytesMax = 1048576): File\Pieces {}
+
+        /** The bytes of a file, so many at a time. */
+        public static function blocks(string $path, int $bytes = 65536): File\Pieces {}
+
+        /** Opens a file; it is closed by close(), or with the object. */
+        public static function open(string $path, File\OpenMode $mode = File\OpenMode::Read, int $permissions = 0666): File {}
+
+        /**
+         * Makes a file of its own name that only this user can read. It is removed when it is closed, unless keep() was called.
+         *
+         * @param string|null $directory null = the system's directory for temporary files
+         */
+        public static function temporary(?string $directory = null, string $prefix = 'fermata-'): File {}
+
+        /** The next bytes, fewer only at the end; null behind it. */
+        public function readBlock(int $bytes = 65536): ?string {}
+
+        /**
+         * The next line without its end (\n or \r\n); null behind the last.
+         *
+         * @param int $bytesMax bytes that the line may have
+         * @throws Exception\FileException when it has more
+         */
+        public function readLine(int $bytesMax = 1048576): ?string {}
+
+        /**
+         * Writes at the position; behind the end of a file that was opened with OpenMode::Append.
+         *
+         * @return int bytes written: all of them
+         */
+        public function writeBlock(string $data): int {}
+
+        /** Goes to a place, counted from the beginning. */
+        public function seek(int $position): void {}
+
+        public function position(): int {}
+
+        public function size(): int {}
+
+        /** Cuts the file off, or makes it longer with zero bytes. */
+        public function truncate(int $size): void {}
+
+        /** Returns when the disk has everything. */
+        public function sync(): void {}
+
+        /**
+         * Waits until it has the lock, which all processes and all other File objects see that ask for it (flock).
+         *
+         * The lock ends with unlock(), or when the file is closed.
+         *
+         * @param bool $exclusive alone, or together with others that do not want it alone
+         */
+        public function lock(bool $exclusive = true): void {}
+
+        /** As lock(), but returns false when another has it. */
+        public function tryLock(bool $exclusive = true): bool {}
+
+        public function unlock(): void {}
+
+        /**
+         * Makes a temporary file a lasting one.
+         *
+         * @param string $path on the same file system; what is there is replaced
+         * @throws Exception\MisuseError when it is no temporary file
+         */
+        public function keep(string $path): void {}
+
+        /** Closes it; calls that have not returned are finished. A second call does nothing. */
+        public function close(): void {}
+    }
+}
+
+namespace Fermata\File {
+    /** What becomes of a file that is there. */
+    enum WriteMode: int
+    {
+        /** It is emptied first. */
+        case Replace = 0;
+
+        /** It is replaced by a new one when that is whole: readers find the old content or the new, also after a failure. */
+        case Atomic = 1;
+
+        /** The bytes go behind its end. */
+        case Append = 2;
+
+        /** It stays as it is, and the call throws a FileExistsException. */
+        case New = 3;
+    }
+
+    /** What a file is opened for. */
+    enum OpenMode: int
+    {
+        /** Reading; the file has to be there. */
+        case Read = 0;
+
+        /** Reading and writing; it is made if it is not there. */
+        case Update = 1;
+
+        /** Reading and writing; it is made, or emptied. */
+        case Replace = 2;
+
+        /** Writing behind its end; it is made if it is not there. */
+        case Append = 3;
+
+        /** Reading and writing; there must be none. */
+        case New = 4;
+    }
+
+    /** What has a name in a directory. */
+    enum Type: int
+    {
+        case File = 0;
+        case Directory = 1;
+        case Link = 2;
+
+        /** A pipe, a socket or a device. */
+        case Other = 3;
+    }
+
+    /**
+     * What the file system says about a file.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Stat
+    {
+        public readonly Type $type;
+
+        /** In bytes. */
+        public readonly int $size;
+
+        /** The last twelve bits of the mode, such as 0644. */
+        public readonly int $permissions;
+
+        public readonly int $owner;
+
+        public readonly int $group;
+
+        public readonly int $inode;
+
+        public readonly int $device;
+
+        /** How many names it has. */
+        public readonly int $links;
+
+        /** When its content was last changed, in Unix seconds. */
+        public readonly float $modifiedAt;
+
+        /** When it was last read, as far as the file system notes it. */
+        public readonly float $accessedAt;
+
+        /** When anything about it was last changed. */
+        public readonly float $changedAt;
+
+        private function __construct() {}
+
+        public function isFile(): bool {}
+
+        public function isDirectory(): bool {}
+    }
+
+    /**
+     * The lines or blocks of a file, read as they are asked for. They can be gone through once.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Pieces implements \Iterator
+    {
+        private function __construct() {}
+
+        public function current(): string {}
+
+        /** The piece's number, from 0. */
+        public function key(): int {}
+
+        public function next(): void {}
+
+        public function rewind(): void {}
+
+        public function valid(): bool {}
     }
 }
 
@@ -2039,6 +2374,34 @@ namespace Fermata\Exception {
 
     /** The process that ran a job has died: a fatal error, its memory limit, exit by a signal. */
     final class JobCrashedException extends \RuntimeException implements FermataException {}
+
+    /** A file cannot be worked on; the message names it, the cause and the fix. Its subclasses tell the frequent causes apart. */
+    class FileException extends \RuntimeException implements FermataException
+    {
+        /** The file, as it was given. */
+        public readonly string $path;
+    }
+
+    /** There is no such file or directory. */
+    final class FileNotFoundException extends FileException {}
+
+    /** Permissions, open_basedir or a file system that is mounted for reading forbid it. */
+    final class AccessDeniedException extends FileException {}
+
+    /** There is one already. */
+    final class FileExistsException extends FileException {}
+
+    /** The file system, or what this user may have of it, is full. */
+    final class DiskFullException extends FileException {}
+
+    /** It is a directory where a file is wanted. */
+    final class IsDirectoryException extends FileException {}
+
+    /** A part of the path is no directory. */
+    final class NotDirectoryException extends FileException {}
+
+    /** The directory is not empty. */
+    final class DirectoryNotEmptyException extends FileException {}
 
     /** The peer broke the protocol; the message says how. */
     final class ProtocolException extends \RuntimeException implements FermataException

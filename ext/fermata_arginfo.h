@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: bbf4f9ddf83b552120a5f52ca557bc9de7b7566f */
+ * Stub hash: 583340318fd22a1caf95474b22ed81dcf28f332d */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -361,6 +361,13 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_stream, 0,
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, length, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_events, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, events, IS_CALLABLE, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, keepAlive, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_file, 0, 1, Fermata\\Response, 0)
 	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, root, IS_STRING, 1, "null")
@@ -405,6 +412,27 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_header, 0
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
+
+#define arginfo_class_Fermata_EventSink___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_EventSink_send, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, event, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, id, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, retry, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_EventSink_comment, 0, 0, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, text, IS_STRING, 0, "\'\'")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_EventSink_flush arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_EventSink_close arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_EventSink_isOpen arginfo_class_Fermata_Poll_inHandler
+
+#define arginfo_class_Fermata_EventSink_isStopping arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Hold___construct arginfo_class_Fermata_Jobs___construct
 
@@ -583,6 +611,137 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Context_set, 0, 2,
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, value, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_File___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_read, 0, 1, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, offset, IS_LONG, 0, "0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, length, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_write, 0, 2, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, mode, Fermata\\File\\WriteMode, 0, "Fermata\\File\\WriteMode::Replace")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sync, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, permissions, IS_LONG, 0, "0666")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_copy, 0, 2, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, from, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, to, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, overwrite, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_File_stat, 0, 1, Fermata\\File\\Stat, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, followLinks, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_exists, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_list, 0, 1, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_remove, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, recursive, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_rename, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, from, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, to, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, overwrite, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_makeDirectory, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, recursive, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, permissions, IS_LONG, 0, "0777")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_File_lines, 0, 1, Fermata\\File\\Pieces, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytesMax, IS_LONG, 0, "1048576")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_File_blocks, 0, 1, Fermata\\File\\Pieces, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytes, IS_LONG, 0, "65536")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_File_open, 0, 1, Fermata\\File, 0)
+	ZEND_ARG_TYPE_INFO(0, path, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, mode, Fermata\\File\\OpenMode, 0, "Fermata\\File\\OpenMode::Read")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, permissions, IS_LONG, 0, "0666")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_File_temporary, 0, 0, Fermata\\File, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, directory, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, prefix, IS_STRING, 0, "\'fermata-\'")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_readBlock, 0, 0, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytes, IS_LONG, 0, "65536")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_readLine, 0, 0, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytesMax, IS_LONG, 0, "1048576")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_writeBlock, 0, 1, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_seek, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, position, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_File_position arginfo_class_Fermata_Worker_index
+
+#define arginfo_class_Fermata_File_size arginfo_class_Fermata_Worker_index
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_truncate, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, size, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_File_sync arginfo_class_Fermata_Server_run
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_lock, 0, 0, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, exclusive, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_File_tryLock, 0, 0, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, exclusive, _IS_BOOL, 0, "true")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_File_unlock arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_File_keep arginfo_class_Fermata_UploadedFile_moveTo
+
+#define arginfo_class_Fermata_File_close arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_File_Stat___construct arginfo_class_Fermata_Jobs___construct
+
+#define arginfo_class_Fermata_File_Stat_isFile arginfo_class_Fermata_Poll_inHandler
+
+#define arginfo_class_Fermata_File_Stat_isDirectory arginfo_class_Fermata_Poll_inHandler
+
+#define arginfo_class_Fermata_File_Pieces___construct arginfo_class_Fermata_Jobs___construct
+
+#define arginfo_class_Fermata_File_Pieces_current arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_File_Pieces_key arginfo_class_Fermata_Worker_index
+
+#define arginfo_class_Fermata_File_Pieces_next arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_File_Pieces_rewind arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_File_Pieces_valid arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Sync_Mutex_lock arginfo_class_Fermata_Server_run
 
@@ -864,6 +1023,7 @@ ZEND_METHOD(Fermata_Response, text);
 ZEND_METHOD(Fermata_Response, html);
 ZEND_METHOD(Fermata_Response, redirect);
 ZEND_METHOD(Fermata_Response, stream);
+ZEND_METHOD(Fermata_Response, events);
 ZEND_METHOD(Fermata_Response, file);
 ZEND_METHOD(Fermata_Response, accepted);
 ZEND_METHOD(Fermata_Response, noContent);
@@ -875,6 +1035,13 @@ ZEND_METHOD(Fermata_Response, status);
 ZEND_METHOD(Fermata_Response, body);
 ZEND_METHOD(Fermata_Response, header);
 ZEND_METHOD(Fermata_Response, headers);
+ZEND_METHOD(Fermata_EventSink, __construct);
+ZEND_METHOD(Fermata_EventSink, send);
+ZEND_METHOD(Fermata_EventSink, comment);
+ZEND_METHOD(Fermata_EventSink, flush);
+ZEND_METHOD(Fermata_EventSink, close);
+ZEND_METHOD(Fermata_EventSink, isOpen);
+ZEND_METHOD(Fermata_EventSink, isStopping);
 ZEND_METHOD(Fermata_Hold, __construct);
 ZEND_METHOD(Fermata_Hold, sse);
 ZEND_METHOD(Fermata_Hold, as);
@@ -925,6 +1092,42 @@ ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Context, get);
 ZEND_METHOD(Fermata_Context, set);
+ZEND_METHOD(Fermata_File, __construct);
+ZEND_METHOD(Fermata_File, read);
+ZEND_METHOD(Fermata_File, write);
+ZEND_METHOD(Fermata_File, copy);
+ZEND_METHOD(Fermata_File, stat);
+ZEND_METHOD(Fermata_File, exists);
+ZEND_METHOD(Fermata_File, list);
+ZEND_METHOD(Fermata_File, remove);
+ZEND_METHOD(Fermata_File, rename);
+ZEND_METHOD(Fermata_File, makeDirectory);
+ZEND_METHOD(Fermata_File, lines);
+ZEND_METHOD(Fermata_File, blocks);
+ZEND_METHOD(Fermata_File, open);
+ZEND_METHOD(Fermata_File, temporary);
+ZEND_METHOD(Fermata_File, readBlock);
+ZEND_METHOD(Fermata_File, readLine);
+ZEND_METHOD(Fermata_File, writeBlock);
+ZEND_METHOD(Fermata_File, seek);
+ZEND_METHOD(Fermata_File, position);
+ZEND_METHOD(Fermata_File, size);
+ZEND_METHOD(Fermata_File, truncate);
+ZEND_METHOD(Fermata_File, sync);
+ZEND_METHOD(Fermata_File, lock);
+ZEND_METHOD(Fermata_File, tryLock);
+ZEND_METHOD(Fermata_File, unlock);
+ZEND_METHOD(Fermata_File, keep);
+ZEND_METHOD(Fermata_File, close);
+ZEND_METHOD(Fermata_File_Stat, __construct);
+ZEND_METHOD(Fermata_File_Stat, isFile);
+ZEND_METHOD(Fermata_File_Stat, isDirectory);
+ZEND_METHOD(Fermata_File_Pieces, __construct);
+ZEND_METHOD(Fermata_File_Pieces, current);
+ZEND_METHOD(Fermata_File_Pieces, key);
+ZEND_METHOD(Fermata_File_Pieces, next);
+ZEND_METHOD(Fermata_File_Pieces, rewind);
+ZEND_METHOD(Fermata_File_Pieces, valid);
 ZEND_METHOD(Fermata_Sync_Mutex, lock);
 ZEND_METHOD(Fermata_Sync_Mutex, tryLock);
 ZEND_METHOD(Fermata_Sync_Mutex, unlock);
@@ -1183,6 +1386,7 @@ static const zend_function_entry class_Fermata_Response_methods[] = {
 	ZEND_ME(Fermata_Response, html, arginfo_class_Fermata_Response_html, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, redirect, arginfo_class_Fermata_Response_redirect, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, stream, arginfo_class_Fermata_Response_stream, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, events, arginfo_class_Fermata_Response_events, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, file, arginfo_class_Fermata_Response_file, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, accepted, arginfo_class_Fermata_Response_accepted, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, noContent, arginfo_class_Fermata_Response_noContent, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
@@ -1194,6 +1398,18 @@ static const zend_function_entry class_Fermata_Response_methods[] = {
 	ZEND_ME(Fermata_Response, body, arginfo_class_Fermata_Response_body, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Response, header, arginfo_class_Fermata_Response_header, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Response, headers, arginfo_class_Fermata_Response_headers, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_EventSink_methods[] = {
+	ZEND_ME(Fermata_EventSink, __construct, arginfo_class_Fermata_EventSink___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_EventSink, send, arginfo_class_Fermata_EventSink_send, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_EventSink, comment, arginfo_class_Fermata_EventSink_comment, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_EventSink, flush, arginfo_class_Fermata_EventSink_flush, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_EventSink, close, arginfo_class_Fermata_EventSink_close, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_EventSink, isOpen, arginfo_class_Fermata_EventSink_isOpen, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_EventSink, isStopping, arginfo_class_Fermata_EventSink_isStopping, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1304,6 +1520,72 @@ static const zend_function_entry class_Fermata_Runtime_methods[] = {
 static const zend_function_entry class_Fermata_Context_methods[] = {
 	ZEND_ME(Fermata_Context, get, arginfo_class_Fermata_Context_get, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Context, set, arginfo_class_Fermata_Context_set, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_methods[] = {
+	ZEND_ME(Fermata_File, __construct, arginfo_class_Fermata_File___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_File, read, arginfo_class_Fermata_File_read, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, write, arginfo_class_Fermata_File_write, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, copy, arginfo_class_Fermata_File_copy, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, stat, arginfo_class_Fermata_File_stat, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, exists, arginfo_class_Fermata_File_exists, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, list, arginfo_class_Fermata_File_list, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, remove, arginfo_class_Fermata_File_remove, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, rename, arginfo_class_Fermata_File_rename, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, makeDirectory, arginfo_class_Fermata_File_makeDirectory, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, lines, arginfo_class_Fermata_File_lines, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, blocks, arginfo_class_Fermata_File_blocks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, open, arginfo_class_Fermata_File_open, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, temporary, arginfo_class_Fermata_File_temporary, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_File, readBlock, arginfo_class_Fermata_File_readBlock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, readLine, arginfo_class_Fermata_File_readLine, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, writeBlock, arginfo_class_Fermata_File_writeBlock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, seek, arginfo_class_Fermata_File_seek, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, position, arginfo_class_Fermata_File_position, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, size, arginfo_class_Fermata_File_size, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, truncate, arginfo_class_Fermata_File_truncate, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, sync, arginfo_class_Fermata_File_sync, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, lock, arginfo_class_Fermata_File_lock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, tryLock, arginfo_class_Fermata_File_tryLock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, unlock, arginfo_class_Fermata_File_unlock, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, keep, arginfo_class_Fermata_File_keep, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File, close, arginfo_class_Fermata_File_close, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_WriteMode_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_OpenMode_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_Type_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_Stat_methods[] = {
+	ZEND_ME(Fermata_File_Stat, __construct, arginfo_class_Fermata_File_Stat___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_File_Stat, isFile, arginfo_class_Fermata_File_Stat_isFile, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File_Stat, isDirectory, arginfo_class_Fermata_File_Stat_isDirectory, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_File_Pieces_methods[] = {
+	ZEND_ME(Fermata_File_Pieces, __construct, arginfo_class_Fermata_File_Pieces___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_File_Pieces, current, arginfo_class_Fermata_File_Pieces_current, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File_Pieces, key, arginfo_class_Fermata_File_Pieces_key, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File_Pieces, next, arginfo_class_Fermata_File_Pieces_next, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File_Pieces, rewind, arginfo_class_Fermata_File_Pieces_rewind, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_File_Pieces, valid, arginfo_class_Fermata_File_Pieces_valid, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1496,6 +1778,46 @@ static const zend_function_entry class_Fermata_Exception_JobFailedException_meth
 
 
 static const zend_function_entry class_Fermata_Exception_JobCrashedException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_FileException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_FileNotFoundException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_AccessDeniedException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_FileExistsException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_DiskFullException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_IsDirectoryException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_NotDirectoryException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_DirectoryNotEmptyException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -1988,6 +2310,23 @@ static zend_class_entry *register_class_Fermata_Response(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_EventSink(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "EventSink", class_Fermata_EventSink_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_lastEventId_default_value;
+	ZVAL_UNDEF(&property_lastEventId_default_value);
+	zend_string *property_lastEventId_name = zend_string_init("lastEventId", sizeof("lastEventId") - 1, 1);
+	zend_declare_typed_property(class_entry, property_lastEventId_name, &property_lastEventId_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING|MAY_BE_NULL));
+	zend_string_release(property_lastEventId_name);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_Hold(void)
 {
 	zend_class_entry ce, *class_entry;
@@ -2176,6 +2515,186 @@ static zend_class_entry *register_class_Fermata_Context(void)
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Context", class_Fermata_Context_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "File", class_Fermata_File_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_path_default_value;
+	ZVAL_UNDEF(&property_path_default_value);
+	zend_string *property_path_name = zend_string_init("path", sizeof("path") - 1, 1);
+	zend_declare_typed_property(class_entry, property_path_name, &property_path_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_path_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File_WriteMode(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\File\\WriteMode", IS_LONG, class_Fermata_File_WriteMode_methods);
+
+	zval enum_case_Replace_value;
+	ZVAL_LONG(&enum_case_Replace_value, 0);
+	zend_enum_add_case_cstr(class_entry, "Replace", &enum_case_Replace_value);
+
+	zval enum_case_Atomic_value;
+	ZVAL_LONG(&enum_case_Atomic_value, 1);
+	zend_enum_add_case_cstr(class_entry, "Atomic", &enum_case_Atomic_value);
+
+	zval enum_case_Append_value;
+	ZVAL_LONG(&enum_case_Append_value, 2);
+	zend_enum_add_case_cstr(class_entry, "Append", &enum_case_Append_value);
+
+	zval enum_case_New_value;
+	ZVAL_LONG(&enum_case_New_value, 3);
+	zend_enum_add_case_cstr(class_entry, "New", &enum_case_New_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File_OpenMode(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\File\\OpenMode", IS_LONG, class_Fermata_File_OpenMode_methods);
+
+	zval enum_case_Read_value;
+	ZVAL_LONG(&enum_case_Read_value, 0);
+	zend_enum_add_case_cstr(class_entry, "Read", &enum_case_Read_value);
+
+	zval enum_case_Update_value;
+	ZVAL_LONG(&enum_case_Update_value, 1);
+	zend_enum_add_case_cstr(class_entry, "Update", &enum_case_Update_value);
+
+	zval enum_case_Replace_value;
+	ZVAL_LONG(&enum_case_Replace_value, 2);
+	zend_enum_add_case_cstr(class_entry, "Replace", &enum_case_Replace_value);
+
+	zval enum_case_Append_value;
+	ZVAL_LONG(&enum_case_Append_value, 3);
+	zend_enum_add_case_cstr(class_entry, "Append", &enum_case_Append_value);
+
+	zval enum_case_New_value;
+	ZVAL_LONG(&enum_case_New_value, 4);
+	zend_enum_add_case_cstr(class_entry, "New", &enum_case_New_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File_Type(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\File\\Type", IS_LONG, class_Fermata_File_Type_methods);
+
+	zval enum_case_File_value;
+	ZVAL_LONG(&enum_case_File_value, 0);
+	zend_enum_add_case_cstr(class_entry, "File", &enum_case_File_value);
+
+	zval enum_case_Directory_value;
+	ZVAL_LONG(&enum_case_Directory_value, 1);
+	zend_enum_add_case_cstr(class_entry, "Directory", &enum_case_Directory_value);
+
+	zval enum_case_Link_value;
+	ZVAL_LONG(&enum_case_Link_value, 2);
+	zend_enum_add_case_cstr(class_entry, "Link", &enum_case_Link_value);
+
+	zval enum_case_Other_value;
+	ZVAL_LONG(&enum_case_Other_value, 3);
+	zend_enum_add_case_cstr(class_entry, "Other", &enum_case_Other_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File_Stat(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\File", "Stat", class_Fermata_File_Stat_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zend_string *property_type_class_Fermata_File_Type = zend_string_init("Fermata\\File\\Type", sizeof("Fermata\\File\\Type")-1, 1);
+	zval property_type_default_value;
+	ZVAL_UNDEF(&property_type_default_value);
+	zend_string *property_type_name = zend_string_init("type", sizeof("type") - 1, 1);
+	zend_declare_typed_property(class_entry, property_type_name, &property_type_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_type_class_Fermata_File_Type, 0, 0));
+	zend_string_release(property_type_name);
+
+	zval property_size_default_value;
+	ZVAL_UNDEF(&property_size_default_value);
+	zend_string *property_size_name = zend_string_init("size", sizeof("size") - 1, 1);
+	zend_declare_typed_property(class_entry, property_size_name, &property_size_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_size_name);
+
+	zval property_permissions_default_value;
+	ZVAL_UNDEF(&property_permissions_default_value);
+	zend_string *property_permissions_name = zend_string_init("permissions", sizeof("permissions") - 1, 1);
+	zend_declare_typed_property(class_entry, property_permissions_name, &property_permissions_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_permissions_name);
+
+	zval property_owner_default_value;
+	ZVAL_UNDEF(&property_owner_default_value);
+	zend_string *property_owner_name = zend_string_init("owner", sizeof("owner") - 1, 1);
+	zend_declare_typed_property(class_entry, property_owner_name, &property_owner_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_owner_name);
+
+	zval property_group_default_value;
+	ZVAL_UNDEF(&property_group_default_value);
+	zend_string *property_group_name = zend_string_init("group", sizeof("group") - 1, 1);
+	zend_declare_typed_property(class_entry, property_group_name, &property_group_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_group_name);
+
+	zval property_inode_default_value;
+	ZVAL_UNDEF(&property_inode_default_value);
+	zend_string *property_inode_name = zend_string_init("inode", sizeof("inode") - 1, 1);
+	zend_declare_typed_property(class_entry, property_inode_name, &property_inode_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_inode_name);
+
+	zval property_device_default_value;
+	ZVAL_UNDEF(&property_device_default_value);
+	zend_string *property_device_name = zend_string_init("device", sizeof("device") - 1, 1);
+	zend_declare_typed_property(class_entry, property_device_name, &property_device_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_device_name);
+
+	zval property_links_default_value;
+	ZVAL_UNDEF(&property_links_default_value);
+	zend_string *property_links_name = zend_string_init("links", sizeof("links") - 1, 1);
+	zend_declare_typed_property(class_entry, property_links_name, &property_links_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_links_name);
+
+	zval property_modifiedAt_default_value;
+	ZVAL_UNDEF(&property_modifiedAt_default_value);
+	zend_string *property_modifiedAt_name = zend_string_init("modifiedAt", sizeof("modifiedAt") - 1, 1);
+	zend_declare_typed_property(class_entry, property_modifiedAt_name, &property_modifiedAt_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_DOUBLE));
+	zend_string_release(property_modifiedAt_name);
+
+	zval property_accessedAt_default_value;
+	ZVAL_UNDEF(&property_accessedAt_default_value);
+	zend_string *property_accessedAt_name = zend_string_init("accessedAt", sizeof("accessedAt") - 1, 1);
+	zend_declare_typed_property(class_entry, property_accessedAt_name, &property_accessedAt_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_DOUBLE));
+	zend_string_release(property_accessedAt_name);
+
+	zval property_changedAt_default_value;
+	ZVAL_UNDEF(&property_changedAt_default_value);
+	zend_string *property_changedAt_name = zend_string_init("changedAt", sizeof("changedAt") - 1, 1);
+	zend_declare_typed_property(class_entry, property_changedAt_name, &property_changedAt_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_DOUBLE));
+	zend_string_release(property_changedAt_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_File_Pieces(zend_class_entry *class_entry_Iterator)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\File", "Pieces", class_Fermata_File_Pieces_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+	zend_class_implements(class_entry, 1, class_entry_Iterator);
 
 	return class_entry;
 }
@@ -2749,6 +3268,100 @@ static zend_class_entry *register_class_Fermata_Exception_JobCrashedException(ze
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_FileException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "FileException", class_Fermata_Exception_FileException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	zval property_path_default_value;
+	ZVAL_UNDEF(&property_path_default_value);
+	zend_string *property_path_name = zend_string_init("path", sizeof("path") - 1, 1);
+	zend_declare_typed_property(class_entry, property_path_name, &property_path_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_path_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_FileNotFoundException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "FileNotFoundException", class_Fermata_Exception_FileNotFoundException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_AccessDeniedException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "AccessDeniedException", class_Fermata_Exception_AccessDeniedException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_FileExistsException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "FileExistsException", class_Fermata_Exception_FileExistsException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_DiskFullException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "DiskFullException", class_Fermata_Exception_DiskFullException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_IsDirectoryException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "IsDirectoryException", class_Fermata_Exception_IsDirectoryException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_NotDirectoryException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "NotDirectoryException", class_Fermata_Exception_NotDirectoryException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_DirectoryNotEmptyException(zend_class_entry *class_entry_Fermata_Exception_FileException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "DirectoryNotEmptyException", class_Fermata_Exception_DirectoryNotEmptyException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_FileException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
 
 	return class_entry;
 }

@@ -88,6 +88,211 @@
 #define FM_STREAM_REFUSAL 3
 
 /**
+ * `path`: `length` bytes (-1: all) from `offset` on.
+ */
+#define FM_FILE_READ 1
+
+/**
+ * `path`, `data`, `mode` FM_WRITE_*, `permissions`; `flag`: return when the disk has it.
+ */
+#define FM_FILE_WRITE 2
+
+/**
+ * `path` to `other`; `flag`: replace what is there.
+ */
+#define FM_FILE_COPY 3
+
+/**
+ * `path`; `flag`: what a link points to.
+ */
+#define FM_FILE_STAT 4
+
+/**
+ * `path`.
+ */
+#define FM_FILE_LIST 5
+
+/**
+ * `path`; `flag`: with everything in it.
+ */
+#define FM_FILE_REMOVE 6
+
+/**
+ * `path` to `other`; `flag`: replace what is there.
+ */
+#define FM_FILE_RENAME 7
+
+/**
+ * `path`, `permissions`; `flag`: with those above it, and it may be there.
+ */
+#define FM_FILE_MAKE_DIRECTORY 8
+
+/**
+ * `path`, `mode` FM_OPEN_*, `permissions`.
+ */
+#define FM_FILE_OPEN 9
+
+/**
+ * In the directory `path`, its name beginning with `other`.
+ */
+#define FM_FILE_TEMPORARY 10
+
+/**
+ * Of `file`: at most `length` bytes.
+ */
+#define FM_FILE_NEXT 11
+
+/**
+ * Of `file`: a line of at most `length` bytes.
+ */
+#define FM_FILE_LINE 12
+
+/**
+ * To `file`: `data`.
+ */
+#define FM_FILE_PUT 13
+
+/**
+ * In `file`: go to `offset`.
+ */
+#define FM_FILE_SEEK 14
+
+/**
+ * Of `file`: cut it off at `offset`.
+ */
+#define FM_FILE_TRUNCATE 15
+
+/**
+ * Of `file`: return when the disk has it.
+ */
+#define FM_FILE_SYNC 16
+
+/**
+ * Of `file`: what it is.
+ */
+#define FM_FILE_SIZE 17
+
+/**
+ * In place of what is there.
+ */
+#define FM_WRITE_REPLACE 0
+
+/**
+ * The same, all at once.
+ */
+#define FM_WRITE_ATOMIC 1
+
+/**
+ * Behind what is there.
+ */
+#define FM_WRITE_APPEND 2
+
+/**
+ * Only if there is none.
+ */
+#define FM_WRITE_NEW 3
+
+/**
+ * Reading what is there.
+ */
+#define FM_OPEN_READ 0
+
+/**
+ * Reading and writing.
+ */
+#define FM_OPEN_UPDATE 1
+
+/**
+ * Reading and writing, empty.
+ */
+#define FM_OPEN_REPLACE 2
+
+/**
+ * Writing behind its end.
+ */
+#define FM_OPEN_APPEND 3
+
+/**
+ * Reading and writing, only if there is none.
+ */
+#define FM_OPEN_NEW 4
+
+/**
+ * There is no such file.
+ */
+#define FM_FILE_NOT_FOUND 32
+
+/**
+ * Permissions forbid it.
+ */
+#define FM_FILE_ACCESS_DENIED 33
+
+/**
+ * There is one already.
+ */
+#define FM_FILE_EXISTS 34
+
+/**
+ * No space is left.
+ */
+#define FM_FILE_FULL 35
+
+/**
+ * It is a directory.
+ */
+#define FM_FILE_IS_DIRECTORY 36
+
+/**
+ * Something in the path is no directory.
+ */
+#define FM_FILE_NOT_DIRECTORY 37
+
+/**
+ * The directory is not empty.
+ */
+#define FM_FILE_NOT_EMPTY 38
+
+/**
+ * Anything else; the message says what.
+ */
+#define FM_FILE_OTHER 39
+
+/**
+ * `fm_open_file_lock`: not any more.
+ */
+#define FM_LOCK_NONE 0
+
+/**
+ * `fm_open_file_lock`: together with others that share it.
+ */
+#define FM_LOCK_SHARED 1
+
+/**
+ * `fm_open_file_lock`: alone.
+ */
+#define FM_LOCK_EXCLUSIVE 2
+
+/**
+ * A regular file.
+ */
+#define FM_TYPE_FILE 0
+
+/**
+ * A directory.
+ */
+#define FM_TYPE_DIRECTORY 1
+
+/**
+ * A symbolic link.
+ */
+#define FM_TYPE_LINK 2
+
+/**
+ * A pipe, a socket or a device.
+ */
+#define FM_TYPE_OTHER 3
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -206,7 +411,7 @@
 #define FM_EVENT_GONE 7
 
 /**
- * It is the time of `fm_worker_wake_at`. Only `kind` is set.
+ * It is the time of `fm_worker_wake_at`, or `fm_file_next` has something to say. Only `kind` is set.
  */
 #define FM_EVENT_WAKE 8
 
@@ -292,6 +497,11 @@
  * A close frame; nothing follows.
  */
 #define FM_WS_RECEIVED_CLOSE 5
+
+/**
+ * An open file.
+ */
+typedef struct FmOpenFile FmOpenFile;
 
 /**
  * A server that does not run yet.
@@ -413,6 +623,115 @@ typedef struct FmFile {
    */
   size_t asked_len;
 } FmFile;
+
+/**
+ * What is to be done. Which fields count is said at FM_FILE_*.
+ */
+typedef struct FmFileJob {
+  /**
+   * FM_FILE_*.
+   */
+  uint32_t kind;
+  /**
+   * FM_WRITE_* or FM_OPEN_*.
+   */
+  uint32_t mode;
+  /**
+   * Permissions of what is made, as for `open`.
+   */
+  uint32_t permissions;
+  /**
+   * See FM_FILE_*.
+   */
+  bool flag;
+  /**
+   * See FM_FILE_*.
+   */
+  struct FmStr path;
+  /**
+   * See FM_FILE_*.
+   */
+  struct FmStr other;
+  /**
+   * What is written.
+   */
+  struct FmStr data;
+  /**
+   * See FM_FILE_*.
+   */
+  uint64_t offset;
+  /**
+   * See FM_FILE_*.
+   */
+  int64_t length;
+  /**
+   * The open file.
+   */
+  const struct FmOpenFile *file;
+} FmFileJob;
+
+/**
+ * What came of it; fields that do not concern the job are 0.
+ */
+typedef struct FmFileResult {
+  /**
+   * What was read; `ptr` NULL behind the last line. Names have a NUL behind each. Valid until the next call with a
+   * job or result.
+   */
+  struct FmStr bytes;
+  /**
+   * Bytes that were written or copied.
+   */
+  uint64_t count;
+  /**
+   * What was opened; to be freed.
+   */
+  struct FmOpenFile *file;
+  /**
+   * FM_TYPE_*.
+   */
+  uint32_t file_type;
+  /**
+   * The last twelve bits of the mode.
+   */
+  uint32_t permissions;
+  /**
+   * Bytes of the file.
+   */
+  uint64_t size;
+  /**
+   * Number of the owner.
+   */
+  uint32_t owner;
+  /**
+   * Number of the group.
+   */
+  uint32_t group;
+  /**
+   * Number of the inode.
+   */
+  uint64_t inode;
+  /**
+   * Number of the device.
+   */
+  uint64_t device;
+  /**
+   * Names it has.
+   */
+  uint64_t links;
+  /**
+   * Seconds since 1970.
+   */
+  double modified_s;
+  /**
+   * Seconds since 1970.
+   */
+  double accessed_s;
+  /**
+   * Seconds since 1970.
+   */
+  double changed_s;
+} FmFileResult;
 
 /**
  * A message to publish or to send.
@@ -1069,6 +1388,107 @@ uint32_t fm_respond_file(struct FmWorker *worker,
                          const struct FmFile *file);
 
 /**
+ * Begins a job, or does it at once when `worker` is NULL. `id` is 0 when it is over, and `result` or the code says how:
+ * FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
+ * tells that `fm_file_next` may give `user`.
+ *
+ * # Safety
+ * `worker` is NULL or a live worker; `job` and all it points to are valid, its strings until this returns; `id` and
+ * `result` are valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_file_begin(struct FmWorker *worker,
+                       const struct FmFileJob *job,
+                       uint64_t bytes_max,
+                       uint64_t user,
+                       uint64_t *id,
+                       struct FmFileResult *result,
+                       struct FmError *error);
+
+/**
+ * The next pending job that is over: its `user`. False when there is none.
+ *
+ * # Safety
+ * `worker` is a live worker; `user` is valid for writing.
+ */
+bool fm_file_next(struct FmWorker *worker, uint64_t *user);
+
+/**
+ * How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
+ *
+ * # Safety
+ * `worker` is a live worker; `result` is valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_file_take(struct FmWorker *worker,
+                      uint64_t id,
+                      struct FmFileResult *result,
+                      struct FmError *error);
+
+/**
+ * Nobody waits for a job any more. It is finished all the same.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_file_forget(struct FmWorker *worker, uint64_t id);
+
+/**
+ * The bytes of the last result are not needed any more.
+ */
+void fm_file_release(void);
+
+/**
+ * Bytes that `fm_file_begin` may be given as `bytes_max`: file_read_bytes_max.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint64_t fm_file_bytes_max(const struct FmWorker *worker);
+
+/**
+ * Frees an open file. Work that is under way is finished all the same.
+ *
+ * # Safety
+ * `file` is NULL, or comes from a result and is not used any more.
+ */
+void fm_open_file_free(struct FmOpenFile *file);
+
+/**
+ * Closes an open file; what is asked of it then fails.
+ *
+ * # Safety
+ * `file` comes from a result and is not freed.
+ */
+void fm_open_file_close(struct FmOpenFile *file);
+
+/**
+ * Where the next read or write of an open file is.
+ *
+ * # Safety
+ * As `fm_open_file_close`.
+ */
+uint64_t fm_open_file_position(const struct FmOpenFile *file);
+
+/**
+ * An open file has another name now.
+ *
+ * # Safety
+ * As `fm_open_file_close`; the string is valid.
+ */
+void fm_open_file_renamed(struct FmOpenFile *file, struct FmStr path);
+
+/**
+ * Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
+ *
+ * # Safety
+ * As `fm_open_file_close`; `locked` is valid for writing; `error` is NULL or valid for writing.
+ */
+uint32_t fm_open_file_lock(struct FmOpenFile *file,
+                           uint32_t lock,
+                           bool waits,
+                           bool *locked,
+                           struct FmError *error);
+
+/**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
  * FM_IO, FM_TIMEOUT, FM_MISUSE, FM_BACKPRESSURE.
  *
@@ -1081,6 +1501,60 @@ uint32_t fm_publisher_publish(struct FmStr control,
                               const struct FmMessage *message,
                               struct FmId *id,
                               struct FmError *error);
+
+/**
+ * The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
+ * all it has pushed was taken.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_stream_watch(struct FmWorker *worker,
+                     uint64_t request);
+
+/**
+ * Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
+ * has become. FM_GONE; FM_MISUSE.
+ *
+ * # Safety
+ * `worker` is a live worker; strings are valid; `queued` and `error` are NULL or valid for writing.
+ */
+uint32_t fm_stream_push(struct FmWorker *worker,
+                        uint64_t request,
+                        struct FmStr data,
+                        struct FmStr name,
+                        struct FmStr id,
+                        int64_t retry_ms,
+                        size_t *queued,
+                        struct FmError *error);
+
+/**
+ * Queues a comment, as `fm_stream_push`.
+ *
+ * # Safety
+ * As `fm_stream_push`.
+ */
+uint32_t fm_stream_comment(struct FmWorker *worker,
+                           uint64_t request,
+                           struct FmStr text,
+                           size_t *queued,
+                           struct FmError *error);
+
+/**
+ * Whether the worker finishes what it has and takes nothing new.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+bool fm_worker_is_draining(const struct FmWorker *worker);
+
+/**
+ * The setting keep_alive_ms; 0 = no comments.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint64_t fm_worker_keep_alive_ms(const struct FmWorker *worker);
 
 /**
  * The `nth` (from 0) field line of that name, any case. False when there is none.

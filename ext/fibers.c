@@ -295,8 +295,12 @@ static void fire_timers(void)
 	pool.now_ms = fm_worker_now_ms(fermata_run.worker);
 	while ((timer = fermata_timer_first()) && timer->due_ms <= pool.now_ms) {
 		fermata_timer_disarm(timer);
-		if (timer->is_every) {
+		if (timer->kind == FERMATA_TIMER_EVERY) {
 			fermata_every_due(timer, pool.now_ms);
+			continue;
+		}
+		if (timer->kind == FERMATA_TIMER_EVENTS) {
+			fermata_events_due(timer, pool.now_ms);
 			continue;
 		}
 		fermata_fiber *fiber = (fermata_fiber *)((char *)timer - XtOffsetOf(fermata_fiber, timer));
@@ -308,6 +312,7 @@ static void fire_timers(void)
 void fermata_fibers_woken(void)
 {
 	pool.wake_ms = FERMATA_NEVER;
+	fermata_files_woken();
 	fire_timers();
 }
 

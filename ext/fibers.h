@@ -14,7 +14,7 @@
 typedef struct fermata_timer {
 	uint64_t due_ms;
 	uint32_t at;
-	bool is_every; /* of a fermata_every, else of a fermata_fiber */
+	enum { FERMATA_TIMER_FIBER, FERMATA_TIMER_EVERY, FERMATA_TIMER_EVENTS } kind; /* what it lies in */
 } fermata_timer;
 
 /* The client that handlers and tasks work for. */
@@ -160,6 +160,16 @@ void fermata_every_due(fermata_timer *timer, uint64_t now_ms);
 /* sync.c */
 fermata_fiber *fermata_mutex_owner(const fermata_mutex *mutex);
 void fermata_mutexes_forgotten(fermata_fiber *fiber);
+
+/* events.c */
+void fermata_events_release(void);
+bool fermata_events_taken(const FmEvent *event);
+bool fermata_events_ended(const FmEvent *event);
+void fermata_events_gone(const FmEvent *event);
+void fermata_events_due(fermata_timer *timer, uint64_t now_ms);
+
+/* file_jobs.c */
+void fermata_files_woken(void);
 
 /* waiters.c */
 void fermata_waiters_add(fermata_waiters *list, fermata_waiter *waiter);

@@ -256,9 +256,15 @@ typedef struct fermata_source {
 	zend_long length;   /* of the stream; -1 = not known */
 	zend_string *path;  /* of the file; NULL = a stream */
 	zend_string *root;  /* the directory it must lie in; NULL = anywhere */
+	bool is_events;     /* stream is the callable of Response::events() */
+	int64_t keep_alive_ms; /* of these; -1 = the setting */
 } fermata_source;
 void fermata_source_free(fermata_source *source);
 fermata_source *fermata_source_copy(const fermata_source *from);
+
+/* events.c */
+extern zend_class_entry *fermata_ce_event_sink;
+void fermata_events_init(void);
 
 /* response.c */
 typedef struct fermata_response {

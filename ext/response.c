@@ -208,7 +208,8 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 	response->content_type = content_type ? zend_string_copy(content_type) : NULL;
 	response->status = (uint32_t)status;
 	if (status_check(status) && headers) {
-		fermata_headers_given("Fermata\\Response::stream(): Argument #3 ($headers)", headers, add_given_header, response);
+		fermata_headers_given(source->is_events ? "Fermata\\Response::events(): Argument #3 ($headers)"
+			: "Fermata\\Response::stream(): Argument #3 ($headers)", headers, add_given_header, response);
 	}
 }
 

@@ -280,11 +280,22 @@ static void dispatch(const FmEvent *event)
 		case FM_EVENT_WS_OPEN: fermata_socket_open(event); break;
 		case FM_EVENT_WS_CLOSE: fermata_socket_close(event); break;
 		case FM_EVENT_UPGRADE: fermata_socket_upgrade(event); break;
-		case FM_EVENT_GONE: fermata_fibers_gone(event); break;
+		case FM_EVENT_GONE:
+			fermata_events_gone(event);
+			fermata_fibers_gone(event);
+			break;
 		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
 		case FM_EVENT_READY: fermata_watch_ready(event); break;
-		case FM_EVENT_STREAM: fermata_stream_pull(event); break;
-		case FM_EVENT_STREAM_END: fermata_stream_ended(event); break;
+		case FM_EVENT_STREAM:
+			if (!fermata_events_taken(event)) {
+				fermata_stream_pull(event);
+			}
+			break;
+		case FM_EVENT_STREAM_END:
+			if (!fermata_events_ended(event)) {
+				fermata_stream_ended(event);
+			}
+			break;
 	}
 }
 
@@ -298,6 +309,7 @@ static void stop(void)
 	if (!fermata_run.retired) {
 		fermata_websocket_release_all();
 		fermata_streams_release();
+		fermata_events_release();
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 }

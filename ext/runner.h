@@ -69,6 +69,9 @@ void fermata_socket_open(const FmEvent *event);
 void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);
 
+/* events.c */
+void fermata_respond_events(const fermata_handler *handler, const fermata_response *response);
+
 /* stream.c */
 void fermata_respond_source(const fermata_handler *handler, const fermata_response *response);
 void fermata_stream_pull(const FmEvent *event);

@@ -40,6 +40,8 @@ fermata_source *fermata_source_copy(const fermata_source *from)
 	fermata_source *source = source_new();
 	ZVAL_COPY(&source->stream, &from->stream);
 	source->length = from->length;
+	source->is_events = from->is_events;
+	source->keep_alive_ms = from->keep_alive_ms;
 	source->path = from->path ? zend_string_copy(from->path) : NULL;
 	source->root = from->root ? zend_string_copy(from->root) : NULL;
 	return source;

@@ -281,6 +281,8 @@ void fermata_respond_source(const fermata_handler *handler, const fermata_respon
 {
 	if (response->source->path) {
 		respond_with_file(response);
+	} else if (response->source->is_events) {
+		fermata_respond_events(handler, response);
 	} else {
 		respond_with_stream(handler, response);
 	}

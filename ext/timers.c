@@ -47,7 +47,7 @@ static void move_down(uint32_t index, fermata_timer *timer)
 	place(index, timer);
 }
 
-/* The timer is not armed. There are as many as fibers and every() calls, so the heap is bounded. */
+/* The timer is not armed. There are as many as fibers, every() calls and streams, so the heap is bounded. */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 {
 	if (UNEXPECTED(heap.len == heap.capacity)) {

@@ -362,6 +362,24 @@ settings! {
     tasks_queue_max: usize = "65536", Kind::Count { min: 1, max: 10_000_000, unit: "tasks" }, None,
         "Tasks per worker that async() or defer() has accepted and that have not begun.\n\
          One more is refused with BackpressureException.";
+    file_io: String = "auto", Kind::Choice(&["auto", "threads"]), None,
+        "What does the work on files (Fermata\\File) that cannot be done in the loop.\n\
+         auto is io_uring where it is allowed, and threads elsewhere; one log line says so.";
+    file_operations_max: usize = "256", Kind::Count { min: 1, max: 4_096, unit: "operations" }, None,
+        "Operations on files that a worker has under way at a time.\n\
+         More of them wait for their turn.";
+    file_queue_max: usize = "4096", Kind::Count { min: 0, max: 1_000_000, unit: "operations" }, None,
+        "Operations on files that wait for their turn, or for another operation on the same file.\n\
+         One more is refused with BackpressureException.";
+    file_threads_max: usize = "4", Kind::Count { min: 1, max: 64, unit: "threads" }, None,
+        "Threads per worker for work on files, where io_uring is not available or has no such operation.\n\
+         None is started before there is work for it.";
+    file_inline_bytes_max: usize = "262144", Kind::Bytes { min: 0, max: 16 * MIB }, None,
+        "Bytes that one call reads from the page cache or writes into it without leaving the loop.\n\
+         A write that the disk has made wait once is given away for a hundred times as long.";
+    file_read_bytes_max: usize = "67108864", Kind::Bytes { min: 4 * KIB, max: 64 * GIB }, None,
+        "Bytes that File::read() takes into memory at once in a handler or task.\n\
+         A larger file is refused with FileException; blocks and lines have no such bound.";
     members_max: usize = "16384", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
         "Users present, counted once per channel over all workers.\n\
          A hold over the limit throws BackpressureException.";

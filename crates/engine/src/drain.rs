@@ -139,7 +139,12 @@ impl<D: Driver> Worker<D> {
         // Whoever was closed a moment ago still gets its last answer.
         self.driver.flush();
         // What waits for neither a client nor the clock would wait for ever.
-        if self.connections.is_empty() && self.driver.leaving() == 0 && !self.waiting.can_finish() {
+        if self.connections.is_empty()
+            && self.driver.leaving() == 0
+            && !self.waiting.can_finish()
+            && !self.has_file_jobs()
+            && !self.waiting.is_due
+        {
             self.set_full(false);
             return true;
         }

@@ -17,6 +17,7 @@ mod control;
 mod drain;
 mod encode;
 mod errors;
+mod file_jobs;
 pub mod files;
 mod forwarded;
 mod hold;
@@ -30,6 +31,7 @@ mod outgoing;
 mod output;
 mod pace;
 mod publisher;
+mod pushed;
 mod relay;
 mod represent;
 mod request;
@@ -54,6 +56,7 @@ pub use answer::Gone;
 pub use answer_file::FileAnswer;
 pub use body::{Temporary, Upload, UploadedFile};
 pub use fermata_io::probe::features;
+pub use file_jobs::FileJobError;
 pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
@@ -61,6 +64,7 @@ pub use hub::{
 pub use log::Logger;
 pub use master::{EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use publisher::{PublisherError, publish};
+pub use pushed::PushedEvent;
 pub use relay::{Encoding, Items, KeepAlive, Relayed, ResponseHead};
 pub use request::{Request, RequestView};
 pub use server::Server;

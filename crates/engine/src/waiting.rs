@@ -91,6 +91,12 @@ impl Waiting {
         self.is_full
     }
 
+    /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
+    pub fn wake_now(&mut self) {
+        self.wake_ms = u64::MAX;
+        self.is_due = true;
+    }
+
     /// Whether the program has begun something that can still come to its end.
     pub fn can_finish(&self) -> bool {
         let watched = self.watching.as_ref().map_or(0, |it| it.armed());
@@ -128,7 +134,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn defer_at(&mut self, index: u32) {
+    pub(crate) fn defer_at(&mut self, index: u32) {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use fermata_config::{LISTENERS_MAX, LogLevel, Settings};
 use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
 use fermata_io::buffer::Pool;
+use fermata_io::files::Files;
 use fermata_io::handover::Inbox;
 use fermata_io::wake::Waker;
 use fermata_io::wheel::{Fired, Wheel};
@@ -70,6 +71,7 @@ const TOKEN_SIGNAL: u64 = u64::MAX - 4;
 const TOKEN_INBOX: u64 = u64::MAX - 5;
 pub(crate) const TOKEN_METRICS: u64 = u64::MAX - 6;
 pub(crate) const TOKEN_WATCH: u64 = u64::MAX - 7;
+pub(crate) const TOKEN_FILES: u64 = u64::MAX - 8;
 
 /// What `next_event` hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +89,7 @@ pub enum Event {
     Close,
     /// `Worker::left` has left while its handler waits.
     Gone,
-    /// It is the time that was given to `Worker::wake_at`.
+    /// It is the time that was given to `Worker::wake_at`, or `Worker::next_file_job` has something to say.
     Wake,
     /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
     Ready,
@@ -233,6 +235,8 @@ pub struct Worker<D: Driver> {
     /// The request whose head and body can still be read, by its handle; 0 = none.
     pub(crate) lent: u64,
     pub(crate) streams: Streams,
+    /// What handlers have asked for of files; `None` = nothing yet.
+    pub(crate) file_jobs: Option<Box<Files>>,
     /// The directories of static files.
     pub(crate) roots: Roots,
     pub(crate) compressors: Compressors,
@@ -391,6 +395,7 @@ impl<D: Driver> Worker<D> {
             relay: None,
             lent: 0,
             streams: Streams::default(),
+            file_jobs: None,
             roots: Roots::default(),
             compressors: Compressors::new(settings.compression_cache_bytes_max),
             compresses: settings.compression == "on",
@@ -605,6 +610,7 @@ impl<D: Driver> Worker<D> {
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
                 TOKEN_WATCH => self.collect_watched(),
+                TOKEN_FILES => self.on_files(),
                 token => {
                     if self.on_connection(Key::from_u64(token), event) {
                         return true;

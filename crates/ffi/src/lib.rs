@@ -10,7 +10,9 @@
 
 mod abi;
 mod body;
+mod file;
 mod publisher;
+mod pushed;
 mod request;
 mod server;
 mod socket;
@@ -23,7 +25,9 @@ mod ws_client;
 
 pub use abi::*;
 pub use body::*;
+pub use file::*;
 pub use publisher::*;
+pub use pushed::*;
 pub use request::*;
 pub use server::*;
 pub use socket::*;

@@ -34,7 +34,7 @@ pub const FM_EVENT_WS_CLOSE: u32 = 6;
 /// The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
 /// once for each. Only `kind`, `request` and `socket` are set.
 pub const FM_EVENT_GONE: u32 = 7;
-/// It is the time of `fm_worker_wake_at`. Only `kind` is set.
+/// It is the time of `fm_worker_wake_at`, or `fm_file_next` has something to say. Only `kind` is set.
 pub const FM_EVENT_WAKE: u32 = 8;
 /// The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
 /// `fm_stream_fail`. Only `kind`, `handler` and `request` are set.

@@ -1,0 +1,102 @@
+//! Work on files that the program's handlers wait for.
+//!
+//! Nothing of it exists before the first handler asks: no ring, no thread, no watched descriptor.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_io::files::{Backend, Bounds, Files, Job, Outcome, Started};
+
+use crate::worker::{TOKEN_FILES, Worker};
+
+/// Why a job on a file was not begun.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileJobError {
+    /// There are as many as there may be.
+    #[error(
+        "{0} file operations (file_queue_max) wait already; wait for some before you begin more"
+    )]
+    Full(usize),
+    /// The system has nothing left to do it with.
+    #[error("files cannot be worked on: {0}")]
+    System(String),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`Worker::next_file_job`] has something to say;
+    /// `user` comes back there, and is not 0.
+    pub fn begin_file_job(&mut self, job: Job, user: u64) -> Result<Started, FileJobError> {
+        if self.file_jobs.is_none() {
+            self.open_files()?;
+        }
+        let Some(files) = &mut self.file_jobs else {
+            return Err(FileJobError::System("they could not be opened".to_owned()));
+        };
+        let started = files.start(job, user);
+        if files.has_news() {
+            self.waiting.wake_now();
+        }
+        started.map_err(|_full| FileJobError::Full(self.settings.file_queue_max))
+    }
+
+    /// The next job that has ended: its number, and what came with it.
+    pub fn next_file_job(&mut self) -> Option<(u64, u64)> {
+        self.file_jobs.as_mut()?.next_over()
+    }
+
+    /// How a job has ended; `None` while it has not.
+    pub fn take_file_job(&mut self, id: u64) -> Option<Outcome> {
+        self.file_jobs.as_mut()?.take(id)
+    }
+
+    /// Nobody waits for a job any more; it is finished all the same.
+    pub fn forget_file_job(&mut self, id: u64) {
+        if let Some(files) = &mut self.file_jobs {
+            files.forget(id);
+        }
+    }
+
+    /// Whether some job has not ended.
+    pub(crate) fn has_file_jobs(&self) -> bool {
+        self.file_jobs
+            .as_ref()
+            .is_some_and(|files| !files.is_idle())
+    }
+
+    /// Operations have ended.
+    pub(crate) fn on_files(&mut self) {
+        if let Some(files) = &mut self.file_jobs {
+            files.on_ready();
+            if files.has_news() {
+                self.waiting.wake_now();
+            }
+        }
+    }
+
+    fn open_files(&mut self) -> Result<(), FileJobError> {
+        let bounds = Bounds {
+            jobs_max: self.settings.file_operations_max,
+            waiting_max: self.settings.file_queue_max,
+            threads_max: self.settings.file_threads_max,
+            inline_bytes_max: self.settings.file_inline_bytes_max,
+        };
+        let backend = match self.settings.file_io.as_str() {
+            "threads" => Backend::Threads,
+            _ => Backend::Auto,
+        };
+        let system = |error: std::io::Error| FileJobError::System(error.to_string());
+        let (files, ring) = Files::new(bounds, backend).map_err(system)?;
+        if ring.is_err() {
+            let cause = fermata_io::probe::io_uring().err();
+            let cause = cause.unwrap_or_else(|| "it cannot be opened".to_owned());
+            self.log(
+                LogLevel::Info,
+                &format!("files: io_uring is not available ({cause}); using threads"),
+            );
+        }
+        self.driver
+            .add_wake(files.fd(), TOKEN_FILES)
+            .map_err(system)?;
+        self.file_jobs = Some(Box::new(files));
+        Ok(())
+    }
+}

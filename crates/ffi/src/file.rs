@@ -1,0 +1,590 @@
+//! Work on files: jobs in, results out.
+//!
+//! A job is begun with a worker, and may then be pending while its fiber is suspended, or without one, and is then done
+//! before the call returns. Open files are the program's to free.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use fermata_engine::FileJobError;
+use fermata_io::files::{
+    self, Data, Failure, FileType, Handle, Job, Kind, Lock, OpenMode, Outcome, Output, Started,
+    WriteMode,
+};
+
+use crate::abi::{FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmStr, guard, put};
+use crate::worker::FmWorker;
+
+/// `path`: `length` bytes (-1: all) from `offset` on.
+pub const FM_FILE_READ: u32 = 1;
+/// `path`, `data`, `mode` FM_WRITE_*, `permissions`; `flag`: return when the disk has it.
+pub const FM_FILE_WRITE: u32 = 2;
+/// `path` to `other`; `flag`: replace what is there.
+pub const FM_FILE_COPY: u32 = 3;
+/// `path`; `flag`: what a link points to.
+pub const FM_FILE_STAT: u32 = 4;
+/// `path`.
+pub const FM_FILE_LIST: u32 = 5;
+/// `path`; `flag`: with everything in it.
+pub const FM_FILE_REMOVE: u32 = 6;
+/// `path` to `other`; `flag`: replace what is there.
+pub const FM_FILE_RENAME: u32 = 7;
+/// `path`, `permissions`; `flag`: with those above it, and it may be there.
+pub const FM_FILE_MAKE_DIRECTORY: u32 = 8;
+/// `path`, `mode` FM_OPEN_*, `permissions`.
+pub const FM_FILE_OPEN: u32 = 9;
+/// In the directory `path`, its name beginning with `other`.
+pub const FM_FILE_TEMPORARY: u32 = 10;
+/// Of `file`: at most `length` bytes.
+pub const FM_FILE_NEXT: u32 = 11;
+/// Of `file`: a line of at most `length` bytes.
+pub const FM_FILE_LINE: u32 = 12;
+/// To `file`: `data`.
+pub const FM_FILE_PUT: u32 = 13;
+/// In `file`: go to `offset`.
+pub const FM_FILE_SEEK: u32 = 14;
+/// Of `file`: cut it off at `offset`.
+pub const FM_FILE_TRUNCATE: u32 = 15;
+/// Of `file`: return when the disk has it.
+pub const FM_FILE_SYNC: u32 = 16;
+/// Of `file`: what it is.
+pub const FM_FILE_SIZE: u32 = 17;
+
+/// In place of what is there.
+pub const FM_WRITE_REPLACE: u32 = 0;
+/// The same, all at once.
+pub const FM_WRITE_ATOMIC: u32 = 1;
+/// Behind what is there.
+pub const FM_WRITE_APPEND: u32 = 2;
+/// Only if there is none.
+pub const FM_WRITE_NEW: u32 = 3;
+
+/// Reading what is there.
+pub const FM_OPEN_READ: u32 = 0;
+/// Reading and writing.
+pub const FM_OPEN_UPDATE: u32 = 1;
+/// Reading and writing, empty.
+pub const FM_OPEN_REPLACE: u32 = 2;
+/// Writing behind its end.
+pub const FM_OPEN_APPEND: u32 = 3;
+/// Reading and writing, only if there is none.
+pub const FM_OPEN_NEW: u32 = 4;
+
+/// There is no such file.
+pub const FM_FILE_NOT_FOUND: u32 = 32;
+/// Permissions forbid it.
+pub const FM_FILE_ACCESS_DENIED: u32 = 33;
+/// There is one already.
+pub const FM_FILE_EXISTS: u32 = 34;
+/// No space is left.
+pub const FM_FILE_FULL: u32 = 35;
+/// It is a directory.
+pub const FM_FILE_IS_DIRECTORY: u32 = 36;
+/// Something in the path is no directory.
+pub const FM_FILE_NOT_DIRECTORY: u32 = 37;
+/// The directory is not empty.
+pub const FM_FILE_NOT_EMPTY: u32 = 38;
+/// Anything else; the message says what.
+pub const FM_FILE_OTHER: u32 = 39;
+
+/// `fm_open_file_lock`: not any more.
+pub const FM_LOCK_NONE: u32 = 0;
+/// `fm_open_file_lock`: together with others that share it.
+pub const FM_LOCK_SHARED: u32 = 1;
+/// `fm_open_file_lock`: alone.
+pub const FM_LOCK_EXCLUSIVE: u32 = 2;
+
+/// A regular file.
+pub const FM_TYPE_FILE: u32 = 0;
+/// A directory.
+pub const FM_TYPE_DIRECTORY: u32 = 1;
+/// A symbolic link.
+pub const FM_TYPE_LINK: u32 = 2;
+/// A pipe, a socket or a device.
+pub const FM_TYPE_OTHER: u32 = 3;
+
+/// An open file.
+pub struct FmOpenFile {
+    handle: Handle,
+}
+
+/// What is to be done. Which fields count is said at FM_FILE_*.
+#[repr(C)]
+pub struct FmFileJob {
+    /// FM_FILE_*.
+    pub kind: u32,
+    /// FM_WRITE_* or FM_OPEN_*.
+    pub mode: u32,
+    /// Permissions of what is made, as for `open`.
+    pub permissions: u32,
+    /// See FM_FILE_*.
+    pub flag: bool,
+    /// See FM_FILE_*.
+    pub path: FmStr,
+    /// See FM_FILE_*.
+    pub other: FmStr,
+    /// What is written.
+    pub data: FmStr,
+    /// See FM_FILE_*.
+    pub offset: u64,
+    /// See FM_FILE_*.
+    pub length: i64,
+    /// The open file.
+    pub file: *const FmOpenFile,
+}
+
+/// What came of it; fields that do not concern the job are 0.
+#[repr(C)]
+pub struct FmFileResult {
+    /// What was read; `ptr` NULL behind the last line. Names have a NUL behind each. Valid until the next call with a
+    /// job or result.
+    pub bytes: FmStr,
+    /// Bytes that were written or copied.
+    pub count: u64,
+    /// What was opened; to be freed.
+    pub file: *mut FmOpenFile,
+    /// FM_TYPE_*.
+    pub file_type: u32,
+    /// The last twelve bits of the mode.
+    pub permissions: u32,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Number of the owner.
+    pub owner: u32,
+    /// Number of the group.
+    pub group: u32,
+    /// Number of the inode.
+    pub inode: u64,
+    /// Number of the device.
+    pub device: u64,
+    /// Names it has.
+    pub links: u64,
+    /// Seconds since 1970.
+    pub modified_s: f64,
+    /// Seconds since 1970.
+    pub accessed_s: f64,
+    /// Seconds since 1970.
+    pub changed_s: f64,
+}
+
+/// What is between two calls.
+#[derive(Default)]
+struct Desk {
+    /// What pending jobs are about, for what may be said of their failure.
+    pending: HashMap<u64, (&'static str, PathBuf)>,
+    lent: Vec<u8>,
+}
+
+thread_local! {
+    static DESK: RefCell<Desk> = RefCell::default();
+}
+
+/// Begins a job, or does it at once when `worker` is NULL. `id` is 0 when it is over, and `result` or the code says how:
+/// FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
+/// tells that `fm_file_next` may give `user`.
+///
+/// # Safety
+/// `worker` is NULL or a live worker; `job` and all it points to are valid, its strings until this returns; `id` and
+/// `result` are valid for writing; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_begin(
+    worker: *mut FmWorker,
+    job: *const FmFileJob,
+    bytes_max: u64,
+    user: u64,
+    id: *mut u64,
+    result: *mut FmFileResult,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            put(id, 0);
+            let (action, path, work) = job_of(&*job, bytes_max, worker.is_null())?;
+            if worker.is_null() {
+                return give(work.run_now(), action, &path, result);
+            }
+            match (*worker).worker.begin_file_job(work, user) {
+                Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
+                Ok(Started::Pending(number)) => {
+                    DESK.with_borrow_mut(|desk| desk.pending.insert(number, (action, path)));
+                    put(id, number);
+                    Ok(())
+                }
+                Err(error @ FileJobError::Full(_)) => Err((FM_BACKPRESSURE, error.to_string())),
+                Err(error @ FileJobError::System(_)) => Err((FM_FILE_OTHER, error.to_string())),
+            }
+        })
+    }
+}
+
+/// The next pending job that is over: its `user`. False when there is none.
+///
+/// # Safety
+/// `worker` is a live worker; `user` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_next(worker: *mut FmWorker, user: *mut u64) -> bool {
+    let mut found = false;
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            if let Some((_, given)) = (*worker).worker.next_file_job() {
+                put(user, given);
+                found = true;
+            }
+            Ok(())
+        });
+    }
+    found
+}
+
+/// How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
+///
+/// # Safety
+/// `worker` is a live worker; `result` is valid for writing; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_take(
+    worker: *mut FmWorker,
+    id: u64,
+    result: *mut FmFileResult,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let outcome = (*worker).worker.take_file_job(id);
+            let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
+            match (outcome, about) {
+                (Some(outcome), Some((action, path))) => give(outcome, action, &path, result),
+                _ => Err((FM_INTERNAL, format!("file job {id} is not over"))),
+            }
+        })
+    }
+}
+
+/// Nobody waits for a job any more. It is finished all the same.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_forget(worker: *mut FmWorker, id: u64) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.forget_file_job(id);
+            DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
+            Ok(())
+        });
+    }
+}
+
+/// The bytes of the last result are not needed any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_file_release() {
+    // SAFETY: NULL is allowed.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            DESK.with_borrow_mut(|desk| desk.lent = Vec::new());
+            Ok(())
+        });
+    }
+}
+
+/// Bytes that `fm_file_begin` may be given as `bytes_max`: file_read_bytes_max.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_bytes_max(worker: *const FmWorker) -> u64 {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe { (*worker).worker.settings().file_read_bytes_max as u64 }
+}
+
+/// Frees an open file. Work that is under way is finished all the same.
+///
+/// # Safety
+/// `file` is NULL, or comes from a result and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_open_file_free(file: *mut FmOpenFile) {
+    if file.is_null() {
+        return;
+    }
+    // SAFETY: made by `Box::into_raw` in `give` and handed back for good.
+    let file = unsafe { Box::from_raw(file) };
+    // SAFETY: NULL is allowed.
+    unsafe {
+        guard(std::ptr::null_mut(), move || {
+            drop(file);
+            Ok(())
+        });
+    }
+}
+
+/// Closes an open file; what is asked of it then fails.
+///
+/// # Safety
+/// `file` comes from a result and is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_open_file_close(file: *mut FmOpenFile) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*file).handle.close();
+            Ok(())
+        });
+    }
+}
+
+/// Where the next read or write of an open file is.
+///
+/// # Safety
+/// As `fm_open_file_close`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_open_file_position(file: *const FmOpenFile) -> u64 {
+    let mut position = 0;
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            position = (*file).handle.position();
+            Ok(())
+        });
+    }
+    position
+}
+
+/// An open file has another name now.
+///
+/// # Safety
+/// As `fm_open_file_close`; the string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_open_file_renamed(file: *mut FmOpenFile, path: FmStr) {
+    // SAFETY: pointer and string are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*file).handle.set_path(&path_of(path));
+            Ok(())
+        });
+    }
+}
+
+/// Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
+///
+/// # Safety
+/// As `fm_open_file_close`; `locked` is valid for writing; `error` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_open_file_lock(
+    file: *mut FmOpenFile,
+    lock: u32,
+    waits: bool,
+    locked: *mut bool,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let lock = match lock {
+                FM_LOCK_SHARED => Lock::Shared,
+                FM_LOCK_EXCLUSIVE => Lock::Exclusive,
+                _ => Lock::None,
+            };
+            let handle = &(*file).handle;
+            let outcome = handle.lock(lock, waits);
+            put(
+                locked,
+                outcome.map_err(|failure| failed(&failure, "lock", &handle.path()))?,
+            );
+            Ok(())
+        })
+    }
+}
+
+unsafe fn path_of(path: FmStr) -> PathBuf {
+    // SAFETY: passed on from the callers' contracts.
+    PathBuf::from(OsStr::from_bytes(unsafe { path.bytes() }))
+}
+
+type Described = (&'static str, PathBuf, Job);
+
+/// The job, and how it is called in an error.
+unsafe fn job_of(
+    job: &FmFileJob,
+    bytes_max: u64,
+    at_once: bool,
+) -> Result<Described, (u32, String)> {
+    // SAFETY: strings and pointers are valid by the contract of `fm_file_begin`, until which the data is lent as well.
+    unsafe {
+        if job.kind >= FM_FILE_NEXT {
+            return handle_job_of(job);
+        }
+        let path = path_of(job.path);
+        let other = || path_of(job.other);
+        let (action, work) = match job.kind {
+            FM_FILE_READ => {
+                let length = u64::try_from(job.length).ok();
+                // Without a server to keep going it is up to the program's memory_limit.
+                let bytes_max = if at_once { u64::MAX } else { bytes_max };
+                (
+                    "read",
+                    files::read_file(path.clone(), job.offset, length, bytes_max),
+                )
+            }
+            FM_FILE_WRITE => {
+                let mode = match job.mode {
+                    FM_WRITE_ATOMIC => WriteMode::Atomic,
+                    FM_WRITE_APPEND => WriteMode::Append,
+                    FM_WRITE_NEW => WriteMode::New,
+                    _ => WriteMode::Replace,
+                };
+                let data = Data::lend(job.data.bytes());
+                let work = files::write_file(path.clone(), data, mode, job.permissions, job.flag);
+                ("write", work)
+            }
+            FM_FILE_COPY => ("copy", files::copy(path.clone(), other(), job.flag)),
+            FM_FILE_STAT => ("look at", files::stat(path.clone(), job.flag)),
+            FM_FILE_LIST => ("list", files::list(path.clone())),
+            FM_FILE_REMOVE => ("remove", files::remove(path.clone(), job.flag)),
+            FM_FILE_RENAME => ("rename", files::rename(path.clone(), other(), job.flag)),
+            FM_FILE_MAKE_DIRECTORY => (
+                "make the directory",
+                files::make_directory(path.clone(), job.flag, job.permissions),
+            ),
+            FM_FILE_OPEN => {
+                let mode = match job.mode {
+                    FM_OPEN_UPDATE => OpenMode::Update,
+                    FM_OPEN_REPLACE => OpenMode::Replace,
+                    FM_OPEN_APPEND => OpenMode::Append,
+                    FM_OPEN_NEW => OpenMode::New,
+                    _ => OpenMode::Read,
+                };
+                (
+                    "open",
+                    files::open_file(path.clone(), mode, job.permissions),
+                )
+            }
+            FM_FILE_TEMPORARY => (
+                "make a temporary file in",
+                files::make_temporary(path.clone(), job.other.bytes().to_vec()),
+            ),
+            kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
+        };
+        // Two names say more than one.
+        let path = match job.kind {
+            FM_FILE_COPY | FM_FILE_RENAME => {
+                let mut both = path.into_os_string();
+                both.push(" to ");
+                both.push(other());
+                PathBuf::from(both)
+            }
+            _ => path,
+        };
+        Ok((action, path, work))
+    }
+}
+
+unsafe fn handle_job_of(job: &FmFileJob) -> Result<Described, (u32, String)> {
+    // SAFETY: as in `job_of`.
+    unsafe {
+        if job.file.is_null() {
+            return Err((FM_INTERNAL, "a file job has no file".to_owned()));
+        }
+        let handle = &(*job.file).handle;
+        let length = usize::try_from(job.length).unwrap_or(usize::MAX);
+        let (action, work) = match job.kind {
+            FM_FILE_NEXT => ("read", handle.read(length)),
+            FM_FILE_LINE => ("read", handle.read_line(length)),
+            FM_FILE_PUT => ("write", handle.write(Data::lend(job.data.bytes()))),
+            FM_FILE_SEEK => ("move in", handle.seek(job.offset)),
+            FM_FILE_TRUNCATE => ("truncate", handle.truncate(job.offset)),
+            FM_FILE_SYNC => ("write", handle.sync()),
+            FM_FILE_SIZE => ("look at", handle.stat()),
+            kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
+        };
+        Ok((action, handle.path(), work))
+    }
+}
+
+fn failed(failure: &Failure, action: &str, path: &std::path::Path) -> (u32, String) {
+    let code = match failure.kind() {
+        Kind::NotFound => FM_FILE_NOT_FOUND,
+        Kind::AccessDenied => FM_FILE_ACCESS_DENIED,
+        Kind::Exists => FM_FILE_EXISTS,
+        Kind::Full => FM_FILE_FULL,
+        Kind::IsDirectory => FM_FILE_IS_DIRECTORY,
+        Kind::NotDirectory => FM_FILE_NOT_DIRECTORY,
+        Kind::NotEmpty => FM_FILE_NOT_EMPTY,
+        Kind::Exhausted => FM_BACKPRESSURE,
+        Kind::Other => FM_FILE_OTHER,
+    };
+    (code, failure.sentence(action, path))
+}
+
+/// Fills `result`.
+///
+/// # Safety
+/// `result` is valid for writing.
+unsafe fn give(
+    outcome: Outcome,
+    action: &str,
+    path: &std::path::Path,
+    result: *mut FmFileResult,
+) -> Result<(), (u32, String)> {
+    let output = outcome.map_err(|failure| failed(&failure, action, path))?;
+    let mut given = FmFileResult {
+        bytes: FmStr::ABSENT,
+        count: 0,
+        file: std::ptr::null_mut(),
+        file_type: FM_TYPE_OTHER,
+        permissions: 0,
+        size: 0,
+        owner: 0,
+        group: 0,
+        inode: 0,
+        device: 0,
+        links: 0,
+        modified_s: 0.0,
+        accessed_s: 0.0,
+        changed_s: 0.0,
+    };
+    let lend = |bytes: Vec<u8>| {
+        DESK.with_borrow_mut(|desk| {
+            desk.lent = bytes;
+            FmStr::lend(&desk.lent)
+        })
+    };
+    match output {
+        Output::Done | Output::Bytes(None) => {}
+        Output::Count(count) => given.count = count,
+        Output::Bytes(Some(bytes)) | Output::Names(bytes) => given.bytes = lend(bytes),
+        Output::Handle(handle) => {
+            given.bytes = lend(handle.path().into_os_string().into_encoded_bytes());
+            given.file = Box::into_raw(Box::new(FmOpenFile { handle }));
+        }
+        Output::Stat(stat) => {
+            given.file_type = match stat.file_type {
+                FileType::File => FM_TYPE_FILE,
+                FileType::Directory => FM_TYPE_DIRECTORY,
+                FileType::Link => FM_TYPE_LINK,
+                FileType::Other => FM_TYPE_OTHER,
+            };
+            given.permissions = stat.permissions;
+            given.size = stat.size;
+            given.owner = stat.owner;
+            given.group = stat.group;
+            given.inode = stat.inode;
+            given.device = stat.device;
+            given.links = stat.links;
+            given.modified_s = stat.modified_s;
+            given.accessed_s = stat.accessed_s;
+            given.changed_s = stat.changed_s;
+        }
+    }
+    if result.is_null() {
+        return Err((FM_IO, "a file result has no place".to_owned()));
+    }
+    // SAFETY: valid for writing by this function's contract.
+    unsafe { put(result, given) };
+    Ok(())
+}

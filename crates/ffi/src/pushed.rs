@@ -1,0 +1,104 @@
+//! Streams of events that a handler makes while it goes on.
+
+use fermata_engine::{PushedEvent, StreamError};
+
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmStr, guard, put};
+use crate::worker::FmWorker;
+
+fn failure(error: StreamError) -> (u32, String) {
+    let code = match error {
+        StreamError::Gone(_) => FM_GONE,
+        StreamError::Misuse(_) => FM_MISUSE,
+    };
+    (code, error.to_string())
+}
+
+/// The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
+/// all it has pushed was taken.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_watch(worker: *mut FmWorker, request: u64) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.watch_stream(request);
+            Ok(())
+        });
+    }
+}
+
+/// Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
+/// has become. FM_GONE; FM_MISUSE.
+///
+/// # Safety
+/// `worker` is a live worker; strings are valid; `queued` and `error` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_push(
+    worker: *mut FmWorker,
+    request: u64,
+    data: FmStr,
+    name: FmStr,
+    id: FmStr,
+    retry_ms: i64,
+    queued: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let event = PushedEvent {
+                data: data.option(),
+                name: name.option(),
+                id: id.option(),
+                retry_ms: u64::try_from(retry_ms).ok(),
+            };
+            let outcome = (*worker).worker.push_event(request, &event);
+            put(queued, outcome.map_err(failure)?);
+            Ok(())
+        })
+    }
+}
+
+/// Queues a comment, as `fm_stream_push`.
+///
+/// # Safety
+/// As `fm_stream_push`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_comment(
+    worker: *mut FmWorker,
+    request: u64,
+    text: FmStr,
+    queued: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let outcome = (*worker).worker.push_comment(request, text.bytes());
+            put(queued, outcome.map_err(failure)?);
+            Ok(())
+        })
+    }
+}
+
+/// Whether the worker finishes what it has and takes nothing new.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_is_draining(worker: *const FmWorker) -> bool {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe { (*worker).worker.is_draining() }
+}
+
+/// The setting keep_alive_ms; 0 = no comments.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_keep_alive_ms(worker: *const FmWorker) -> u64 {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe { (*worker).worker.settings().keep_alive_ms }
+}
