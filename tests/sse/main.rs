@@ -3,4 +3,5 @@
 mod format;
 mod holding;
 mod idle;
+mod pushed;
 mod resume;
