@@ -51,7 +51,7 @@ exec('mount -t tmpfs -o size=64k none ' . escapeshellarg($folder));
 try {
     $alone = work($folder);
     echo preg_replace('/\d{4,}/', 'N', $alone);
-    foreach (['auto', 'threads'] as $io) {
+    foreach (FILE_IO as $io) {
         foreach ([262144, 0] as $inline) {
             $server = new TestServer("$code \$server->get('/', fn () => Response::text(work('$folder')));",
                 environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => (string) $inline]);

@@ -22,7 +22,7 @@ $server->get('/', function () {
 });
 PHP;
 $ini = [];
-foreach (['auto', 'threads'] as $io) {
+foreach (FILE_IO as $io) {
     $server = new TestServer($code, ini: $ini, environment: ['FERMATA_FILE_IO' => $io]);
     echo $server->get('/'), "\n", $server->get('/'), "\n";
     var_dump($server->stop());

@@ -14,7 +14,7 @@ function work(string $folder): string
 {
     $out = '';
     $say = function (mixed ...$values) use (&$out) { $out .= implode(' ', array_map(fn ($value) => json_encode($value), $values)) . "\n"; };
-    $caught = function (callable $work) use ($say) { try { $work(); $say('nothing thrown'); } catch (Throwable $e) { $say($e::class, preg_replace(['~ starts at .*~', '~/\S*/~'], '', $e->getMessage())); } };
+    $caught = function (callable $work) use ($say, $folder) { try { $work(); $say('nothing thrown'); } catch (Throwable $e) { $say($e::class, str_replace("$folder/", '', explode(' starts at ', $e->getMessage())[0])); } };
     $file = File::open("$folder/f", OpenMode::New);
     $say($file->writeBlock("one\r\ntwo\n\nlast"), $file->position(), $file->size());
     $file->seek(0);
@@ -64,7 +64,7 @@ eval($code);
 $folder = sys_get_temp_dir() . '/fermata-file-' . bin2hex(random_bytes(6));
 mkdir($folder);
 echo $alone = work($folder);
-foreach (['auto', 'threads'] as $io) {
+foreach (FILE_IO as $io) {
     $server = new TestServer("$code \$server->get('/', fn () => Response::text(work('$folder')));",
         environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => '0']);
     $answer = $server->get('/')->body;

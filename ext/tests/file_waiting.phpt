@@ -16,7 +16,7 @@ use Fermata\File\{OpenMode, WriteMode};
 use Fermata\Exception\{BackpressureException, ClientGoneException, TimeoutException};
 
 $folder = getenv('FOLDER');
-$large = str_repeat('0123456789abcdef', 1 << 20);
+$large = str_repeat('0123456789abcdef', 1 << 17);
 $server->get('/now', fn () => Response::text('now'));
 $server->get('/lock', function () use ($folder) {
     $file = File::open("$folder/locked", OpenMode::Update);
@@ -74,7 +74,7 @@ $until = function (callable $condition) {
         }
     }
 };
-foreach (['auto', 'threads'] as $io) {
+foreach (FILE_IO as $io) {
     $server = new TestServer($code, environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => '0', 'FOLDER' => $folder, 'FERMATA_FILE_READ_BYTES_MAX' => '1000000']);
     $lock = File::open("$folder/locked", OpenMode::Update);
     $lock->lock();
@@ -113,12 +113,12 @@ rmdir($folder);
 200 impatient
 200 locked
 200 [true,true,51]
-int(16777216)
+int(2097152)
 200 /gone: it has more than 1000000 bytes (file_read_bytes_max); read it with File::blocks() or File::lines()
 200 x
 int(0)
 int(0)
-int(16777216)
+int(2097152)
 200 2 refused, 3 written
 int(0)
 destructed gone locked m1 m2 m3 order stopped through
@@ -126,12 +126,12 @@ destructed gone locked m1 m2 m3 order stopped through
 200 impatient
 200 locked
 200 [true,true,51]
-int(16777216)
+int(2097152)
 200 /gone: it has more than 1000000 bytes (file_read_bytes_max); read it with File::blocks() or File::lines()
 200 x
 int(0)
 int(0)
-int(16777216)
+int(2097152)
 200 2 refused, 3 written
 int(0)
 destructed gone locked m1 m2 m3 order stopped through

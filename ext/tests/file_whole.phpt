@@ -45,7 +45,7 @@ eval($code);
 $folder = sys_get_temp_dir() . '/fermata-file-' . bin2hex(random_bytes(6));
 mkdir($folder);
 echo $alone = work($folder);
-foreach (['auto', 'threads'] as $io) {
+foreach (FILE_IO as $io) {
     foreach ([262144, 0] as $inline) {
         $server = new TestServer("$code \$server->get('/', fn () => Response::text(work('$folder')));",
             environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => (string) $inline]);
