@@ -1432,6 +1432,26 @@ uint32_t fm_file_take(struct FmWorker *worker,
 void fm_file_forget(struct FmWorker *worker, uint64_t id);
 
 /**
+ * Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
+ * is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid.
+ */
+int64_t fm_file_cached(const struct FmWorker *worker,
+                       struct FmStr path,
+                       uint64_t offset,
+                       int64_t length);
+
+/**
+ * Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
+ *
+ * # Safety
+ * `into` is valid for writing as many bytes as `fm_file_cached` has said.
+ */
+bool fm_file_cached_read(char *into);
+
+/**
  * The bytes of the last result are not needed any more.
  */
 void fm_file_release(void);

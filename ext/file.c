@@ -31,6 +31,25 @@ ZEND_METHOD(Fermata_File, __construct)
 	ZEND_PARSE_PARAMETERS_NONE();
 }
 
+/* What the kernel has in its memory, read straight into the string; NULL when it has not. */
+static zend_string *read_cached(const zend_string *path, zend_long offset, zend_long length)
+{
+	if (UNEXPECTED(fermata_wait_obstacle())) {
+		return NULL;
+	}
+	int64_t len = fm_file_cached(fermata_run.worker, fermata_str(path), (uint64_t)offset, length);
+	if (len < 0) {
+		return NULL;
+	}
+	zend_string *bytes = zend_string_alloc((size_t)len, false);
+	if (UNEXPECTED(!fm_file_cached_read(ZSTR_VAL(bytes)))) {
+		zend_string_efree(bytes);
+		return NULL;
+	}
+	ZSTR_VAL(bytes)[len] = '\0';
+	return bytes;
+}
+
 ZEND_METHOD(Fermata_File, read)
 {
 	zend_string *path;
@@ -45,6 +64,10 @@ ZEND_METHOD(Fermata_File, read)
 	if (!fermata_file_check_path(path) || !fermata_file_check_count(offset, 0, "the offset")
 		|| !fermata_file_check_count(length, 0, "the length")) {
 		RETURN_THROWS();
+	}
+	zend_string *cached = read_cached(path, offset, to_end ? -1 : length);
+	if (EXPECTED(cached)) {
+		RETURN_STR(cached);
 	}
 	FmFileResult result;
 	FmFileJob job = {.kind = FM_FILE_READ, .path = fermata_str(path), .offset = (uint64_t)offset, .length = to_end ? -1 : length};

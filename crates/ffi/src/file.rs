@@ -6,13 +6,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use fermata_engine::FileJobError;
 use fermata_io::files::{
-    self, Data, Failure, FileType, Handle, Job, Kind, Lock, OpenMode, Outcome, Output, Started,
-    WriteMode,
+    self, Cached, Data, Failure, FileType, Handle, Job, Kind, Lock, OpenMode, Outcome, Output,
+    Started, WriteMode,
 };
 
 use crate::abi::{FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmStr, guard, put};
@@ -176,6 +177,8 @@ struct Desk {
     /// What pending jobs are about, for what may be said of their failure.
     pending: HashMap<u64, (&'static str, PathBuf)>,
     lent: Vec<u8>,
+    /// What was opened to be read in place.
+    cached: Option<Cached>,
 }
 
 thread_local! {
@@ -279,6 +282,58 @@ pub unsafe extern "C" fn fm_file_forget(worker: *mut FmWorker, id: u64) {
             Ok(())
         });
     }
+}
+
+/// Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
+/// is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_cached(
+    worker: *const FmWorker,
+    path: FmStr,
+    offset: u64,
+    length: i64,
+) -> i64 {
+    let mut len = -1;
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let settings = (*worker).worker.settings();
+            let len_max = settings
+                .file_inline_bytes_max
+                .min(settings.file_read_bytes_max);
+            let path = path_of(path);
+            let cached = Cached::open(&path, offset, u64::try_from(length).ok(), len_max);
+            if let Some(cached) = &cached {
+                len = cached.len() as i64;
+            }
+            DESK.with_borrow_mut(|desk| desk.cached = cached);
+            Ok(())
+        });
+    }
+    len
+}
+
+/// Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
+///
+/// # Safety
+/// `into` is valid for writing as many bytes as `fm_file_cached` has said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_file_cached_read(into: *mut c_char) -> bool {
+    let mut is_read = false;
+    // SAFETY: NULL is allowed, and the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            if let Some(cached) = DESK.with_borrow_mut(|desk| desk.cached.take()) {
+                let into = std::slice::from_raw_parts_mut(into.cast(), cached.len());
+                is_read = cached.read(into);
+            }
+            Ok(())
+        });
+    }
+    is_read
 }
 
 /// The bytes of the last result are not needed any more.

@@ -8,6 +8,7 @@
 //! - A job that nobody waits for any more is finished all the same: what was half written would be worse.
 //! - [`Files`] that are dropped finish first what they have accepted.
 
+mod cached;
 mod data;
 mod failure;
 mod handle;
@@ -24,6 +25,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
+pub use cached::Cached;
 pub use data::Data;
 pub use failure::{Failure, Kind};
 pub use handle::{Handle, Lock};

@@ -295,6 +295,37 @@ fn lines_longer_than_a_block_are_whole() {
 }
 
 #[test]
+fn what_is_cached_is_read_in_place() {
+    let folder = Folder::new();
+    let path = folder.path("a");
+    fs::write(&path, "0123456789").expect("a file");
+    let read = |offset, length, len_max| {
+        let cached = Cached::open(&path, offset, length, len_max)?;
+        let mut room = vec![std::mem::MaybeUninit::new(b'?'); cached.len()];
+        assert!(cached.read(&mut room));
+        // SAFETY: all of it was initialised, and read on top of that.
+        Some(
+            room.iter()
+                .map(|byte| char::from(unsafe { byte.assume_init() }))
+                .collect::<String>(),
+        )
+    };
+    // A kernel or file system that cannot tell is one that has nothing cached.
+    if Cached::open(&path, 0, None, 10).is_some() {
+        assert_eq!(read(0, None, 10).as_deref(), Some("0123456789"));
+        assert_eq!(read(3, Some(4), 4).as_deref(), Some("3456"));
+        assert_eq!(read(20, None, 4).as_deref(), Some(""));
+    }
+    assert!(Cached::open(&path, 0, None, 9).is_none());
+    assert!(Cached::open(&folder.path("none"), 0, None, 9).is_none());
+    assert!(Cached::open(&folder.0, 0, None, 1 << 20).is_none());
+    assert!(Cached::open(Path::new("/dev/null"), 0, None, 9).is_none());
+    let cached = Cached::open(&path, 0, None, 10);
+    fs::write(&path, "short").expect("a file");
+    assert!(cached.is_none_or(|cached| !cached.read(&mut [std::mem::MaybeUninit::uninit(); 10])));
+}
+
+#[test]
 fn a_lock_keeps_others_out() {
     let folder = Folder::new();
     let path = folder.path("a");

@@ -59,30 +59,26 @@ pub enum OpenMode {
 #[must_use]
 pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64) -> Job {
     Job::new(None, None, move |ops| async move {
-        let file = open(&ops, &path, libc::O_RDONLY, 0).await?;
-        let found = stat_file(&ops, &file).await?;
+        let (file, found) = open(&ops, &path, libc::O_RDONLY, 0).await?;
         let rest = found.stx_size.saturating_sub(offset);
         let wanted = length.unwrap_or(u64::MAX);
-        if rest.min(wanted) > bytes_max {
+        let bound = rest.min(wanted);
+        if bound > bytes_max {
             return Err(Failure::TooLarge { bytes_max });
         }
-        // Files of the kernel's own (/proc) say that they are empty, and others may grow: the end is where reading says.
+        let mut bytes = Vec::with_capacity(bound as usize);
+        if found.stx_size > 0 {
+            read(&ops, &file, &mut bytes, bound as usize, offset).await?;
+            return Ok(Output::Bytes(Some(bytes)));
+        }
+        // Files of the kernel's own (/proc) say that they are empty: the end is where reading says.
         let bound = wanted.min(bytes_max);
-        let mut bytes = Vec::with_capacity(rest.min(bound) as usize + 1);
         let len = usize::try_from(bound.saturating_add(1)).unwrap_or(usize::MAX);
-        let expected = (rest.min(bound) as usize + 1).min(len);
-        read(&ops, &file, &mut bytes, expected, offset).await?;
-        if bytes.len() == expected && expected < len {
-            let at = offset + bytes.len() as u64;
-            let left = len - bytes.len();
-            read(&ops, &file, &mut bytes, left, at).await?;
+        read(&ops, &file, &mut bytes, len, offset).await?;
+        if bytes.len() as u64 > bytes_max && wanted > bytes_max {
+            return Err(Failure::TooLarge { bytes_max });
         }
-        if bytes.len() as u64 > bound {
-            if bound == bytes_max && wanted > bytes_max {
-                return Err(Failure::TooLarge { bytes_max });
-            }
-            bytes.truncate(bound as usize);
-        }
+        bytes.truncate(usize::try_from(bound).unwrap_or(usize::MAX));
         Ok(Output::Bytes(Some(bytes)))
     })
 }
@@ -107,7 +103,7 @@ pub fn write_file(
             WriteMode::Replace | WriteMode::Atomic => libc::O_TRUNC,
         };
         let flags = libc::O_WRONLY | libc::O_CREAT | flags;
-        let file = open(&ops, &path, flags, permissions).await?;
+        let (file, _) = open(&ops, &path, flags, permissions).await?;
         let count = write(&ops, &file, &data, 0).await?;
         if syncs {
             ops.call(Op::Sync { file }).await?;
@@ -121,8 +117,7 @@ pub fn write_file(
 pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
     let key = Key::Path(absolute(&to));
     Job::new(Some(key), None, move |ops| async move {
-        let source = open(&ops, &from, libc::O_RDONLY, 0).await?;
-        let found = stat_file(&ops, &source).await?;
+        let (source, found) = open(&ops, &from, libc::O_RDONLY, 0).await?;
         let target = target_of(&ops, &to).await?.0;
         let (file, temporary) = open_beside(&ops, &target, MODE_PRIVATE).await?;
         let copied = copy_bytes(&ops, &source, &file, u32::from(found.stx_mode)).await;
@@ -245,9 +240,9 @@ pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
             OpenMode::Append => libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND,
             OpenMode::New => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
         };
-        let file = open(&ops, &path, flags, permissions).await?;
+        let (file, found) = open(&ops, &path, flags, permissions).await?;
         let position = match mode {
-            OpenMode::Append => stat_file(&ops, &file).await?.stx_size,
+            OpenMode::Append => found.stx_size,
             _ => 0,
         };
         let file = Arc::into_inner(file).ok_or(Failure::Closed)?;
@@ -265,7 +260,7 @@ pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
             name.extend_from_slice(format!("{:016x}", crate::random::u64()).as_bytes());
             let path = directory.join(std::ffi::OsStr::from_bytes(&name));
             match open(&ops, &path, flags, MODE_PRIVATE).await {
-                Ok(file) => {
+                Ok((file, _)) => {
                     let file = Arc::into_inner(file).ok_or(Failure::Closed)?;
                     return Ok(Output::Handle(Handle::new(file, path, 0)));
                 }
@@ -283,8 +278,11 @@ fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
 }
 
+/// An open file, and what it was then.
+type Opened = (Arc<OwnedFd>, Box<libc::statx>);
+
 /// Opens what is a regular file, or is made.
-async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Arc<OwnedFd>, Failure> {
+async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Opened, Failure> {
     // A pipe that nobody writes would be waited for.
     let op = Op::Open {
         path: c_path(path)?,
@@ -300,7 +298,7 @@ async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Arc<Owned
     rustix::fs::fcntl_setfl(&*file, appends)
         .map_err(|errno| Failure::from(errno.raw_os_error()))?;
     match u32::from(found.stx_mode) & libc::S_IFMT {
-        libc::S_IFREG => Ok(file),
+        libc::S_IFREG => Ok((file, found)),
         libc::S_IFDIR => Err(libc::EISDIR.into()),
         _ => Err(Failure::NotRegular),
     }
@@ -424,7 +422,7 @@ async fn open_beside(
     let name = format!(".fermata-{:016x}", crate::random::u64());
     let temporary = target.with_file_name(name);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let file = open(ops, &temporary, flags, permissions).await?;
+    let (file, _) = open(ops, &temporary, flags, permissions).await?;
     Ok((file, temporary))
 }
 
