@@ -81,6 +81,13 @@ pub enum Started {
     Pending(u64),
 }
 
+/// What is left of what one call may do in the loop.
+struct Credit {
+    bytes: usize,
+    /// How often this thread had slept when its first short operation began.
+    sleeps: Option<i64>,
+}
+
 /// There are as many jobs as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -261,7 +268,10 @@ impl Files {
 
     /// Goes on with a job until it has ended, or waits for an operation.
     fn work(&mut self, id: u64, mut job: Job) -> Option<Outcome> {
-        let mut credit = self.bounds.inline_bytes_max;
+        let mut credit = Credit {
+            bytes: self.bounds.inline_bytes_max,
+            sleeps: None,
+        };
         loop {
             match job.step() {
                 Step::Over(outcome) => {
@@ -289,9 +299,9 @@ impl Files {
         }
     }
 
-    fn try_at_once(&mut self, op: &mut Op, credit: &mut usize) -> Option<Answer> {
+    fn try_at_once(&mut self, op: &mut Op, credit: &mut Credit) -> Option<Answer> {
         let len = op.bytes_len();
-        if len > *credit {
+        if len > credit.bytes {
             return None;
         }
         let answer = match op.manner() {
@@ -302,15 +312,23 @@ impl Files {
                 if !self.patience.is_there(began) {
                     return None;
                 }
+                let sleeps = *credit.sleeps.get_or_insert_with(patience::sleeps);
                 let answer = op.run();
                 let now = Instant::now();
-                self.patience.note(now - began, now);
+                if patience::is_slow(now - began) {
+                    // Somebody else may have had the processor meanwhile, which is not the disk's fault.
+                    let since = patience::sleeps();
+                    if since != sleeps {
+                        self.patience.lose(now - began, now);
+                    }
+                    credit.sleeps = Some(since);
+                }
                 Some(answer)
             }
             Manner::Long => None,
         };
         if answer.is_some() {
-            *credit -= len;
+            credit.bytes -= len;
         }
         answer
     }

@@ -33,11 +33,24 @@ impl Patience {
         }
     }
 
-    /// Something short has taken so long.
-    pub fn note(&mut self, took: Duration, now: Instant) {
-        if took > SLOW {
-            self.lost_until = Some(now + took.saturating_mul(PENALTY).min(PENALTY_MAX));
-        }
+    /// Something short has waited for the disk, and has taken so long.
+    pub fn lose(&mut self, took: Duration, now: Instant) {
+        self.lost_until = Some(now + took.saturating_mul(PENALTY).min(PENALTY_MAX));
+    }
+}
+
+/// Whether something short has taken so long that it may have waited.
+pub(super) fn is_slow(took: Duration) -> bool {
+    took > SLOW
+}
+
+/// How often this thread has given the processor away in order to wait for something.
+pub(super) fn sleeps() -> i64 {
+    // SAFETY: the struct is made of numbers, for which all bits zero is a value, and the call fills it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage.ru_nvcsw
     }
 }
 
@@ -46,16 +59,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_sleeps_is_found_out() {
+        let before = sleeps();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(sleeps() > before);
+        assert!(is_slow(Duration::from_millis(1)) && !is_slow(SLOW));
+    }
+
+    #[test]
     fn a_slow_call_costs_a_hundred_times_its_length() {
         let start = Instant::now();
         let mut patience = Patience::default();
         assert!(patience.is_there(start));
-        patience.note(SLOW, start);
-        assert!(patience.is_there(start));
-        patience.note(Duration::from_millis(3), start);
+        patience.lose(Duration::from_millis(3), start);
         assert!(!patience.is_there(start + Duration::from_millis(299)));
         assert!(patience.is_there(start + Duration::from_millis(300)));
-        patience.note(Duration::from_secs(5), start);
+        patience.lose(Duration::from_secs(5), start);
         assert!(!patience.is_there(start + Duration::from_secs(9)));
         assert!(patience.is_there(start + PENALTY_MAX));
     }
