@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt fuzz
+	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -108,6 +108,9 @@ test-phpt: all ## Tests of the extension, one behaviour per file
 
 test-chat: ## PHPUnit tests of the chat
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests
+
+test-php: ## PHPUnit tests of the library that need no extension
+	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Grip
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh

@@ -1,0 +1,124 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Grip;
+
+use Fermata\Grip\Item;
+use Fermata\Grip\Publisher;
+use Fermata\Grip\PublishFailed;
+use Fermata\Grip\Signature;
+use PHPUnit\Framework\TestCase;
+
+final class PublisherTest extends TestCase
+{
+    /** @var resource */
+    private static $server;
+    private static string $seen;
+    private static string $edge;
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$seen = tempnam(sys_get_temp_dir(), 'grip');
+        $free = stream_socket_server('tcp://127.0.0.1:0');
+        self::$edge = stream_socket_get_name($free, false);
+        fclose($free);
+        self::$server = proc_open(
+            [PHP_BINARY, '-n', '-S', self::$edge, __DIR__ . '/control.php'],
+            [1 => ['file', '/dev/null', 'w'], 2 => ['file', '/dev/null', 'w']],
+            $pipes,
+            null,
+            ['SEEN' => self::$seen] + getenv(),
+        );
+        $end = microtime(true) + 20;
+        while (!$socket = @stream_socket_client('tcp://' . self::$edge)) {
+            self::assertLessThan($end, microtime(true), 'php -S does not listen');
+            usleep(10_000);
+        }
+        fclose($socket);
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        proc_terminate(self::$server);
+        proc_close(self::$server);
+        unlink(self::$seen);
+    }
+
+    protected function setUp(): void
+    {
+        file_put_contents(self::$seen, '');
+    }
+
+    protected function tearDown(): void
+    {
+        putenv('GRIP_URL');
+        putenv('FERMATA_CONTROL');
+    }
+
+    /** @return list<array<string, mixed>> */
+    private static function seen(): array
+    {
+        $lines = file(self::$seen, FILE_IGNORE_NEW_LINES);
+        return array_map(fn (string $line) => json_decode($line, true), $lines);
+    }
+
+    public function testAnItemIsPosted(): void
+    {
+        (new Publisher('http://' . self::$edge . '/below/'))->publish('room', new Item(stream: 'x'));
+        $formats = ['http-stream' => ['content' => 'x']];
+        self::assertSame([[
+            'path' => '/below/publish/',
+            'authorization' => null,
+            'body' => ['items' => [['channel' => 'room', 'formats' => $formats]]],
+        ]], self::seen());
+    }
+
+    public function testTheEnvironmentNamesAddresses(): void
+    {
+        putenv('GRIP_URL=http://' . self::$edge . '?iss=app&key=secret http://me:p%40ss@' . self::$edge);
+        (new Publisher())->publish('room', 'hello');
+        [$token, $password] = array_column(self::seen(), 'authorization');
+        self::assertTrue(Signature::isValid(substr($token, strlen('Bearer ')), 'secret', 'app'));
+        self::assertSame('Basic ' . base64_encode('me:p@ss'), $password);
+    }
+
+    public function testARefusalIsToldAndTheOthersHaveTheItem(): void
+    {
+        $publisher = new Publisher(['http://' . self::$edge . '/refuses', 'http://' . self::$edge]);
+        try {
+            $publisher->publish('room', 'hello');
+            self::fail('nothing was thrown');
+        } catch (PublishFailed $failure) {
+            self::assertStringContainsString('refuses with 400: Invalid format', $failure->getMessage());
+        }
+        self::assertCount(1, self::seen());
+    }
+
+    public function testNobodyThereIsTold(): void
+    {
+        $this->expectException(PublishFailed::class);
+        $this->expectExceptionMessage('http://127.0.0.1:1');
+        (new Publisher('http://127.0.0.1:1'))->publish('room', 'hello');
+    }
+
+    public function testSecretsDoNotGoUnencrypted(): void
+    {
+        $this->expectException(PublishFailed::class);
+        $this->expectExceptionMessage('https://');
+        (new Publisher('http://edge.example?key=secret'))->publish('room', 'hello');
+    }
+
+    public function testAnAddressIsNeeded(): void
+    {
+        $this->expectException(\ValueError::class);
+        $this->expectExceptionMessage('GRIP_URL');
+        new Publisher();
+    }
+
+    public function testOtherSchemesAreRefused(): void
+    {
+        $this->expectException(\ValueError::class);
+        new Publisher('tcp://127.0.0.1:5560');
+    }
+}

@@ -1,0 +1,17 @@
+<?php
+
+// A control port for tests, run by `php -S`: it answers by path and repeats what it was sent.
+
+declare(strict_types=1);
+
+header('Content-Type: text/plain');
+if (str_starts_with($_SERVER['REQUEST_URI'], '/refuses/')) {
+    http_response_code(400);
+    print "Invalid format: no formats specified\n";
+    return true;
+}
+$seen = ['path' => $_SERVER['REQUEST_URI'], 'authorization' => $_SERVER['HTTP_AUTHORIZATION'] ?? null,
+    'body' => json_decode(file_get_contents('php://input'), true)];
+file_put_contents(getenv('SEEN'), json_encode($seen) . "\n", FILE_APPEND);
+print "Published\n";
+return true;
