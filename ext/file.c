@@ -291,20 +291,18 @@ ZEND_METHOD(Fermata_File, temporary)
 		fermata_misuse("the prefix of a temporary file must not contain a /; name a directory instead");
 		RETURN_THROWS();
 	}
-	if (directory && !fermata_file_check_path(directory)) {
-		RETURN_THROWS();
-	}
 	const char *fallback = php_get_temporary_directory();
+	directory = directory ? zend_string_copy(directory) : zend_string_init(fallback, strlen(fallback), false);
 	FmFileResult result;
 	FmFileJob job = {
 		.kind = FM_FILE_TEMPORARY,
-		.path = directory ? fermata_str(directory) : (FmStr){fallback, strlen(fallback)},
+		.path = fermata_str(directory),
 		.other = prefix ? fermata_str(prefix) : FERMATA_LITERAL("fermata-"),
 	};
-	if (!fermata_file_run(&job, &result)) {
-		RETURN_THROWS();
+	if (fermata_file_check_path(directory) && fermata_file_run(&job, &result)) {
+		fermata_file_make(return_value, &result, true);
 	}
-	fermata_file_make(return_value, &result, true);
+	zend_string_release(directory);
 }
 
 static void pieces(INTERNAL_FUNCTION_PARAMETERS, bool lines, zend_long bytes)
