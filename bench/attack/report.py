@@ -21,7 +21,7 @@ def passed(parts: Sequence[Part], wanted: int) -> bool:
 def markdown(parts: Sequence[Part], size: Size, facts: Mapping[str, str], started: datetime, is_quick: bool) -> str:
     out = [
         f"# Hostile clients, {started:%Y-%m-%d %H:%M} UTC on {facts['host']}",
-        machine_line(facts) + ".",
+        f"{machine_line(facts)}. Load average at the start: {facts['load average']}.",
         f"Server, attackers and the normal client share the machine. {size.clients:,} slow clients send or take some "
         f"bytes every second and come back when they are thrown out, after {size.time_out_ms / 1000:g} s; the normal "
         f"client asks for a page {size.rate:,} times per second on schedule, over a new connection each.",

@@ -21,6 +21,8 @@ FIRST = {"slow header": (HEAD,), "slow body": BODIES, "slow reader": READS}
 RECEIVE_BYTES = 4096
 """A small buffer makes the server, and not the kernel, wait for a slow reader."""
 BYTES_PER_TURN = 16
+SEGMENT_BYTES = 1460
+"""Of a real network. The kernel keeps twenty segments for who takes nothing, and those of the loopback have 64 KiB."""
 
 
 class SlowClients(threading.Thread):
@@ -76,6 +78,7 @@ class SlowClients(threading.Thread):
         one = socket.socket()
         if self._reads:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
         one.settimeout(5)
         one.connect(self._address)
         one.sendall(self._first[number % len(self._first)])

@@ -45,7 +45,8 @@ class Verdicts(unittest.TestCase):
         memory = parts.Part("memory")
         memory.figures["samples"] = [{"requests": 5_000, "private": 2_500_000, "pss": 1, "rss": 1}]
         memory.check("memory is flat", False)
-        facts = dict.fromkeys(("host", "processor", "cores", "memory", "system", "kernel", "commit"), "x")
+        facts = dict.fromkeys(("host", "processor", "cores", "memory", "system", "kernel", "commit",
+                               "load average"), "x")
         text = markdown([slow, disk, memory], parts.QUICK, facts, datetime(2026, 1, 2, tzinfo=UTC), True)
         for expected in ("- passed: nobody was harmed", "- not run: no disk", "- **FAILED**: memory is flat",
                          "| slow body | 1.00 ms | 20.00 ms | 1.00 ms | 20.00 ms | 30.50 ms | 5.0 kB |",
