@@ -26,6 +26,25 @@ fn counted_requests_are_all_answered() {
 }
 
 #[test]
+fn counted_requests_may_take_longer_than_the_time_out_of_one() {
+    let server = fixture("http").start();
+    let url = format!("http://{}/slow/100", server.address());
+    let result = load(&[
+        "http",
+        &url,
+        "-n",
+        "80",
+        "-c",
+        "4",
+        "--no-keep-alive",
+        "--timeout",
+        "2s",
+    ]);
+    result.assert_passed();
+    assert_eq!(result.count("responses"), 80, "{}", result.all());
+}
+
+#[test]
 fn every_request_can_have_a_url_and_a_body_of_its_own() {
     let server = fixture("http").start();
     let url = format!("http://{}/rooms/{{n}}", server.address());

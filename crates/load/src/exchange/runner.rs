@@ -99,6 +99,8 @@ struct Runner<P: Protocol> {
     start_us: u64,
     /// When the server last had a connection that it had answered on.
     served_us: u64,
+    /// Answers counted until then.
+    served: u64,
     /// No request begins at or after this time.
     stop_us: u64,
     counters: Counters,
@@ -141,6 +143,7 @@ pub(crate) fn run<P: Protocol>(
         schedule: Schedule::new(now_us, plan.rate),
         start_us: now_us,
         served_us: now_us,
+        served: 0,
         stop_us: now_us + plan.duration_us,
         plan,
         clock,
@@ -501,10 +504,13 @@ impl<P: Protocol> Runner<P> {
     /// Looks for requests that take too long, and opens what is closed.
     fn scan(&mut self) {
         let now_us = self.clock.now_us();
-        if self
-            .connections
-            .iter()
-            .any(|connection| connection.answered)
+        // A connection per request has hardly ever an answer when somebody looks.
+        let served = self.counters.get(Counter::Responses);
+        if std::mem::replace(&mut self.served, served) != served
+            || self
+                .connections
+                .iter()
+                .any(|connection| connection.answered)
         {
             self.served_us = now_us;
         } else if self.plan.requests.is_some()
