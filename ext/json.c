@@ -63,34 +63,41 @@ static zend_always_inline bool has_special(uint64_t word)
 	return ((word | (word - ONES * 0x20) | (quote - ONES) | (backslash - ONES)) & (ONES * 0x80)) != 0;
 }
 
-/* False also for a string that ext/json would write otherwise. */
+/* False also for a string that ext/json would write otherwise.
+ *
+ * Reads whole words: what a string allocates ends on the boundary of one, behind its NUL. */
 static bool put_string(small *out, const zend_string *string)
 {
+#ifdef WORDS_BIGENDIAN
+	return false;
+#else
 	const char *from = ZSTR_VAL(string);
 	size_t len = ZSTR_LEN(string);
-	if (UNEXPECTED(len + 2 > (size_t)(out->end - out->at))) {
+	char *to = out->at;
+	uint64_t word;
+	if (UNEXPECTED(len + 2 + sizeof(word) > (size_t)(out->end - to))) {
 		return false;
 	}
-	for (; len >= 8; from += 8, len -= 8) {
-		uint64_t word;
-		memcpy(&word, from, 8);
+	*to++ = '"';
+	for (; len >= sizeof(word); from += sizeof(word), to += sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
 		if (UNEXPECTED(has_special(word))) {
 			return false;
 		}
+		memcpy(to, &word, sizeof(word));
 	}
-	uint64_t word = 0;
-	for (size_t i = 0; i < len; i++) {
-		word = word << 8 | (unsigned char)from[i];
-	}
+	memcpy(&word, from, sizeof(word));
+	word &= ((uint64_t)1 << (8 * len)) - 1;
 	/* Filled up with what is not special. */
-	if (len && UNEXPECTED(has_special(word | (ONES * 'a') << (8 * len)))) {
+	if (UNEXPECTED(has_special(word | (ONES * 'a') << (8 * len)))) {
 		return false;
 	}
-	*out->at++ = '"';
-	memcpy(out->at, ZSTR_VAL(string), ZSTR_LEN(string));
-	out->at += ZSTR_LEN(string);
-	*out->at++ = '"';
+	memcpy(to, &word, sizeof(word));
+	to += len;
+	*to++ = '"';
+	out->at = to;
 	return true;
+#endif
 }
 
 static bool put_long(small *out, zend_long number)
