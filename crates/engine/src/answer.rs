@@ -153,13 +153,13 @@ impl<D: Driver> Worker<D> {
             .write(out, status, &self.date, content_type, body, has_body);
         connection.is_deferred = false;
         connection.reading = Reading::Head;
-        if !connection.is_dirty {
-            connection.is_dirty = true;
-            self.dirty.push(index);
-        }
         // Nothing is left to look at; what the client sends next raises an event.
         if current.at == current.filled && !connection.has_unread && connection.body.is_none() {
             self.current = None;
+        }
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(index);
         }
         true
     }

@@ -73,7 +73,12 @@ impl<D: Driver> Worker<D> {
         connection.out_sent = 0;
         self.pool.give(std::mem::take(&mut connection.out));
         if connection.deadline_ms == u64::MAX {
-            self.restart_deadline(index);
+            if connection.inbox.is_empty() {
+                let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+                self.set_deadline(index, due_ms);
+            } else {
+                self.restart_deadline(index);
+            }
         }
     }
 
