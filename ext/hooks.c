@@ -39,7 +39,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 		{CALLS(select), {"sockets.so"}},
 		{CALLS(close), {"sockets.so"}},
 	}},
-	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, NULL, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
+	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, fermata_hook_names, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
 	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, fermata_hook_streams, {
 		{CALLS(processes), {"php"}},
 		{CALLS(close), {"php"}},

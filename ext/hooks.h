@@ -72,6 +72,7 @@ extern const fermata_replacement fermata_calls_processes[];
 extern const size_t fermata_calls_processes_len;
 
 /* resolver.c */
+void fermata_hook_names(void);
 extern const fermata_replacement fermata_calls_dns[];
 extern const size_t fermata_calls_dns_len;
 

@@ -10,6 +10,7 @@
 # include "config.h"
 #endif
 #include "hooks.h"
+#include "ext/standard/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,15 +52,17 @@ bool fermata_hook_is_cut(void)
 
 /* Waiting */
 
-/* What constructors set for warnings inside of them must not reach other handlers. */
+/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. */
 typedef struct kept {
 	zend_error_handling_t handling;
 	zend_class_entry *exception_class;
+	int waits_for_process;
 } kept;
 
 static kept keep(void)
 {
-	kept all = {EG(error_handling), EG(exception_class)};
+	kept all = {EG(error_handling), EG(exception_class), FG(pclose_wait)};
+	FG(pclose_wait) = 0;
 	EG(error_handling) = EH_NORMAL;
 	EG(exception_class) = NULL;
 	return all;
@@ -69,6 +72,7 @@ static fermata_wait_result give_back(const kept *all, fermata_wait_result result
 {
 	EG(error_handling) = all->handling;
 	EG(exception_class) = all->exception_class;
+	FG(pclose_wait) = all->waits_for_process;
 	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
 		fermata_run.fiber->is_cut = true;
 	}

@@ -19,6 +19,9 @@
 
 #define THREADS_MAX 4
 #define THREAD_STACK_BYTES (512 * 1024)
+/* Of a name that PHP looks up, and room for what is known of a host. */
+#define NAME_BYTES_MAX 255
+#define HOST_BYTES 8192
 
 typedef struct question {
 	struct question *next;
@@ -333,43 +336,88 @@ static void hand_over_host(const question *it, struct hostent *host, char *buf)
 	move_list(host->h_addr_list, it, buf);
 }
 
+/* PHP's buffer for the answer is one for all fibers, so nobody may wait while PHP is about to fill it. What is asked for is
+ * asked before, and lies here until PHP comes for it without a wait between. */
+static question *prepared;
+
 static int hooked_gethostbyname_r(const char *name, struct hostent *host, char *buf, size_t len, struct hostent **found,
 	int *host_error)
 {
-	if (UNEXPECTED(fermata_hook_is_cut())) {
-		*found = NULL;
-		*host_error = TRY_AGAIN;
-		return EAGAIN;
-	}
-	question *it = !is_address(name) && fermata_hook_may_wait() ? question_new(name) : NULL;
+	const question *it = prepared;
 	/* Pointers in the buffer keep their alignment only between buffers that have the same. */
-	if (!it || (uintptr_t)buf % sizeof(void *) || !(it->room = malloc(len))) {
-		if (it) {
-			free_question(it);
-		}
+	if (!it || strcmp(it->name, name) != 0 || it->code == ERANGE || (uintptr_t)buf % sizeof(void *)) {
 		return gethostbyname_r(name, host, buf, len, found, host_error);
 	}
-	it->room_len = len;
-	it->ask = ask_host;
-	switch (wait_for(it)) {
-		case OUTCOME_CUT:
-			*found = NULL;
-			*host_error = TRY_AGAIN;
-			return EAGAIN;
-		case OUTCOME_IMPOSSIBLE:
-			return gethostbyname_r(name, host, buf, len, found, host_error);
-		case OUTCOME_ANSWERED: break;
+	if (len < it->room_len) {
+		errno = ERANGE;
+		return ERANGE;
 	}
-	int code = it->code, error = it->error;
 	*found = NULL;
 	*host_error = it->host_error;
-	if (code == 0 && it->host_found) {
+	if (it->code == 0 && it->host_found) {
 		hand_over_host(it, host, buf);
 		*found = host;
 	}
-	free_question(it);
-	errno = error;
-	return code;
+	errno = it->error;
+	return it->code;
+}
+
+static zif_handler original_gethostbyname, original_gethostbynamel;
+
+/* False after an exception. */
+static bool prepare_host(zend_execute_data *execute_data)
+{
+	const zval *name = ZEND_CALL_NUM_ARGS(execute_data) == 1 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+	if (!name || Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) > NAME_BYTES_MAX || zend_str_has_nul_byte(Z_STR_P(name))
+			|| is_address(Z_STRVAL_P(name)) || !fermata_hook_may_wait()) {
+		return true;
+	}
+	question *it = question_new(Z_STRVAL_P(name));
+	if (!it || !(it->room = malloc(HOST_BYTES))) {
+		if (it) {
+			free_question(it);
+		}
+		return true;
+	}
+	it->room_len = HOST_BYTES;
+	it->ask = ask_host;
+	switch (wait_for(it)) {
+		case OUTCOME_CUT: return false;
+		case OUTCOME_IMPOSSIBLE: break;
+		case OUTCOME_ANSWERED: prepared = it; break;
+	}
+	return true;
+}
+
+static void call_prepared(zif_handler original, INTERNAL_FUNCTION_PARAMETERS)
+{
+	if (UNEXPECTED(!prepare_host(execute_data))) {
+		return;
+	}
+	original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	if (prepared) {
+		free_question(prepared);
+		prepared = NULL;
+	}
+}
+
+static ZEND_NAMED_FUNCTION(hooked_gethostbyname)
+{
+	call_prepared(original_gethostbyname, INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static ZEND_NAMED_FUNCTION(hooked_gethostbynamel)
+{
+	call_prepared(original_gethostbynamel, INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void exchange_function(const char *name, zif_handler handler, zif_handler *original)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+	if (function && function->type == ZEND_INTERNAL_FUNCTION) {
+		*original = function->internal_function.handler;
+		fermata_patch_pointer((void **)&function->internal_function.handler, (void *)handler);
+	}
 }
 
 /* res_nsearch(): dns_get_record() and its kin */
@@ -423,6 +471,14 @@ static int hooked_res_nsearch(res_state state, const char *name, int class, int 
 	return code;
 }
 #endif
+
+void fermata_hook_names(void)
+{
+#ifdef __GLIBC__
+	exchange_function("gethostbyname", hooked_gethostbyname, &original_gethostbyname);
+	exchange_function("gethostbynamel", hooked_gethostbynamel, &original_gethostbynamel);
+#endif
+}
 
 const fermata_replacement fermata_calls_dns[] = {
 	{"getaddrinfo", hooked_getaddrinfo},
