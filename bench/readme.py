@@ -44,7 +44,7 @@ TABLES = {
         "page",
     ),
     "files": (
-        "108 KB made, written, read and answered, `ab -c 200 -n 2000`, and handlers that wait (`make bench-files`, after seed 002)",
+        "108 KB through a file, `ab -c 200 -n 2000`, and handlers that wait (`make bench-files`, after seed 002)",
         {
             "files": "as in the seed",
             "files-constant": "without the generator",
@@ -68,7 +68,7 @@ def newest(table: str) -> Path | None:
 
 
 def block(before: str) -> str:
-    """The README's block of `make bench`: a table per seed that has a run, and their goals. `before` stays while none has."""
+    """The README's block of `make bench`: each table that has a run, and their goals. `before` stays while none has."""
     parts, goals, machine = [LEGEND], [], ""
     for table in TABLES:
         path = newest(table)

@@ -23,7 +23,19 @@ from pathlib import Path
 from suite import backend, machine, process, receiver
 from suite.check import check, check_pipelining
 from suite.load import LoadError
-from suite.peers import BENCH, BUILD, ELSEWHERE, FERMATA, SUBJECT, CannotRun, Lacks, Peer, Running, environment, load_all
+from suite.peers import (
+    BENCH,
+    BUILD,
+    ELSEWHERE,
+    FERMATA,
+    SUBJECT,
+    CannotRun,
+    Lacks,
+    Peer,
+    Running,
+    environment,
+    load_all,
+)
 from suite.report import MemoryLine, Run, markdown, write
 from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, START, TABLES, Amounts, Row, Sample, first_byte, measure, pinned
 from suite.summary import CONTROL, Goal, load_goals, rivals

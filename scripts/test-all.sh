@@ -7,7 +7,7 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(generated rust loom phpt server io chat php docs browser bench)
+suites=(generated rust loom phpt revolt server io chat php docs browser bench)
 passed=0
 failed=()
 begin=$(date +%s)
