@@ -1,7 +1,7 @@
 /* The processes that run jobs, and the one that supervises them.
  *
  * The supervisor is forked before the server binds anything and runs no PHP. It replaces processes that end, and ends with
- * them when the server does: the pair `life` has an end in every process of the server, and none here. */
+ * them when the server does: the other end of the pair `life` is open in every process of the server, and none here. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -141,6 +141,8 @@ void fermata_jobs_end(const fermata_server *server)
 {
 	fermata_jobs *jobs = server->jobs;
 	if (jobs && jobs->supervisor > 0) {
+		/* A process that a handler has forked may have the end open for long. */
+		send(jobs->life[1], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close_all(jobs);
 		while (waitpid(jobs->supervisor, NULL, 0) < 0 && errno == EINTR) {
 		}

@@ -19,7 +19,7 @@ struct fermata_jobs {
 	zend_array *names;        /* place in it + 1 */
 	uint32_t len;
 	int give, take;           /* the ends of the queue; -1 = not here */
-	int life[2];              /* a pair: the second end is open while the server lives */
+	int life[2];              /* a pair: the first end is readable when the server has ended */
 	pid_t supervisor;
 	bool started;
 	zend_object std;
