@@ -14,7 +14,7 @@ fn ask(connection: &mut Connection, target: &str) {
 
 /// A process that runs jobs.
 fn process(server: &Server) -> u32 {
-    let answer = server.connect().get("/pid");
+    let answer = server.connect().get("/process");
     answer.text().parse().expect("a process id")
 }
 
