@@ -15,6 +15,7 @@ pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
 /// Bytes that wait for a client before the origin is read on.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
+/// What a client is told when its origin is of no use.
 pub(super) const FAILED: &str = "Error while proxying to origin.";
 
 /// How far a response is.
@@ -88,6 +89,12 @@ impl Edge {
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
         if head.status == 101 {
             return self.on_switched(talk, &head);
+        }
+        let mut head = head;
+        if !matches!(talk.purpose, Purpose::Events(_))
+            && !instruct::is_instruct(&borrowed(&head.headers))
+        {
+            self.add_cross_origin(&talk.source, &mut head.headers);
         }
         let is_events = matches!(talk.purpose, Purpose::Events(_));
         let is_instruct =
@@ -272,7 +279,13 @@ impl Edge {
             self.answer_text(handle, 400, text);
             return;
         }
+        self.add_cross_origin(&talk.source, &mut instruct.answer.headers);
         match instruct.hold {
+            // The response goes on with what its link leads to.
+            Hold::Answered if instruct.next.is_some() && !talk.source.request.is_head() => {
+                self.begin_hold(talk, handle, instruct, &body);
+                self.ask_link(handle);
+            }
             Hold::Answered => {
                 let answer = &instruct.answer;
                 let head = Head {

@@ -119,6 +119,8 @@ pub(super) struct Limits {
 pub(super) struct Edge {
     pub worker: Box<Engine>,
     pub is_debug: bool,
+    /// Responses of all routes get CORS headers.
+    pub is_cross_origin: bool,
     pub rewriting: Rewriting,
     pub limits: Limits,
     pub subscriptions_max: usize,
@@ -158,6 +160,7 @@ impl Edge {
         let mut edge = Self {
             worker,
             is_debug: prepared.settings.is_on("debug"),
+            is_cross_origin: prepared.settings.is_on("auto_cross_origin"),
             rewriting: Rewriting::new(&prepared.settings),
             limits: Limits {
                 connect_ms: prepared.settings.number("origin_connect_timeout_ms"),

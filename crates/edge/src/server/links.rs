@@ -78,7 +78,7 @@ impl Edge {
         }
     }
 
-    fn ask_link(&mut self, handle: u64) {
+    pub(super) fn ask_link(&mut self, handle: u64) {
         let Some(session) = self.sessions.get_mut(&handle) else {
             return;
         };

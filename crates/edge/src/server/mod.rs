@@ -6,6 +6,7 @@
 //! get into the ring.
 
 mod answer;
+mod cross_origin;
 mod edge;
 mod forward;
 mod hold;

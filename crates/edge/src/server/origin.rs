@@ -400,15 +400,13 @@ impl Edge {
     pub(super) fn on_wire(&mut self, event: WireEvent) {
         match self.wires.get(&event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
-            Some(&WireUse::Idle(place)) => {
-                // An idle connection has nothing to say but its end. That it can be written to is no news.
-                if event.readable || event.hangup {
-                    self.pool.remove(&place, &event.wire);
-                    self.wires.remove(&event.wire);
-                    self.worker.close_wire(event.wire);
-                }
+            // An idle connection has nothing to say but its end. That it can be written to is no news.
+            Some(&WireUse::Idle(place)) if event.readable || event.hangup => {
+                self.pool.remove(&place, &event.wire);
+                self.wires.remove(&event.wire);
+                self.worker.close_wire(event.wire);
             }
-            None => {}
+            Some(WireUse::Idle(_)) | None => {}
         }
     }
 
@@ -673,8 +671,12 @@ fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect();
     headers
         .into_iter()
-        .filter(|(name, _)| {
-            !REMOVED.iter().any(|it| name.eq_ignore_ascii_case(it))
+        .filter(|(name, value)| {
+            // What is not encoded need not say so; what is has to, or nobody could read it.
+            let is_identity = name.eq_ignore_ascii_case(b"content-encoding")
+                && value.trim_ascii().eq_ignore_ascii_case(b"identity");
+            !is_identity
+                && !REMOVED.iter().any(|it| name.eq_ignore_ascii_case(it))
                 && !of_hop.iter().any(|it| name.eq_ignore_ascii_case(it))
         })
         .collect()
