@@ -209,6 +209,7 @@ impl Edge {
         if !takes_items {
             return;
         }
+        let is_behind = self.is_behind(&subscriptions);
         let session = Session {
             source: talk.source.clone(),
             subscriptions,
@@ -220,7 +221,10 @@ impl Edge {
             })),
         };
         self.sessions.insert(handle, Box::new(session));
-        self.watch_link(handle);
+        match is_behind {
+            true => self.on_missed(handle),
+            false => self.watch_link(handle),
+        }
     }
 }
 

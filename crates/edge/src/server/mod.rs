@@ -17,6 +17,7 @@ mod origin;
 mod over_http;
 mod poll;
 mod publish;
+mod reliable;
 mod request;
 mod resolve;
 mod sockets;

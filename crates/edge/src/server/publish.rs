@@ -107,6 +107,7 @@ impl Edge {
             Action::None => answer,
             Action::Recover => {
                 self.intake.recover();
+                self.recover_streams();
                 answer
             }
             Action::Publish(items) => match self.publish(items) {

@@ -330,6 +330,7 @@ impl Edge {
             }
             Command::Recover => {
                 self.intake.recover();
+                self.recover_streams();
                 Ok(Value::Null)
             }
             Command::RefreshConnection(_) => Err(Condition::ItemNotFound),
