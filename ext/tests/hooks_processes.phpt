@@ -47,7 +47,7 @@ $server->get('/write', function () {
     return Response::text("$written " . await($task) . ' ' . proc_close($process) . " $more " . pclose($pipe));
 });
 $server->get('/cut', function () {
-    foreach ([fn () => exec('exec sleep 60'), fn () => proc_close(proc_open('exec sleep 0.2', [], $pipes))] as $call) {
+    foreach ([fn () => exec('exec sleep 60'), fn () => proc_close(proc_open('exec sleep 2', [], $pipes))] as $call) {
         try { timeout(0.01, $call); } catch (Fermata\Exception\TimeoutException $e) { echo $e->getMessage(), "\n"; }
     }
     return Response::text('done');

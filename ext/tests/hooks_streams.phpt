@@ -80,17 +80,21 @@ $server->get('/udp', function () {
     return Response::text(await($task));
 });
 PHP, environment: ['PEER' => $address]);
-function serve(array $clients, int $count, callable $answer): void
+function serve(int $connections, int $count, callable $answer): void
 {
     global $peer, $idle;
+    $idle = [];
+    while (count($idle) < $connections) {
+        $idle[] = stream_socket_accept($peer, WAIT_S);
+    }
     $waiting = [];
     while (count($waiting) < $count) {
-        $stream = stream_socket_accept($peer, WAIT_S);
-        stream_set_timeout($stream, 0, 50000);
-        $line = fgets($stream);
-        $idle[] = $stream;
-        if ($line !== false) {
-            $waiting[] = [$stream, $line];
+        $read = $idle;
+        $write = $except = null;
+        stream_select($read, $write, $except, WAIT_S) ?: throw new Exception('nobody asks');
+        foreach ($read as $at => $stream) {
+            $waiting[] = [$stream, fgets($stream)];
+            unset($idle[$at]);
         }
     }
     foreach ($waiting as [$stream, $line]) {
@@ -105,7 +109,7 @@ foreach (['/line?n=' => fn ($line) => "answer to $line", '/select?n=' => fn ($li
         $clients[] = $client = $server->connect();
         $client->start('GET', $target . $i);
     }
-    serve($clients, 5, $answer);
+    serve(str_starts_with($target, '/select') ? 10 : 5, 5, $answer);
     foreach ($clients as $client) {
         echo trim($client->answer()), "\n";
     }
