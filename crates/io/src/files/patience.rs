@@ -2,16 +2,16 @@
 //!
 //! A short write into the page cache costs microseconds, and giving it away costs more than doing it. Only when the disk
 //! is busy the kernel makes a writer wait, and then it does so again and again. So what is short is done at once, and
-//! whoever has waited for it once pays a hundredfold: for that long everything is given away. At most a hundredth of the
+//! whoever has waited for it once pays twentyfold: for that long everything is given away. At most a twentieth of the
 //! loop's time is lost to slow disks.
 
 use std::time::{Duration, Instant};
 
 /// Longer than this is slow.
-const SLOW: Duration = Duration::from_micros(500);
+const SLOW: Duration = Duration::from_millis(1);
 
 /// How many times as long nothing is done at once after it.
-const PENALTY: u32 = 100;
+const PENALTY: u32 = 20;
 
 /// The longest of these times.
 const PENALTY_MAX: Duration = Duration::from_secs(10);
@@ -63,17 +63,17 @@ mod tests {
         let before = sleeps();
         std::thread::sleep(Duration::from_millis(1));
         assert!(sleeps() > before);
-        assert!(is_slow(Duration::from_millis(1)) && !is_slow(SLOW));
+        assert!(is_slow(Duration::from_millis(2)) && !is_slow(SLOW));
     }
 
     #[test]
-    fn a_slow_call_costs_a_hundred_times_its_length() {
+    fn a_slow_call_costs_twenty_times_its_length() {
         let start = Instant::now();
         let mut patience = Patience::default();
         assert!(patience.is_there(start));
         patience.lose(Duration::from_millis(3), start);
-        assert!(!patience.is_there(start + Duration::from_millis(299)));
-        assert!(patience.is_there(start + Duration::from_millis(300)));
+        assert!(!patience.is_there(start + Duration::from_millis(59)));
+        assert!(patience.is_there(start + Duration::from_millis(60)));
         patience.lose(Duration::from_secs(5), start);
         assert!(!patience.is_there(start + Duration::from_secs(9)));
         assert!(patience.is_there(start + PENALTY_MAX));
