@@ -22,6 +22,7 @@ mod request;
 mod resolve;
 mod sockets;
 mod start;
+mod test_origin;
 mod timers;
 mod upgrade;
 mod zmq;

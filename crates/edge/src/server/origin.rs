@@ -18,6 +18,7 @@ use super::edge::{Edge, Owner, Source, WireUse};
 use super::forward::{Forwarded, Hop};
 use super::over_http::OverHttp;
 use super::request::Body;
+use super::test_origin;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
 use crate::upstream::{self, Failure, Sent, may_retry};
@@ -243,6 +244,9 @@ impl Edge {
                 let failures = talk.failures.join("; ");
                 return self.fail(talk, 502, &failures);
             };
+            if target.origin == Origin::Test && matches!(talk.purpose, Purpose::Plain) {
+                return self.ask_test(talk, &rule.path_beg);
+            }
             let opened = self.open_target(talk, target, may_reuse);
             match opened {
                 Ok(()) => return self.pump(talk),
@@ -254,6 +258,17 @@ impl Edge {
                 }
             }
         }
+    }
+
+    /// Asks the built-in origin, which answers at once.
+    fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
+        let target = &talk.source.request.target;
+        let at = target.iter().position(|&byte| byte == b'?');
+        let (path, query) = target.split_at(at.unwrap_or(target.len()));
+        let path = path.strip_prefix(start.as_bytes()).unwrap_or(path);
+        let (head, body) = test_origin::answer(path, query.get(1..).unwrap_or_default());
+        let end = Said::End { is_reusable: false };
+        self.take(talk, vec![Said::Head(head), Said::Body(body), end])
     }
 
     fn open_target(
@@ -296,7 +311,7 @@ impl Edge {
             Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
                 return Err(format!("zhttp/{spec}: ZHTTP is not spoken here"));
             }
-            Origin::Test => return Err("the built-in test origin is not there yet".to_owned()),
+            Origin::Test => return Err("the built-in origin speaks no WebSocket".to_owned()),
         };
         Ok(())
     }
