@@ -10,6 +10,7 @@
 mod bench;
 mod cases;
 mod client;
+mod components;
 mod origin;
 mod socket;
 mod subject;

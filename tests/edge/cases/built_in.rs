@@ -6,7 +6,7 @@ use super::cases;
 use crate::bench::Bench;
 use crate::socket::open;
 
-cases!(the_built_in_origin_answers);
+cases!(the_built_in_origin_answers, the_built_in_origin_echoes);
 
 fn the_built_in_origin_answers(bench: &Bench) {
     let mut client = bench.client("built-in.test");
@@ -39,7 +39,9 @@ fn the_built_in_origin_answers(bench: &Bench) {
     );
     let item = json!({"channel": bench.channel("d"), "http-response": {"body": "two"}});
     assert_eq!(bench.publish_until_answered(&mut poll, item).text(), "two");
+}
 
+fn the_built_in_origin_echoes(bench: &Bench) {
     let mut socket = open(bench.client("built-in.test"), "/ws");
     socket.text("hello");
     assert_eq!(socket.next_text(), "hello");

