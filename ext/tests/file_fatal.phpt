@@ -18,7 +18,7 @@ foreach (FILE_IO as $io) {
             File::write(getenv('FOLDER') . '/large', $large, WriteMode::Atomic, sync: true);
             return Response::text('written');
         });
-        $server->get('/fatal', function () { ini_set('memory_limit', '8M'); return Response::text(str_repeat('x', 64 << 20)); });
+        $server->get('/fatal', fn () => eval('class Twice {} class Twice {}'));
         $server->get('/outside', function () {
             $out = '';
             foreach ([fn () => File::read('/etc/hostname'), fn () => File::temporary('/var/tmp'), fn () => File::copy(getenv('FOLDER') . '/large', '/var/tmp/x')] as $work) {
