@@ -232,6 +232,9 @@ settings! {
         "Bytes of a body that are kept in memory.\n\
          A larger one, where body_bytes_max or the route allows it, goes to a temporary file while it arrives.\n\
          The fields of a form with files may have as many bytes together.";
+    body_piece_bytes_max: usize = "65536", Kind::Bytes { min: KIB, max: 64 * KIB }, None,
+        "Bytes that are read ahead of a body that its handler reads while it arrives (streamBody at a route).\n\
+         The client waits while the handler does not read.";
     body_rate_min: usize = "16384", Kind::Bytes { min: 0, max: GIB }, None,
         "Bytes per second at which a body may arrive for longer than body_timeout_ms.\n\
          0 allows no body to take longer.";

@@ -36,14 +36,38 @@ type Line<'a> = (&'a [u8], &'a [u8]);
 /// A file that the program answers with.
 #[derive(Clone, Copy, Debug)]
 pub struct FileAnswer<'a> {
-    /// Where it is: relative to `root` if there is one, else as the process sees it.
+    /// Where it is.
     pub path: &'a [u8],
-    /// The directory that it must lie in, without a name that begins with a dot.
-    pub root: Option<&'a [u8]>,
+    /// What `path` is relative to.
+    pub place: FilePlace<'a>,
     /// `None` goes by the file's name.
     pub content_type: Option<&'a [u8]>,
     /// 200, or another status for the whole of it.
     pub status: u16,
+}
+
+/// What the path of a file is relative to.
+#[derive(Clone, Copy, Debug)]
+pub enum FilePlace<'a> {
+    /// As the process sees it.
+    Anywhere,
+    /// The directory that it must lie in, without a name that begins with a dot.
+    Below(&'a [u8]),
+    /// The static tree that this handler stands in front of: the path is that of the request.
+    Static(u32),
+}
+
+/// What a path of a static tree leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaticFound {
+    /// A file.
+    File,
+    /// Nothing that is served.
+    Nothing,
+    /// A directory: its path has to end in a slash.
+    Directory,
+    /// A file that cannot be read; the log says why.
+    Failed,
 }
 
 /// What a file is sent with.
@@ -57,8 +81,13 @@ struct Sending<'a> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// A file below a static root, or why not.
-    pub(crate) fn answer_static(&mut self, index: u32, directory: &Arc<Directory>, rest: Span) {
+    /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
+    pub(crate) fn answer_static(
+        &mut self,
+        index: u32,
+        directory: &Arc<Directory>,
+        rest: Span,
+    ) -> bool {
         let view = self.request.view(&self.input);
         let asked = ContentHeaders::of(&view);
         let rest = rest.of(view.path());
@@ -66,9 +95,10 @@ impl<D: Driver> Worker<D> {
         let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
         let file = match found {
             Ok(file) => file,
+            Err(FileError::NotFound) => return false,
             Err(error) => {
                 self.answer_no_file(index, error);
-                return;
+                return true;
             }
         };
         let cache_control = directory.cache_control.as_deref();
@@ -84,6 +114,35 @@ impl<D: Driver> Worker<D> {
         // The request's headers lie in the buffer that is parsed; they are needed while the answer is written.
         let asked = asked.into_owned();
         self.send_file(index, file, &asked, &sending);
+        true
+    }
+
+    /// What `path`, the decoded path of a request, leads to in the static tree that `handler` stands in front of.
+    pub fn find_static(&mut self, handler: u32, path: &[u8]) -> StaticFound {
+        match self.open_static(handler, path, &ContentHeaders::default()) {
+            Ok(_) => StaticFound::File,
+            Err(FileError::NotFound) => StaticFound::Nothing,
+            Err(FileError::Directory) => StaticFound::Directory,
+            Err(FileError::Io(error)) => {
+                let path = String::from_utf8_lossy(path);
+                let message = format!("static file {}: {error}", path.escape_debug());
+                self.log_for_client(LogLevel::Error, &message);
+                StaticFound::Failed
+            }
+        }
+    }
+
+    fn open_static(
+        &mut self,
+        handler: u32,
+        path: &[u8],
+        asked: &ContentHeaders<'_>,
+    ) -> Result<(File, Arc<Directory>), FileError> {
+        let router = Arc::clone(&self.router);
+        let (directory, rest) = router.guarded(handler, path).ok_or(FileError::NotFound)?;
+        let codings = asked.codings();
+        let file = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s)?;
+        Ok((file, Arc::clone(directory)))
     }
 
     /// Answers a request with a file: conditions and ranges of the request, which `asked` holds, are met.
@@ -99,16 +158,20 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
         let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
-        let opened = match answer.root {
-            Some(_) if !files::is_served(answer.path) => Err(FileError::NotFound),
-            Some(root) => {
+        let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
+        let opened = match answer.place {
+            FilePlace::Below(_) if !files::is_served(answer.path) => Err(FileError::NotFound),
+            FilePlace::Below(root) => {
                 let root = Path::new(std::ffi::OsStr::from_bytes(root));
-                files::open_below(root, path)
+                files::open_below(root, path).and_then(of_tree)
             }
-            None => files::open_anywhere(path),
+            FilePlace::Anywhere => files::open_anywhere(path).and_then(of_tree),
+            FilePlace::Static(handler) => self
+                .open_static(handler, answer.path, asked)
+                .map(|(file, directory)| (file, Some(directory))),
         };
-        let file = match opened.and_then(|file| File::new(file, path, None)) {
-            Ok(file) => file,
+        let (file, directory) = match opened {
+            Ok(opened) => opened,
             Err(FileError::Io(error)) => {
                 let message = format!("Response::file: {}: {error}", path.display());
                 self.fail(handle, status_of(&error), &message)?;
@@ -119,18 +182,30 @@ impl<D: Driver> Worker<D> {
                 return Ok(());
             }
         };
-        let lines: Vec<Line<'_>> = headers.collect();
-        let is_encoded = |(name, _): &Line<'_>| name.eq_ignore_ascii_case(b"content-encoding");
+        let mut lines: Vec<Line<'_>> = headers.collect();
+        let has = |wanted: &str| {
+            let wanted = wanted.as_bytes();
+            lines
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        let is_encoded = has("content-encoding");
+        let cache_control = directory
+            .as_ref()
+            .and_then(|it| it.cache_control.as_deref());
+        if let Some(value) = cache_control.filter(|_| !has("cache-control")) {
+            lines.push((b"Cache-Control", value.as_bytes()));
+        }
         let content_type = answer
             .content_type
             .map_or_else(|| file.content_type.as_bytes().to_vec(), <[u8]>::to_vec);
-        let compresses = !lines.iter().any(is_encoded);
+        let options = directory.as_ref().map(|it| &it.options);
         let sending = Sending {
             status: answer.status,
             content_type: Cow::Owned(content_type),
             lines: &lines,
-            compresses,
-            varies: compresses,
+            compresses: !is_encoded && options.is_none_or(|it| it.compress),
+            varies: !is_encoded && options.is_none_or(|it| it.compress || it.precompressed),
         };
         self.send_file(index, file, asked, &sending);
         Ok(())
@@ -185,12 +260,14 @@ impl<D: Driver> Worker<D> {
             etag: Some(etag.as_bytes()),
             ..file.validators()
         };
-        // Of a request that is answered later than in its turn the method is not known any more, except for HEAD.
         let is_lent = self.lent != 0 && self.lent as u32 == index;
         let is_head = self.connections.at(index).is_some_and(|it| it.is_head);
-        let is_get = match self.request.head.method {
-            method if is_lent => method == Method::Get,
-            _ => !is_head,
+        let handle = self.connections.at(index).map(|it| it.handle(index));
+        let is_get = match handle.and_then(|handle| self.waiting.asked(handle)) {
+            _ if is_lent => self.request.head.method == Method::Get,
+            // Answered later than in its turn.
+            Some(asked) => asked.method == Method::Get,
+            None => !is_head,
         };
         let plan = if how.status == 200 && (is_get || is_head) {
             asked.plan(&validators, len, is_get && packed.is_none(), now_s)

@@ -31,19 +31,30 @@ impl<D: Driver> Worker<D> {
         self.handler_unix_ms = 0;
     }
 
+    /// A handler or a task goes on that has waited, without the program having asked for an event: what ran until now
+    /// has returned.
+    pub fn note_resumed(&mut self, handler: u32) {
+        let unix_ms = self.driver.unix_ms();
+        self.note_return(unix_ms);
+        self.polled_unix_ms = unix_ms;
+        self.note_handler(handler);
+    }
+
     #[cold]
     fn tell_blocking(&mut self, took_ms: u64) {
         self.counts.add(Counter::BlockingCallbacks, 1);
         let shared = &self.reporter.shared;
-        let label = shared.handler(self.slot);
-        let label = label.and_then(|handler| self.router.label(handler));
+        let handler = shared.handler(self.slot);
+        let what = handler.map_or_else(
+            || "the handler of an unknown route".to_owned(),
+            |handler| self.router.what_runs(handler),
+        );
         let place = shared.place(self.slot, self.handler_unix_ms);
         let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
         let message = format!(
-            "the handler of {} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
+            "{what} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
              clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
              give the work to another process",
-            label.unwrap_or("an unknown route"),
             self.blocking_call_ms,
         );
         self.log_for_client(LogLevel::Warning, &message);

@@ -200,6 +200,11 @@ impl Connection {
             && self.socket.is_none()
     }
 
+    /// The handle of the request in progress.
+    pub fn handle(&self, index: u32) -> u64 {
+        (u64::from(self.serial) << 32) | u64::from(index)
+    }
+
     /// Bytes that wait for the kernel.
     #[inline]
     pub fn unsent(&self) -> usize {

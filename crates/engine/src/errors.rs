@@ -15,11 +15,15 @@ impl<D: Driver> Worker<D> {
         allow: Option<&str>,
         text: &'static str,
     ) {
-        // Of a request that is answered later than in its turn nothing is known any more.
         let is_lent = self.lent != 0 && self.lent as u32 == index;
-        let accept = is_lent
-            .then(|| self.request.view(&self.input).header(b"accept", 0))
-            .flatten();
+        let accept = if is_lent {
+            self.request.view(&self.input).header(b"accept", 0)
+        } else {
+            // Of a request that is answered later than in its turn what was remembered.
+            let handle = self.connections.at(index).map(|it| it.handle(index));
+            let asked = handle.and_then(|handle| self.waiting.asked(handle));
+            asked.and_then(|asked| asked.accept.as_deref())
+        };
         let format = ErrorFormat::for_client(accept);
         let allow = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
         let (content_type, body) = write(format, status, text);

@@ -12,10 +12,10 @@ use fermata_io::buffer::Buffer;
 use fermata_proto::http1::{self, Body, Method, Parse};
 use fermata_proto::{chunked, percent};
 
-use crate::body::BodyRest;
+use crate::body::{BodyRest, SPOOL_TURN_BYTES};
 use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::files::Directory;
-use crate::request::Place;
+use crate::request::{Place, UNROUTED_FILE};
 use crate::router::{Found, Params};
 use crate::stats::Counter;
 use crate::websocket::{FRAMES_MAX, Socket};
@@ -38,6 +38,15 @@ impl<D: Driver> Worker<D> {
             }
             Reading::Handling => {
                 connection.has_unread = true;
+                if connection.partial.is_some() {
+                    self.note_arrived(index);
+                }
+                return false;
+            }
+            Reading::Body if self.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+                // Others first.
+                connection.has_unread = true;
+                self.go_on(index);
                 return false;
             }
             Reading::Head | Reading::Body | Reading::WebSocket => {}
@@ -370,7 +379,13 @@ impl<D: Driver> Worker<D> {
                 return Some(Event::Request);
             }
             Found::WebSocket(number) => return self.begin_upgrade(index, number),
-            Found::Files { directory, rest } => Outcome::File(Arc::clone(directory), rest),
+            Found::Files {
+                handler: Some(handler),
+                ..
+            } => Outcome::Guarded(handler),
+            Found::Files {
+                directory, rest, ..
+            } => Outcome::File(Arc::clone(directory), rest),
             Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
             Found::NotFound if method == Method::Other => Outcome::NotImplemented,
             Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
@@ -381,7 +396,21 @@ impl<D: Driver> Worker<D> {
             return Some(event);
         }
         match outcome {
-            Outcome::File(directory, rest) => self.answer_static(index, &directory, rest),
+            Outcome::File(directory, rest) => {
+                if !self.answer_static(index, &directory, rest) {
+                    let event = self.fall_back(&Outcome::NotFound);
+                    if event.is_some() {
+                        return event;
+                    }
+                    self.answer_error(index, 404, None, "Nothing is here.");
+                }
+            }
+            Outcome::Guarded(handler) => {
+                self.request.unrouted = UNROUTED_FILE;
+                self.request.handler = handler;
+                self.request.params = Params::default();
+                return Some(Event::Request);
+            }
             Outcome::NotImplemented => {
                 self.answer_error(index, 501, None, "This server does not know the method.");
             }
@@ -471,7 +500,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
     /// for what has to come.
-    fn stash(&mut self) {
+    pub(crate) fn stash(&mut self) {
         let Some(Current {
             index, at, filled, ..
         }) = self.current.take()
@@ -630,6 +659,7 @@ pub(crate) enum Step {
 /// What the router found, without borrowing it.
 enum Outcome {
     File(Arc<Directory>, http1::Span),
+    Guarded(u32),
     NotImplemented,
     NotAllowed(String),
     Options(String),

@@ -11,6 +11,7 @@ use fermata_proto::ws::close::CloseCode;
 use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::outgoing::Outgoing;
 use crate::stats::Counter;
+use crate::waiting::News;
 use crate::websocket::Socket;
 use crate::worker::Worker;
 
@@ -380,6 +381,12 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.reporter.closed(&mut connection);
+        if let Some(partial) = &connection.partial
+            && partial.is_waited_for()
+        {
+            let handle = connection.handle(index);
+            self.waiting.news.push_back(News::Body(handle));
+        }
         if connection.is_settled {
             self.reporter.shared.remove_settled(self.slot);
         }
@@ -396,8 +403,8 @@ impl<D: Driver> Worker<D> {
                 self.leave(presence);
             }
         }
-        if let Some(body) = connection.body {
-            self.drop_body(&body);
+        if let Some(body) = &connection.body {
+            self.drop_body(body);
         }
         if connection.out.capacity() > 0 {
             self.pool.give(connection.out);

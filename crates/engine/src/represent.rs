@@ -62,16 +62,21 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) {
-        // Of a request that is answered later than in its turn nothing is known any more.
-        if self.lent != handle {
-            self.answer(index, status, content_type, headers, body);
-            return;
-        }
         let now_s = self.driver.unix_ms() / 1000;
         let said = Said::of(headers.clone(), now_s);
-        let view = self.request.view(&self.input);
-        let asked = ContentHeaders::of(&view);
-        let method = self.request.head.method;
+        let (kept, lent);
+        let (asked, method) = if self.lent == handle {
+            lent = ContentHeaders::of(&self.request.view(&self.input));
+            (&lent, self.request.head.method)
+        } else {
+            // Of a request that is answered later than in its turn what was remembered.
+            kept = self.waiting.take_asked(handle);
+            let Some(kept) = &kept else {
+                self.answer(index, status, content_type, headers, body);
+                return;
+            };
+            (&kept.headers, kept.method)
+        };
         let has_validators = said
             .validators
             .etag

@@ -9,6 +9,9 @@ use fermata_proto::http1;
 use crate::connection::{Connection, Reading};
 use crate::router::Params;
 
+/// `RequestView::unrouted` of a request for a file whose directory has a handler in front.
+pub const UNROUTED_FILE: u16 = 200;
+
 /// Where the head and the body of the current request lie.
 pub(crate) enum Place {
     /// In the worker's input buffer: the whole request arrived in one read.
@@ -34,7 +37,7 @@ pub struct Request {
     pub(crate) path: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
-    /// The status without a fallback handler; 0 when a route was found.
+    /// The status without a fallback handler; 0 when a route was found, or `UNROUTED_FILE`.
     pub(crate) unrouted: u16,
     /// The `Allow` header of that answer.
     pub(crate) allow: String,
@@ -209,7 +212,7 @@ impl<'a> RequestView<'a> {
     }
 
     /// For a fallback handler: the status that the server would answer with, and its `Allow` header. 0 when a route
-    /// was found.
+    /// was found, [`UNROUTED_FILE`] when that is one of files.
     #[inline]
     pub fn unrouted(&self) -> (u16, Option<&'a [u8]>) {
         let request = self.request;

@@ -18,6 +18,9 @@ use crate::files::{self, StaticOptions};
 /// Marks numbers of WebSocket routes among those of handlers, for [`Router::label`].
 pub const WEBSOCKET: u32 = 1 << 31;
 
+/// Stands for a task among numbers of handlers, for [`Router::what_runs`].
+pub const TASK: u32 = u32::MAX;
+
 /// Most segments of a pattern; bounds the depth of a search.
 pub const SEGMENTS_MAX: usize = 64;
 
@@ -109,6 +112,8 @@ pub enum Found<'a> {
         directory: &'a Arc<files::Directory>,
         /// The part of the path behind the prefix: empty or from a slash on.
         rest: Span,
+        /// The handler in front of the files; see [`Router::guard`].
+        handler: Option<u32>,
     },
     /// The path is known, but not with this method.
     MethodNotAllowed {
@@ -187,10 +192,20 @@ pub struct Router {
     methods: Vec<Box<str>>,
     /// Number, method and pattern of every handler, for log lines.
     labels: Vec<(u32, Box<str>)>,
-    /// Bytes that bodies for a handler may have, where that is not the setting. Sorted by handler.
-    body_bytes: Vec<(u32, u64)>,
+    /// How handlers want their bodies, where that is not as the settings say. Sorted by handler.
+    body_rules: Vec<(u32, BodyRule)>,
     fallback: Option<Fallback>,
     directories_len: usize,
+    guarded: Vec<Guarded>,
+}
+
+/// How a handler wants its bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BodyRule {
+    /// Bytes that they may have, where that is not the setting.
+    pub bytes_max: Option<u64>,
+    /// It reads them while they arrive.
+    pub is_early: bool,
 }
 
 /// The handler of requests that no route serves.
@@ -218,6 +233,15 @@ struct Node {
 
 #[derive(Debug)]
 struct Directory {
+    files: Arc<files::Directory>,
+    prefix_len: usize,
+    handler: Option<u32>,
+}
+
+/// A directory with a handler in front.
+#[derive(Debug)]
+struct Guarded {
+    handler: u32,
     files: Arc<files::Directory>,
     prefix_len: usize,
 }
@@ -356,22 +380,34 @@ impl Router {
         if bytes_max > BODY_BYTES_MAX {
             return Err(RouteError::BodyBytes(bytes_max));
         }
-        let at = self.body_bytes.partition_point(|(of, _)| *of < handler);
-        self.body_bytes.insert(at, (handler, bytes_max));
+        self.rule_of(handler).bytes_max = Some(bytes_max);
         Ok(())
     }
 
-    /// Whether any route has a limit of its own.
-    pub(crate) fn limits_bodies(&self) -> bool {
-        !self.body_bytes.is_empty()
+    /// Hands requests to `handler` when their heads are complete; it reads their bodies while they arrive.
+    pub fn begin_early(&mut self, handler: u32) {
+        self.rule_of(handler).is_early = true;
     }
 
-    /// Bytes that a body for `handler` may have, where that is not the setting.
-    pub(crate) fn body_bytes_max(&self, handler: u32) -> Option<u64> {
+    fn rule_of(&mut self, handler: u32) -> &mut BodyRule {
+        let at = self.body_rules.partition_point(|(of, _)| *of < handler);
+        if self.body_rules.get(at).is_none_or(|(of, _)| *of != handler) {
+            self.body_rules.insert(at, (handler, BodyRule::default()));
+        }
+        &mut self.body_rules[at].1
+    }
+
+    /// Whether any handler wants its bodies in a way of its own.
+    pub(crate) fn has_body_rules(&self) -> bool {
+        !self.body_rules.is_empty()
+    }
+
+    /// How a handler wants its bodies.
+    pub(crate) fn body_rule(&self, handler: u32) -> BodyRule {
         let at = self
-            .body_bytes
+            .body_rules
             .binary_search_by_key(&handler, |(of, _)| *of);
-        Some(self.body_bytes[at.ok()?].1)
+        at.map_or_else(|_| BodyRule::default(), |at| self.body_rules[at].1)
     }
 
     /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
@@ -395,6 +431,15 @@ impl Router {
         found.map(|(_, label)| &**label)
     }
 
+    /// What a number of a handler stands for, as the log names it.
+    pub(crate) fn what_runs(&self, handler: u32) -> String {
+        match self.label(handler) {
+            _ if handler == TASK => "a task".to_owned(),
+            Some(label) => format!("the handler of {label}"),
+            None => "the handler of an unknown route".to_owned(),
+        }
+    }
+
     /// Serves the files of `directory` below `prefix`. Handlers beat files.
     ///
     /// # Errors
@@ -410,6 +455,22 @@ impl Router {
             path: directory.display().to_string(),
             reason,
         })?;
+        let prefix_len = prefix.trim_end_matches('/').len();
+        let node = self.directory_node(prefix)?;
+        if node.directory.is_some() {
+            return Err(RouteError::DuplicateDirectory(prefix.to_owned()));
+        }
+        node.directory = Some(Directory {
+            files: Arc::new(files),
+            prefix_len,
+            handler: None,
+        });
+        self.directories_len += 1;
+        Ok(())
+    }
+
+    /// Where the directory at `prefix` is or belongs.
+    fn directory_node(&mut self, prefix: &str) -> Result<&mut Node, RouteError> {
         let trimmed = prefix.trim_end_matches('/');
         let mut node = &mut self.root;
         for segment in parse_pattern(if trimmed.is_empty() { "/" } else { trimmed })? {
@@ -422,15 +483,37 @@ impl Router {
         if !prefix.starts_with('/') {
             return Err(RouteError::NoSlash(prefix.to_owned()));
         }
-        if node.directory.is_some() {
-            return Err(RouteError::DuplicateDirectory(prefix.to_owned()));
-        }
-        node.directory = Some(Directory {
-            files: Arc::new(files),
-            prefix_len: trimmed.len(),
+        Ok(node)
+    }
+
+    /// Sends requests for files of the directory at `prefix` to `handler`, which may answer with them.
+    ///
+    /// # Errors
+    /// As [`Router::add_static`]; nothing happens where there is no directory.
+    pub fn guard(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
+        let Some(directory) = &mut self.directory_node(prefix)?.directory else {
+            return Ok(());
+        };
+        directory.handler = Some(handler);
+        let (files, prefix_len) = (Arc::clone(&directory.files), directory.prefix_len);
+        self.guarded.push(Guarded {
+            handler,
+            files,
+            prefix_len,
         });
-        self.directories_len += 1;
+        let label = format!("the files at {prefix}");
+        self.labels.push((handler, label.into()));
         Ok(())
+    }
+
+    /// The directory that `handler` stands in front of, and what of a path is below it.
+    pub(crate) fn guarded<'p>(
+        &self,
+        handler: u32,
+        path: &'p [u8],
+    ) -> Option<(&Arc<files::Directory>, &'p [u8])> {
+        let found = self.guarded.iter().find(|it| it.handler == handler)?;
+        Some((&found.files, path.get(found.prefix_len..)?))
     }
 
     /// Finds what answers `method` on `path`, which is percent-decoded. Fills `params` for a handler.
@@ -473,6 +556,7 @@ impl Router {
             Some(Hit::Directory(directory)) => Found::Files {
                 directory: &directory.files,
                 rest: Span::new(directory.prefix_len, path.len()),
+                handler: directory.handler,
             },
             None if search.missed.is_empty() && !search.missed_directory => Found::NotFound,
             None => {

@@ -50,6 +50,11 @@ impl Server {
         self.router.limit_body(handler, bytes_max)
     }
 
+    /// Hands requests to `handler` when their heads are complete: `Worker::read_body` gives what has arrived.
+    pub fn begin_early(&mut self, handler: u32) {
+        self.router.begin_early(handler);
+    }
+
     /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
     /// `OPTIONS`. `RequestView::unrouted` tells what the server would have answered.
     pub fn fallback(&mut self, handler: u32, takes_methods: bool) {
@@ -86,6 +91,18 @@ impl Server {
     ) -> Result<(), RouteError> {
         self.router
             .add_static(prefix, Path::new(directory), options)
+    }
+
+    /// Sends requests for the files below `prefix` to `handler`, which may answer with them: `Worker::respond_file`.
+    pub fn guard_files(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
+        self.router.guard(prefix, handler)
+    }
+
+    /// Has the program decide on every handshake of the WebSockets that were added with `handler`.
+    pub fn guard_websocket(&mut self, handler: u32) {
+        for route in &mut self.websockets {
+            route.callbacks.upgrade |= route.handler == handler;
+        }
     }
 
     /// Tells how the embedder's frames are found in a worker's memory, so that the log can name the line

@@ -191,6 +191,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return Err(Gone.into());
         };
+        connection.is_deferred = false;
         let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
             return Err(Gone.into());
         };
@@ -256,12 +257,20 @@ impl<D: Driver> Worker<D> {
     /// Ends a stream without its end.
     pub(crate) fn cut_stream(&mut self, index: u32) {
         if let Some(connection) = self.connections.at_mut(index)
-            && matches!(connection.body.as_deref(), Some(Outgoing::Stream(_)))
+            && let Some(Outgoing::Stream(stream)) = connection.body.as_deref()
         {
+            let ends_by_close = stream.framing == StreamFraming::UntilClose;
             connection.body = None;
             connection.keeps_alive = false;
             self.streams.open -= 1;
-            self.finish_answer(index);
+            if ends_by_close {
+                // The end of the connection would look like that of a whole body.
+                let fd = connection.fd;
+                self.driver.reset_on_close(fd);
+                self.close(index);
+            } else {
+                self.finish_answer(index);
+            }
         }
     }
 
@@ -297,6 +306,10 @@ impl<D: Driver> Worker<D> {
 
     /// The next stream to be told about or asked.
     pub(crate) fn next_stream_event(&mut self) -> Option<Event> {
+        // A piece may be waited for, and so may what is done at the end of a stream.
+        if !self.streams.is_busy() || self.waiting.is_full() {
+            return None;
+        }
         if let Some(handle) = self.streams.ended.pop_front() {
             self.streams.current = handle;
             return Some(Event::StreamEnd);

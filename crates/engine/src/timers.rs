@@ -115,6 +115,7 @@ impl<D: Driver> Worker<D> {
                 let place = Place::of(index, self.slot, connection.keep_alive_ms);
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }
+            Reading::Handling if connection.partial.is_some() => self.body_due_ms(index),
             Reading::Held | Reading::Handling => u64::MAX,
             Reading::Lingering => return,
         };
@@ -187,7 +188,7 @@ impl<D: Driver> Worker<D> {
                     "The request body took longer than body_timeout_ms.\n",
                 );
             }
-            Reading::Handling => {}
+            Reading::Handling => self.on_body_deadline(index),
             Reading::Lingering => self.close(index),
         }
     }

@@ -5,14 +5,16 @@
 //! program is told when the client leaves (`Event::Gone`), is woken when it wants to be
 //! (`Event::Wake`), and can hold back new work when it has no room for another handler that waits.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::watch::{Interest, Ready};
+use fermata_proto::http1::Method;
 
 use crate::answer::Gone;
 use crate::connection::{Origin, Reading, Writing};
+use crate::files::ContentHeaders;
 use crate::relay::Items;
 use crate::slab::Key;
 use crate::stats::Counter;
@@ -34,6 +36,16 @@ pub enum Left {
     Held(u64),
 }
 
+/// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
+pub(crate) struct Asked {
+    /// The request, since another one may have taken its connection's place.
+    handle: u64,
+    pub method: Method,
+    pub headers: ContentHeaders<'static>,
+    /// The first `Accept` line.
+    pub accept: Option<Box<[u8]>>,
+}
+
 /// What a handler that waits has to be told.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
@@ -41,6 +53,8 @@ pub(crate) enum News {
     Ready(Ready),
     Wire(WireEvent),
     Items(Items),
+    /// More of this request's body has arrived, or will not.
+    Body(u64),
 }
 
 /// What the worker remembers about waiting handlers.
@@ -59,12 +73,15 @@ pub(crate) struct Waiting {
     /// The last that were told of.
     told_left: Left,
     told_ready: Ready,
+    told_body: u64,
     /// The descriptors of the program that it waits for; `None` until it does.
     pub watching: Option<Box<Watching>>,
     pub wire: WireEvent,
     pub items: Items,
     /// Connections with something to read, held back while `is_full`.
     held_back: Vec<u32>,
+    /// What was asked for by requests whose handlers wait, by connection.
+    asked: HashMap<u32, Box<Asked>>,
 }
 
 impl Waiting {
@@ -80,11 +97,30 @@ impl Waiting {
                 fd: -1,
                 what: Interest::NONE,
             },
+            told_body: 0,
             watching: None,
             wire: WireEvent::default(),
             items: Items::default(),
             held_back: Vec::new(),
+            asked: HashMap::new(),
         }
+    }
+
+    /// What is remembered of a request, whose handler has waited.
+    pub fn asked(&self, handle: u64) -> Option<&Asked> {
+        let asked = self.asked.get(&(handle as u32))?;
+        (asked.handle == handle).then_some(asked)
+    }
+
+    /// The same, for the answer, which comes once.
+    pub fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
+        self.asked(handle)?;
+        self.asked.remove(&(handle as u32))
+    }
+
+    #[cfg(test)]
+    pub fn asked_len(&self) -> usize {
+        self.asked.len()
     }
 
     pub fn is_full(&self) -> bool {
@@ -108,6 +144,28 @@ impl<D: Driver> Worker<D> {
     /// The handler of a request waits. Its client is watched from now on.
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
+        if self.lent == handle {
+            let view = self.request.view(&self.input);
+            let asked = Asked {
+                handle,
+                method: self.request.head.method,
+                headers: ContentHeaders::of(&view).into_owned(),
+                accept: view.header(b"accept", 0).map(Box::from),
+            };
+            self.waiting.asked.insert(index, Box::new(asked));
+        }
+        self.defer_at(index);
+        Ok(())
+    }
+
+    /// The handler of a request that has waited has come to its end, whatever it has answered.
+    pub fn settle_request(&mut self, handle: u64) {
+        self.waiting.take_asked(handle);
+    }
+
+    /// The program waits before it can give the next piece of a stream. Its client is watched until it does.
+    pub fn defer_stream(&mut self, handle: u64) -> Result<(), Gone> {
+        let index = self.open_stream(handle)?;
         self.defer_at(index);
         Ok(())
     }
@@ -156,7 +214,7 @@ impl<D: Driver> Worker<D> {
         };
         if !connection.is_deferred {
             if connection.reading == Reading::Held && self.relay.is_some() {
-                let handle = (u64::from(connection.serial) << 32) | u64::from(index);
+                let handle = connection.handle(index);
                 self.note(Left::Held(handle));
                 if let Some(relay) = &mut self.relay {
                     relay.forget(index);
@@ -164,10 +222,18 @@ impl<D: Driver> Worker<D> {
             }
             return;
         }
+        // Whoever waits for the body finds its end by itself.
+        if connection
+            .partial
+            .as_ref()
+            .is_some_and(|it| it.is_waited_for())
+        {
+            return;
+        }
         if connection.socket.is_some() {
             self.note(Left::Socket(key.to_u64()));
         } else if connection.reading == Reading::Handling && connection.writing == Writing::Open {
-            let handle = (u64::from(connection.serial) << 32) | u64::from(index);
+            let handle = connection.handle(index);
             self.note(Left::Request(handle));
         }
     }
@@ -196,9 +262,18 @@ impl<D: Driver> Worker<D> {
                     self.waiting.items = items;
                     Event::Items
                 }
+                News::Body(handle) => {
+                    self.waiting.told_body = handle;
+                    Event::Body
+                }
             });
         }
         std::mem::take(&mut self.waiting.is_due).then_some(Event::Wake)
+    }
+
+    /// The request whose handler may read on, of the last `Event::Body`.
+    pub fn body_arrived(&self) -> u64 {
+        self.waiting.told_body
     }
 
     /// Who has left, of the last `Event::Gone`.

@@ -89,6 +89,8 @@ pub enum Event {
     Close,
     /// `Worker::left` has left while its handler waits.
     Gone,
+    /// More of the body of `Worker::body_arrived` can be read, or the rest of it cannot be had.
+    Body,
     /// It is the time that was given to `Worker::wake_at`, or `Worker::next_file_job` has something to say.
     Wake,
     /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
@@ -672,12 +674,13 @@ impl<D: Driver> Worker<D> {
             || !self.dirty.is_empty()
             || !self.resuming.is_empty()
             || !self.waiting.news.is_empty()
-            || self.streams.is_busy();
+            || self.streams.is_busy() && !self.waiting.is_full();
         self.streams.begin_turn();
         let mut again = std::mem::take(&mut self.again);
         for index in again.drain(..) {
             if let Some(connection) = self.connections.at_mut(index) {
                 connection.is_again = false;
+                self.uploads.turn_bytes = 0;
                 let key = self
                     .connections
                     .key(index)

@@ -1,7 +1,7 @@
 //! Answers whose bodies are not at hand as one string: streams and files.
 
 use fermata_engine::files::ContentHeaders;
-use fermata_engine::{FileAnswer, StreamError, Wanted};
+use fermata_engine::{FileAnswer, FilePlace, StaticFound, StreamError, Wanted};
 
 use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, guard, put};
 use crate::worker::{FmResponse, FmWorker};
@@ -15,6 +15,18 @@ pub const FM_STREAM_HEAD: u32 = 2;
 /// `fm_stream_wanted`: there are as many streams as there may be; answer 503.
 pub const FM_STREAM_REFUSAL: u32 = 3;
 
+/// No number of a handler.
+pub const FM_NO_HANDLER: u32 = 0xffff_ffff;
+
+/// `fm_static_find`: a file, which `fm_respond_file` sends.
+pub const FM_STATIC_FILE: u32 = 0;
+/// `fm_static_find`: nothing; answer 404.
+pub const FM_STATIC_NOTHING: u32 = 1;
+/// `fm_static_find`: a directory; answer 308 to the same path with a slash at its end.
+pub const FM_STATIC_DIRECTORY: u32 = 2;
+/// `fm_static_find`: a file that cannot be read, as the log says; answer 500.
+pub const FM_STATIC_FAILED: u32 = 3;
+
 /// A file to answer with.
 #[repr(C)]
 pub struct FmFile {
@@ -22,6 +34,9 @@ pub struct FmFile {
     pub path: FmStr,
     /// The directory that it must lie in; `ptr` NULL for anywhere.
     pub root: FmStr,
+    /// The handler of `fm_server_guard_files` whose tree it is of, FM_NO_HANDLER for none; `path` is then that of the
+    /// request, decoded.
+    pub tree: u32,
     /// Content-Type; `ptr` NULL goes by the name.
     pub content_type: FmStr,
     /// 200 to 599; conditions and ranges count with 200 alone.
@@ -191,6 +206,28 @@ pub unsafe extern "C" fn fm_stream_cut(worker: *mut FmWorker, request: u64) {
     }
 }
 
+/// What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
+///
+/// # Safety
+/// `worker` is a live worker; the string is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_static_find(worker: *mut FmWorker, handler: u32, path: FmStr) -> u32 {
+    let mut found = FM_STATIC_FAILED;
+    // SAFETY: the pointer and the string are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            found = match (*worker).worker.find_static(handler, path.bytes()) {
+                StaticFound::File => FM_STATIC_FILE,
+                StaticFound::Nothing => FM_STATIC_NOTHING,
+                StaticFound::Directory => FM_STATIC_DIRECTORY,
+                StaticFound::Failed => FM_STATIC_FAILED,
+            };
+            Ok(())
+        });
+    }
+    found
+}
+
 /// Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
 /// there. FM_GONE.
 ///
@@ -210,9 +247,14 @@ pub unsafe extern "C" fn fm_respond_file(
             for line in array(file.asked, file.asked_len) {
                 asked.take(line.name.bytes(), line.value.bytes());
             }
+            let place = match (file.tree, file.root.option()) {
+                (FM_NO_HANDLER, None) => FilePlace::Anywhere,
+                (FM_NO_HANDLER, Some(root)) => FilePlace::Below(root),
+                (handler, _) => FilePlace::Static(handler),
+            };
             let answer = FileAnswer {
                 path: file.path.bytes(),
-                root: file.root.option(),
+                place,
                 content_type: file.content_type.option(),
                 status: u16::try_from(file.status).unwrap_or(500),
             };

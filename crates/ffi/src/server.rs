@@ -219,6 +219,56 @@ pub unsafe extern "C" fn fm_server_fallback(
     }
 }
 
+/// Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
+/// body has come with the head, and `fm_body_read` gives what has arrived.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_route_early(server: *mut FmServer, handler: u32) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        unsafe { (*server).server.begin_early(handler) };
+        true
+    });
+}
+
+/// Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
+/// `fm_respond_file` know the tree by `handler`.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_guard_files(
+    server: *mut FmServer,
+    prefix: FmStr,
+    handler: u32,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let server = &mut (*server).server;
+            server
+                .guard_files(&prefix.text(), handler)
+                .map_err(|error| (FM_MISUSE, error.to_string()))
+        })
+    }
+}
+
+/// Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
+///
+/// # Safety
+/// As `fm_server_set`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_server_guard_websocket(server: *mut FmServer, handler: u32) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        unsafe { (*server).server.guard_websocket(handler) };
+        true
+    });
+}
+
 /// How `fm_server_static` serves files.
 #[repr(C)]
 pub struct FmStatic {

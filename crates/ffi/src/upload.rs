@@ -6,8 +6,14 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::abi::{FmStr, guard, guard_bool, put};
+use fermata_engine::{ARRIVING, Read, ReadError};
+
+use crate::abi::{FM_GONE, FM_OK, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, guard, guard_bool, put};
 use crate::worker::FmWorker;
+
+/// The number of a body that is read while it arrives.
+pub const FM_UPLOAD_ARRIVING: u32 = 0xffff_ffff;
+const _: () = assert!(FM_UPLOAD_ARRIVING == ARRIVING);
 
 /// A file that came with a form.
 #[repr(C)]
@@ -114,6 +120,50 @@ pub unsafe extern "C" fn fm_upload_release(worker: *mut FmWorker, upload: u32) {
             Ok(())
         });
     }
+}
+
+/// Reads on in a body that arrives, at most `bytes_max` (and `body_piece_bytes_max`): `piece` is empty at its end, and stays
+/// valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
+/// FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
+/// that of the answer.
+///
+/// # Safety
+/// `worker` is a live worker; the other pointers are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_body_read(
+    worker: *mut FmWorker,
+    request: u64,
+    bytes_max: usize,
+    piece: *mut FmStr,
+    last: *mut bool,
+    status: *mut u32,
+    error: *mut FmError,
+) -> u32 {
+    let mut code = FM_OK;
+    // SAFETY: pointers are valid by this function's contract.
+    let outcome = unsafe {
+        guard(error, || {
+            let worker = &mut (*worker).worker;
+            let read = worker.read_body(request, bytes_max).map_err(|error| {
+                let code = match &error {
+                    ReadError::Gone => FM_GONE,
+                    ReadError::Refused(refused, _) => {
+                        put(status, u32::from(*refused));
+                        FM_PROTOCOL
+                    }
+                };
+                (code, error.to_string())
+            })?;
+            put(last, matches!(read, Read::Last | Read::End));
+            match read {
+                Read::Piece | Read::Last => put(piece, FmStr::lend(worker.body_piece())),
+                Read::End => put(piece, FmStr::lend(b"")),
+                Read::Pending => code = FM_PARTIAL,
+            }
+            Ok(())
+        })
+    };
+    if outcome == FM_OK { code } else { outcome }
 }
 
 fn lend_path(path: &Path) -> FmStr {

@@ -1,6 +1,7 @@
 //! Handlers that wait: what C tells the core about its fibers.
 
 use fermata_engine::Gone;
+use fermata_engine::router::{TASK, WEBSOCKET};
 
 use crate::abi::{FM_GONE, guard, put};
 use crate::worker::FmWorker;
@@ -153,5 +154,56 @@ pub unsafe extern "C" fn fm_worker_full(worker: *mut FmWorker, full: bool) {
             (*worker).worker.set_full(full);
             Ok(())
         });
+    }
+}
+
+/// `fm_note_handler`: added to the number of a handler of WebSockets.
+pub const FM_HANDLER_WEBSOCKET: u32 = 0x8000_0000;
+/// `fm_note_handler`: a task.
+pub const FM_HANDLER_TASK: u32 = 0xffff_ffff;
+const _: () = assert!(FM_HANDLER_WEBSOCKET == WEBSOCKET && FM_HANDLER_TASK == TASK);
+
+/// This handler runs from now on, though no event was asked for: it has waited. For the report of what holds the loop.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_note_handler(worker: *mut FmWorker, handler: u32) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.note_resumed(handler);
+            Ok(())
+        });
+    }
+}
+
+/// The handler of a request for which `fm_defer` was called has come to its end.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_settle(worker: *mut FmWorker, request: u64) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.settle_request(request);
+            Ok(())
+        });
+    }
+}
+
+/// The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
+/// the client leaves before. FM_GONE when it has left already.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_defer(worker: *mut FmWorker, request: u64) -> u32 {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.defer_stream(request).map_err(gone)
+        })
     }
 }

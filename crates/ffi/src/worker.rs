@@ -46,6 +46,10 @@ pub const FM_EVENT_STREAM_END: u32 = 10;
 /// `kind`, `handler` and `code` are set.
 pub const FM_EVENT_READY: u32 = 11;
 
+/// More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
+/// `request` are set.
+pub const FM_EVENT_BODY: u32 = 12;
+
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
 /// A slow client is closed; it comes back with its last event id.
@@ -109,7 +113,8 @@ pub struct FmEvent {
     pub code: u16,
     /// Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
     pub binary: bool,
-    /// The status that the core would have answered with, for the handler of `fm_server_fallback`; else 0.
+    /// The status that the core would have answered with, for the handlers of `fm_server_fallback` and
+    /// `fm_server_guard_files`; else 0.
     pub unrouted: u16,
     /// Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
     pub body: FmStr,
@@ -126,6 +131,7 @@ pub struct FmEvent {
     /// Number of header field lines.
     pub headers_len: u32,
     /// What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
+    /// FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
     pub upload: u32,
 }
 
@@ -218,6 +224,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Message => FM_EVENT_WS_MESSAGE,
                 Event::Close => FM_EVENT_WS_CLOSE,
                 Event::Gone => FM_EVENT_GONE,
+                Event::Body => FM_EVENT_BODY,
                 Event::Wake => FM_EVENT_WAKE,
                 // Nobody here opens wires or takes items.
                 Event::Wire | Event::Items => FM_EVENT_WAKE,
@@ -278,6 +285,10 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).kind).write(kind);
                     (&raw mut (*event).handler).write(ready.fd.cast_unsigned());
                     (&raw mut (*event).code).write(u16::from(ready.what.bits()));
+                }
+                Event::Body => {
+                    (&raw mut (*event).kind).write(kind);
+                    (&raw mut (*event).request).write(worker.worker.body_arrived());
                 }
                 Event::Stop | Event::Wake | Event::Wire | Event::Items => {
                     (&raw mut (*event).kind).write(kind)

@@ -11,7 +11,7 @@ use super::{BodyError, BodyRest, Form, Partial, Plan, Sink};
 use crate::connection::{Origin, Reading};
 use crate::input::Step;
 use crate::request::Place;
-use crate::router::Found;
+use crate::router::{BodyRule, Found};
 use crate::worker::{Current, Worker};
 
 /// Most of a body's announced length that is reserved before any of it has arrived.
@@ -26,6 +26,7 @@ impl<D: Driver> Worker<D> {
                 bytes_max: 0,
                 own_bytes_max: None,
                 boundary: None,
+                is_early: false,
             });
         }
         self.plan_any_body(index, head)
@@ -45,17 +46,22 @@ impl<D: Driver> Worker<D> {
             bytes_max: self.settings.body_bytes_max as u64,
             own_bytes_max: None,
             boundary: None,
+            is_early: false,
         };
-        if !is_public || form.is_none() && !self.router.limits_bodies() {
+        if !is_public || form.is_none() && !self.router.has_body_rules() {
             return Some(plan);
         }
         // Nothing is written to disk for a path that nobody serves.
-        let Some(own_bytes_max) = self.find_body_limit(head) else {
+        let Some(rule) = self.find_body_rule(head) else {
             return Some(plan);
         };
+        let own_bytes_max = rule.bytes_max;
         plan.own_bytes_max = own_bytes_max;
+        plan.is_early = rule.is_early;
         match form {
             None => {}
+            // Whoever reads it while it arrives takes it apart as well.
+            Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
                 plan.bytes_max = self.settings.multipart_bytes_max as u64;
@@ -70,8 +76,8 @@ impl<D: Driver> Worker<D> {
         Some(plan)
     }
 
-    /// The limit that the handler of the request has for its bodies, if any; `None` without a handler.
-    fn find_body_limit(&mut self, head: &Range<usize>) -> Option<Option<u64>> {
+    /// How the handler of the request wants its bodies; `None` without a handler.
+    fn find_body_rule(&mut self, head: &Range<usize>) -> Option<BodyRule> {
         let head_bytes = &self.input[head.clone()];
         let method = self.request.head.method_span.of(head_bytes);
         let raw_path = self.request.head.path.of(head_bytes);
@@ -83,10 +89,10 @@ impl<D: Driver> Worker<D> {
             Err(_) => return None,
         };
         match self.router.find(method, path, &mut self.request.params) {
-            Found::Handler(handler) => Some(self.router.body_bytes_max(handler)),
+            Found::Handler(handler) => Some(self.router.body_rule(handler)),
             Found::NotFound => {
                 let fallback = self.router.fallback()?;
-                Some(self.router.body_bytes_max(fallback.handler))
+                Some(self.router.body_rule(fallback.handler))
             }
             _ => None,
         }
@@ -103,6 +109,9 @@ impl<D: Driver> Worker<D> {
         let Current {
             index, at, filled, ..
         } = current;
+        if plan.is_early {
+            return self.begin_early(current, body_start, rest, &plan);
+        }
         let (sink, body) = match self.sink(&rest, &plan) {
             Ok(sink) => sink,
             Err(error) => return self.refuse_arriving(index, &error),
@@ -123,6 +132,7 @@ impl<D: Driver> Worker<D> {
             sink,
             received: 0,
             begun_ms,
+            early: None,
         }));
         connection.reading = Reading::Body;
         self.reporter.begin_active(connection);
@@ -166,7 +176,9 @@ impl<D: Driver> Worker<D> {
         else {
             return Step::Starved;
         };
+        let spooled = partial.spooled();
         let taken = partial.take(&self.input[at..filled], &self.settings, &self.spools);
+        self.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
         match taken {

@@ -4,10 +4,11 @@
 //! a `multipart/form-data` body is taken apart: its files go to temporary files, its fields to memory. So the memory of
 //! a body is bounded, however large it may be.
 //!
-//! Files are written by the loop itself. The price: a write that has to wait for the disk makes the other clients wait;
-//! what the page cache takes costs what a copy costs.
+//! Files are written by the loop itself, at most [`SPOOL_TURN_BYTES`] and one read in a turn of it. The price: a write
+//! that has to wait for the disk makes the other clients wait; what the page cache takes costs what a copy costs.
 
 mod arriving;
+mod early;
 mod form;
 mod spool;
 #[cfg(test)]
@@ -21,10 +22,16 @@ use fermata_config::Settings;
 use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
+use early::Early;
+pub use early::{ARRIVING, Read, ReadError};
 pub(crate) use form::Form;
 pub use form::UploadedFile;
 pub use spool::Temporary;
 pub(crate) use spool::{Spool, Spools};
+
+/// Bytes that all bodies together write to temporary files before other work gets its turn: less than a millisecond of
+/// copying.
+pub(crate) const SPOOL_TURN_BYTES: u64 = 1024 * 1024;
 
 /// A request whose body is still arriving.
 pub(crate) struct Partial {
@@ -40,6 +47,8 @@ pub(crate) struct Partial {
     pub received: u64,
     /// When its head was complete.
     pub begun_ms: u64,
+    /// Its handler has it already, and reads.
+    pub early: Option<Early>,
 }
 
 /// How the body of a request is to be taken, known when its head is.
@@ -50,6 +59,8 @@ pub(crate) struct Plan {
     pub own_bytes_max: Option<u64>,
     /// Of a form that is taken apart.
     pub boundary: Option<Vec<u8>>,
+    /// The handler reads it while it arrives.
+    pub is_early: bool,
 }
 
 /// What is missing of a body.
@@ -125,6 +136,19 @@ impl BodyError {
 }
 
 impl Partial {
+    /// Whether the handler of the request waits for more of it.
+    pub fn is_waited_for(&self) -> bool {
+        self.early.as_ref().is_some_and(Early::is_waited_for)
+    }
+
+    /// Bytes of it that were written to temporary files.
+    pub fn spooled(&self) -> u64 {
+        match self.sink {
+            Sink::Memory => 0,
+            Sink::File(_) | Sink::Form(_) => self.received,
+        }
+    }
+
     /// Takes what of `input` belongs to the body. How much that was, and whether the body is complete.
     pub fn take(
         &mut self,
@@ -190,14 +214,20 @@ impl Partial {
 pub(crate) struct Uploads {
     live: HashMap<u32, Upload>,
     last: u32,
+    /// Bytes written to temporary files since bodies were last told to wait for their turn.
+    pub turn_bytes: u64,
+    /// What was last read of a body whose handler reads it, as it came.
+    raw: Vec<u8>,
+    /// The same without the transfer coding.
+    piece: Vec<u8>,
 }
 
 impl Uploads {
-    /// Keeps a body until it is released; its number is never 0.
+    /// Keeps a body until it is released; its number is neither 0 nor `ARRIVING`.
     pub fn keep(&mut self, upload: Upload) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1);
-            if self.last != 0 && !self.live.contains_key(&self.last) {
+            if self.last != 0 && self.last != ARRIVING && !self.live.contains_key(&self.last) {
                 break;
             }
         }

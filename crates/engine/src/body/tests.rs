@@ -45,6 +45,7 @@ fn partial(rest: BodyRest, sink: Sink) -> Partial {
         sink,
         received: 0,
         begun_ms: 0,
+        early: None,
     }
 }
 

@@ -75,14 +75,10 @@ impl Master {
             }
         }
         for (pid, index, slot, silent_ms) in stalled {
-            let place = self
-                .stats
-                .handler(slot)
-                .and_then(|handler| self.router.label(handler))
-                .map_or_else(
-                    || "outside of handlers".to_owned(),
-                    |label| format!("in the handler of {label}"),
-                );
+            let place = self.stats.handler(slot).map_or_else(
+                || "outside of handlers".to_owned(),
+                |handler| format!("in {}", self.router.what_runs(handler)),
+            );
             let frames = self.looker.frames.as_ref();
             let line = frames.and_then(|frames| frames.place(pid).ok());
             let line = line.map_or_else(String::new, |line| format!(", in {line}"));

@@ -7,6 +7,7 @@ use fermata_io::sys::fake::End;
 
 use super::client::answers;
 use super::{Rig, get, post, settings};
+use crate::body::SPOOL_TURN_BYTES;
 use crate::connection::Connection;
 use crate::worker::READ_BYTES;
 
@@ -273,4 +274,59 @@ fn a_quiet_worker_sleeps() {
     }
     let waits = rig.fake.calls().waits - before.waits;
     assert!(waits < 50, "{waits} wake-ups in a minute of silence");
+}
+
+#[test]
+fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
+    const UPLOADS: usize = 60;
+    const BODY_BYTES: usize = 200_000;
+    let mut settings = settings();
+    settings.body_bytes_max = 1 << 30;
+    settings.body_memory_bytes_max = 4096;
+    let mut rig = Rig::with(1, settings);
+    let written = |rig: &Rig| -> u64 {
+        let all = connections(rig);
+        let partial = all.iter().filter_map(|it| it.partial.as_deref());
+        partial.map(|it| it.spooled()).sum::<u64>() + (rig.requests * BODY_BYTES) as u64
+    };
+    let clients: Vec<_> = (0..UPLOADS)
+        .map(|_| {
+            let peer = rig.connect();
+            peer.write(&post("/echo", &"x".repeat(BODY_BYTES)));
+            peer
+        })
+        .collect();
+    let (mut turns, mut before, mut most) = (0, 0, 0);
+    while rig.requests < UPLOADS && turns < 10_000 {
+        rig.turn();
+        let now = written(&rig);
+        most = most.max(now.saturating_sub(before));
+        before = now;
+        turns += 1;
+    }
+    assert_eq!(rig.requests, UPLOADS);
+    // One read goes over the bound at most.
+    let bound = SPOOL_TURN_BYTES + READ_BYTES as u64;
+    assert!(most <= bound, "{most} bytes in one turn");
+    assert!(most > bound / 2, "the test is about many uploads at a time");
+    for client in &clients {
+        assert_eq!(answers(&client.read(), &[])[0].status, 200);
+    }
+
+    // Whoever asks for something small does not wait for the uploads before it.
+    let _uploads: Vec<_> = (0..UPLOADS)
+        .map(|_| {
+            let peer = rig.connect();
+            peer.write(&post("/echo", &"x".repeat(BODY_BYTES)));
+            peer
+        })
+        .collect();
+    let peer = rig.connect();
+    peer.write(&get("/hello"));
+    // One turn accepts, and the next reads.
+    for _ in 0..3 {
+        rig.turn();
+    }
+    assert_eq!(answers(&peer.read(), &[])[0].body, b"hello");
+    assert!(rig.requests < 2 * UPLOADS, "all uploads are done already");
 }

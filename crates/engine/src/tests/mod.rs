@@ -6,6 +6,7 @@
 mod bounds;
 mod client;
 mod deadlines;
+mod early;
 mod fanout;
 mod handover;
 mod holds;
@@ -42,6 +43,7 @@ const BIG: u32 = 3;
 const HOLD: u32 = 4;
 const PUBLISH: u32 = 5;
 const LATE: u32 = 6;
+const EARLY: u32 = 7;
 
 /// Bytes of `/files/large.bin`: more than a piece, a window and a pool buffer.
 pub const FILE_BYTES: usize = 300_000;
@@ -54,7 +56,7 @@ pub struct Rig {
     pub fake: Fake,
     pub listener: Fd,
     pub worker: Worker<Fake>,
-    /// Handles of `/late` requests, in the order they came.
+    /// Handles of `/late` and `/early` requests, in the order they came.
     pub late: VecDeque<u64>,
     /// Requests that handlers have seen.
     pub requests: usize,
@@ -65,6 +67,8 @@ pub struct Rig {
     pub open: Vec<u64>,
     /// Clients that have left while their handler waited.
     pub left: Vec<Left>,
+    /// Requests whose handlers were told that more of their bodies has come.
+    pub arrived: Vec<u64>,
     /// Times the program was woken.
     pub wakes: usize,
 }
@@ -112,6 +116,7 @@ impl Rig {
             told: Vec::new(),
             open: Vec::new(),
             left: Vec::new(),
+            arrived: Vec::new(),
             wakes: 0,
         }
     }
@@ -163,6 +168,7 @@ impl Rig {
                     break;
                 }
                 Some(Event::Gone) => self.left.push(self.worker.left()),
+                Some(Event::Body) => self.arrived.push(self.worker.body_arrived()),
                 Some(Event::Wake) => self.wakes += 1,
                 Some(event) => self.on_socket(event),
                 None => break,
@@ -216,7 +222,7 @@ impl Rig {
                 let id = self.publish(&channel, &data);
                 self.respond(handle, id.as_bytes());
             }
-            LATE => self.late.push_back(handle),
+            LATE | EARLY => self.late.push_back(handle),
             HOLD => {
                 let channels = text(view.route(b"channels").unwrap_or_default());
                 let query = text(view.query().unwrap_or_default());
@@ -271,11 +277,13 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         ("GET", "/hold/{channels}", HOLD),
         ("POST", "/publish/{channel}", PUBLISH),
         ("GET", "/late", LATE),
+        ("POST", "/early", EARLY),
     ] {
         router
             .add(Some(method), pattern, handler)
             .expect("a route of this table");
     }
+    router.begin_early(EARLY);
     let mut routes = Vec::new();
     for (number, (pattern, route)) in sockets::routes().into_iter().enumerate() {
         router

@@ -195,3 +195,66 @@ fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
     rig.advance(11_000);
     assert!(rig.is_stopped, "drain_timeout_ms is over");
 }
+
+/// The one answer to a `GET /late` with this header, whose handler has waited.
+fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::client::Answer {
+    let mut rig = Rig::new(8);
+    let peer = rig.peer(request.as_bytes());
+    let handle = rig.late.pop_front().expect("it was handed out");
+    rig.worker.defer(handle).expect("it is open");
+    // Another request uses the buffers that the first one lay in.
+    let _other = rig.peer(&get("/hello"));
+    assert_eq!(rig.worker.waiting.asked_len(), 1);
+    let headers = headers.iter().copied();
+    rig.worker
+        .respond(handle, 200, Some(b"text/plain"), headers, body)
+        .expect("it is open");
+    rig.worker.settle_request(handle);
+    assert_eq!(rig.worker.waiting.asked_len(), 0);
+    rig.run();
+    let is_head = request.starts_with("HEAD");
+    answers(&peer.read(), &[is_head]).remove(0)
+}
+
+#[test]
+fn an_answer_after_a_wait_meets_the_conditions_of_its_request() {
+    let tag: &[(&[u8], &[u8])] = &[(b"ETag", b"\"1\"")];
+    let ask = |method: &str, line: &str| {
+        let request = format!("{method} /late HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+        answer_to(&request, tag, b"content")
+    };
+    assert_eq!(ask("GET", "If-None-Match: \"1\"").status, 304);
+    assert_eq!(ask("GET", "If-None-Match: \"2\"").status, 200);
+    assert_eq!(ask("GET", "If-Match: \"2\"").status, 412);
+    let head = ask("HEAD", "Accept: */*");
+    assert_eq!(
+        (head.status, &head.headers["content-length"][..]),
+        (200, "7")
+    );
+    assert_eq!(ask("HEAD", "If-None-Match: \"1\"").status, 304);
+    let error = ask("GET", "If-Match: \"2\"\r\nAccept: application/json");
+    assert_eq!(error.headers["content-type"], "application/json");
+}
+
+#[test]
+fn an_answer_after_a_wait_is_compressed_for_who_reads_that() {
+    let body = [b'x'; 5000];
+    let ask = |line: &str| {
+        let request = format!("GET /late HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+        answer_to(&request, &[], &body)
+    };
+    let packed = ask("Accept-Encoding: gzip");
+    assert_eq!(packed.headers["content-encoding"], "gzip");
+    assert!(packed.body.len() < 1000);
+    assert_eq!(ask("Accept-Encoding: identity").body, body);
+}
+
+#[test]
+fn what_is_remembered_of_a_request_goes_with_its_handler() {
+    let (mut rig, peer, handle) = waiting();
+    assert_eq!(rig.worker.waiting.asked_len(), 1);
+    peer.close();
+    rig.run();
+    rig.worker.settle_request(handle);
+    assert_eq!(rig.worker.waiting.asked_len(), 0);
+}
