@@ -66,6 +66,13 @@ uint32_t fermata_exception_line(zend_object *exception)
 	return Z_TYPE_P(value) == IS_LONG ? (uint32_t)Z_LVAL_P(value) : 0;
 }
 
+zend_long fermata_exception_code(zend_object *exception)
+{
+	zval storage, *value = exception_property(exception, ZEND_STR_CODE, &storage);
+	ZVAL_DEREF(value);
+	return Z_TYPE_P(value) == IS_LONG ? Z_LVAL_P(value) : 0;
+}
+
 static void append_str(smart_str *text, FmStr string)
 {
 	smart_str_appendl(text, string.ptr, string.len);

@@ -105,7 +105,9 @@ static void fail_with_bad_request(zend_object *exception)
 			fm_ws_disconnect(fermata_run.worker, fermata_run.socket, CLOSE_INVALID_PAYLOAD, FERMATA_LITERAL(""), &error);
 		}
 	} else {
-		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_BAD_REQUEST, message);
+		zend_long code = fermata_exception_code(exception);
+		bool is_status = code >= FERMATA_STATUS_BAD_REQUEST && code < FERMATA_STATUS_ERROR;
+		fermata_refuse(fermata_run.request->event.request, is_status ? (uint32_t)code : FERMATA_STATUS_BAD_REQUEST, message);
 	}
 	fermata_log_exception(FERMATA_LOG_INFO);
 }

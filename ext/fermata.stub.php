@@ -57,27 +57,29 @@ namespace Fermata {
          * @param array $middleware list<callable> around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
+         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
+         *        Request::read() or bodyStream(), and forms are not taken apart
          * @throws Exception\MisuseError when the pattern is malformed, already taken for this method, or run() was called
          */
-        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers POST; see get() for the arguments. */
-        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers PUT; see get() for the arguments. */
-        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers PATCH; see get() for the arguments. */
-        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers DELETE; see get() for the arguments. */
-        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers OPTIONS in place of the built-in answer with `Allow`; see get() for the arguments. */
-        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** Answers every method that has no handler of its own for this path; see get() for the arguments. */
-        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
          * Routes with a common prefix and common middleware.
@@ -93,8 +95,8 @@ namespace Fermata {
          * Puts middleware around every handler, in whatever order they are added; the first given is outermost.
          *
          * A middleware is a function (Request $request, callable $next): Response|Hold. It answers by itself or returns what
-         * $next($request) returns, changed or not. Paths that nothing knows, wrong methods and OPTIONS pass through it as well;
-         * static files and WebSocket connections do not.
+         * $next($request) returns, changed or not. Paths that nothing knows, wrong methods, OPTIONS,
+         * static files and handshakes of WebSockets pass through it as well.
          *
          * @throws Exception\MisuseError when run() was called
          */
@@ -159,6 +161,8 @@ namespace Fermata {
          * @param callable|null $close function (WebSocket $socket, int $code, string $reason): mixed
          * @param callable|null $upgrade function (WebSocket\Upgrade $upgrade): mixed
          * @param WebSocket\Options|null $options origins, subprotocols, limits, heartbeat, compression
+         * @param array $middleware list<callable> around the handshake, the first outermost. Inside of them $next($request)
+         *        calls upgrade(); the Response it returns opens the WebSocket (status 101) or refuses it. See use()
          * @throws Exception\MisuseError when the pattern is malformed or taken for GET, neither a handler nor a callable or both
          *         were given, an option is out of range, or run() was called
          */
@@ -170,6 +174,7 @@ namespace Fermata {
             ?callable $close = null,
             ?callable $upgrade = null,
             ?WebSocket\Options $options = null,
+            array $middleware = [],
         ): static {}
 
         /**
@@ -351,31 +356,43 @@ namespace Fermata {
         private function __construct() {}
 
         /** See Server::get(). */
-        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::post(). */
-        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::put(). */
-        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::patch(). */
-        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::delete(). */
-        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::options(). */
-        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** See Server::any(). */
-        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null): static {}
+        public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /** A group inside this one: its prefix and middleware come after those of this one. See Server::group(). */
         public function group(string $prefix, callable $routes, array $middleware = []): static {}
 
         /** Puts middleware around every handler of this group and of the groups inside it. See Server::use(). */
         public function use(callable ...$middleware): static {}
+
+        /** A WebSocket whose handshake passes through the group's middleware. See Server::websocket(). */
+        public function websocket(
+            string $path,
+            ?WebSocketHandler $handler = null,
+            ?callable $message = null,
+            ?callable $open = null,
+            ?callable $close = null,
+            ?callable $upgrade = null,
+            ?WebSocket\Options $options = null,
+            array $middleware = [],
+        ): static {}
 
         /** See Server::static(). */
         public function static(
@@ -706,6 +723,20 @@ namespace Fermata {
          * @throws Exception\UploadException when the temporary file of a large body cannot be read
          */
         public function body(): string {}
+
+        /**
+         * The next bytes of the body, null at its end.
+         *
+         * On a route with streamBody the handler runs while the body arrives: what has come is returned at once, and when
+         * nothing has, the handler waits and others go on. The client is not read from while the handler does not ask.
+         *
+         * @param int $bytes most that is returned; the setting body_piece_bytes_max bounds it as well
+         * @throws Exception\BadRequestException when the rest is malformed (code 400), late (408) or too large (413); uncaught,
+         *         the client is answered with that status
+         * @throws Exception\ClientGoneException when the client has left before it had sent everything
+         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         */
+        public function read(int $bytes = 65536): ?string {}
 
         /**
          * The body as a stream to read from. A body larger than the setting body_memory_bytes_max lies in a temporary file, so
@@ -2339,8 +2370,8 @@ namespace Fermata\Exception {
     final class BackpressureException extends \RuntimeException implements FermataException {}
 
     /**
-     * The client sent nonsense. Left uncaught in a handler, the client is answered 400 with the message, or its WebSocket
-     * is closed with 1007.
+     * The client sent nonsense. Left uncaught in a handler, the client is answered with the message and 400, or with the
+     * exception's code where that is 400 to 499; its WebSocket is closed with 1007.
      */
     final class BadRequestException extends \RuntimeException implements FermataException {}
 

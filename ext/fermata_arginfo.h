@@ -48,6 +48,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_get, 0, 2, 
 	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bodyBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, streamBody, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Server_post arginfo_class_Fermata_Server_get
@@ -96,6 +97,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, close, IS_CALLABLE, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, upgrade, IS_CALLABLE, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, options, Fermata\\WebSocket\\Options, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_every, 0, 2, IS_STATIC, 0)
@@ -193,6 +195,8 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Routes_use arginfo_class_Fermata_Server_use
 
+#define arginfo_class_Fermata_Routes_websocket arginfo_class_Fermata_Server_websocket
+
 #define arginfo_class_Fermata_Routes_static arginfo_class_Fermata_Server_static
 
 #define arginfo_class_Fermata_Next___construct arginfo_class_Fermata_Jobs___construct
@@ -274,6 +278,10 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_route, 0, 
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_body arginfo_class_Fermata_Request_method
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_read, 0, 0, IS_STRING, 1)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bytes, IS_LONG, 0, "65536")
+ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_bodyStream arginfo_class_Fermata_Jobs___construct
 
@@ -976,6 +984,7 @@ ZEND_METHOD(Fermata_Routes, options);
 ZEND_METHOD(Fermata_Routes, any);
 ZEND_METHOD(Fermata_Routes, group);
 ZEND_METHOD(Fermata_Routes, use);
+ZEND_METHOD(Fermata_Routes, websocket);
 ZEND_METHOD(Fermata_Routes, static);
 ZEND_METHOD(Fermata_Next, __construct);
 ZEND_METHOD(Fermata_Next, __invoke);
@@ -997,6 +1006,7 @@ ZEND_METHOD(Fermata_Request, header);
 ZEND_METHOD(Fermata_Request, headers);
 ZEND_METHOD(Fermata_Request, route);
 ZEND_METHOD(Fermata_Request, body);
+ZEND_METHOD(Fermata_Request, read);
 ZEND_METHOD(Fermata_Request, bodyStream);
 ZEND_METHOD(Fermata_Request, json);
 ZEND_METHOD(Fermata_Request, form);
@@ -1259,6 +1269,7 @@ static const zend_function_entry class_Fermata_Routes_methods[] = {
 	ZEND_ME(Fermata_Routes, any, arginfo_class_Fermata_Routes_any, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Routes, group, arginfo_class_Fermata_Routes_group, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Routes, use, arginfo_class_Fermata_Routes_use, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Routes, websocket, arginfo_class_Fermata_Routes_websocket, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Routes, static, arginfo_class_Fermata_Routes_static, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
@@ -1350,6 +1361,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, headers, arginfo_class_Fermata_Request_headers, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, route, arginfo_class_Fermata_Request_route, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, body, arginfo_class_Fermata_Request_body, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, read, arginfo_class_Fermata_Request_read, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, bodyStream, arginfo_class_Fermata_Request_bodyStream, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, json, arginfo_class_Fermata_Request_json, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, form, arginfo_class_Fermata_Request_form, ZEND_ACC_PUBLIC)

@@ -348,6 +348,21 @@
 #define FM_WS_FORMAT_JSON 1
 
 /**
+ * The number of a body that is read while it arrives.
+ */
+#define FM_UPLOAD_ARRIVING 4294967295
+
+/**
+ * `fm_note_handler`: added to the number of a handler of WebSockets.
+ */
+#define FM_HANDLER_WEBSOCKET 2147483648
+
+/**
+ * `fm_note_handler`: a task.
+ */
+#define FM_HANDLER_TASK 4294967295
+
+/**
  * There are bytes, a connection to accept, or the end of the stream.
  */
 #define FM_WATCH_READ 1
@@ -432,6 +447,12 @@
  * `kind`, `handler` and `code` are set.
  */
 #define FM_EVENT_READY 11
+
+/**
+ * More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
+ * `request` are set.
+ */
+#define FM_EVENT_BODY 12
 
 /**
  * A slow client is told by a `gap` event what it has missed.
@@ -598,6 +619,11 @@ typedef struct FmFile {
    * The directory that it must lie in; `ptr` NULL for anywhere.
    */
   struct FmStr root;
+  /**
+   * The handler of `fm_server_guard_files` whose tree it is of, FM_NO_HANDLER for none; `path` is then that of the
+   * request, decoded.
+   */
+  uint32_t tree;
   /**
    * Content-Type; `ptr` NULL goes by the name.
    */
@@ -1083,7 +1109,8 @@ typedef struct FmEvent {
    */
   bool binary;
   /**
-   * The status that the core would have answered with, for the handler of `fm_server_fallback`; else 0.
+   * The status that the core would have answered with, for the handlers of `fm_server_fallback` and
+   * `fm_server_guard_files`; else 0.
    */
   uint16_t unrouted;
   /**
@@ -1116,6 +1143,7 @@ typedef struct FmEvent {
   uint32_t headers_len;
   /**
    * What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
+   * FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
    */
   uint32_t upload;
 } FmEvent;
@@ -1375,6 +1403,16 @@ uint32_t fm_stream_fail(struct FmWorker *worker,
  * `worker` is a live worker.
  */
 void fm_stream_cut(struct FmWorker *worker, uint64_t request);
+
+/**
+ * What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
+ *
+ * # Safety
+ * `worker` is a live worker; the string is valid.
+ */
+uint32_t fm_static_find(struct FmWorker *worker,
+                        uint32_t handler,
+                        struct FmStr path);
 
 /**
  * Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
@@ -1760,6 +1798,36 @@ uint32_t fm_server_fallback(struct FmServer *server,
                             struct FmError *error);
 
 /**
+ * Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
+ * body has come with the head, and `fm_body_read` gives what has arrived.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+void fm_server_route_early(struct FmServer *server,
+                           uint32_t handler);
+
+/**
+ * Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
+ * `fm_respond_file` know the tree by `handler`.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+uint32_t fm_server_guard_files(struct FmServer *server,
+                               struct FmStr prefix,
+                               uint32_t handler,
+                               struct FmError *error);
+
+/**
+ * Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
+ *
+ * # Safety
+ * As `fm_server_set`.
+ */
+void fm_server_guard_websocket(struct FmServer *server, uint32_t handler);
+
+/**
  * Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
  *
  * # Safety
@@ -1994,6 +2062,23 @@ bool fm_upload_body(struct FmWorker *worker, uint32_t upload, struct FmStr *path
 void fm_upload_release(struct FmWorker *worker, uint32_t upload);
 
 /**
+ * Reads on in a body that arrives, at most `bytes_max` (and `body_piece_bytes_max`): `piece` is empty at its end, and stays
+ * valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
+ * FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
+ * that of the answer.
+ *
+ * # Safety
+ * `worker` is a live worker; the other pointers are NULL or valid for writing.
+ */
+uint32_t fm_body_read(struct FmWorker *worker,
+                      uint64_t request,
+                      size_t bytes_max,
+                      struct FmStr *piece,
+                      bool *last,
+                      uint32_t *status,
+                      struct FmError *error);
+
+/**
  * The settings that concern fibers.
  *
  * # Safety
@@ -2063,6 +2148,33 @@ void fm_worker_busy(struct FmWorker *worker,
  * `worker` is a live worker.
  */
 void fm_worker_full(struct FmWorker *worker, bool full);
+
+/**
+ * This handler runs from now on, though no event was asked for: it has waited. For the report of what holds the loop.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_note_handler(struct FmWorker *worker,
+                     uint32_t handler);
+
+/**
+ * The handler of a request for which `fm_defer` was called has come to its end.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_settle(struct FmWorker *worker, uint64_t request);
+
+/**
+ * The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
+ * the client leaves before. FM_GONE when it has left already.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint32_t fm_stream_defer(struct FmWorker *worker,
+                         uint64_t request);
 
 /**
  * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces

@@ -85,10 +85,22 @@ static void restore_timeout(const fermata_fiber *fiber)
 	}
 }
 
+/* Whoever has waited and goes on is what the core counts the time for. */
+static void note_resumed(const fermata_fiber *to)
+{
+	const FmEvent *event = &to->request->event;
+	bool is_request = event->kind == FM_EVENT_REQUEST || event->kind == FM_EVENT_STREAM;
+	fm_note_handler(fermata_run.worker,
+		to->future ? FM_HANDLER_TASK : is_request ? event->handler : event->handler | FM_HANDLER_WEBSOCKET);
+}
+
 /* Returns when another fiber switches to this one. */
 static void switch_to(fermata_fiber *to)
 {
 	fermata_fiber *from = fermata_run.fiber;
+	if (to->is_listed) {
+		note_resumed(to);
+	}
 	zend_fiber_transfer transfer = {.context = to->context};
 	from->context = EG(current_fiber_context);
 	from->frame = EG(current_execute_data);
@@ -96,11 +108,13 @@ static void switch_to(fermata_fiber *to)
 	from->websocket = fermata_run.websocket;
 	from->message = fermata_run.message;
 	from->socket = fermata_run.socket;
+	from->stream = fermata_run.stream;
 	from->handling = fermata.handling;
 	save_output(from);
 	save_timeout(from);
 
 	fermata_run.fiber = to;
+	fermata_run.stream = 0;
 	fermata.handling = false;
 	to->state = FERMATA_FIBER_RUNNING;
 	ZVAL_NULL(&transfer.value);
@@ -110,6 +124,7 @@ static void switch_to(fermata_fiber *to)
 	fermata_run.websocket = from->websocket;
 	fermata_run.message = from->message;
 	fermata_run.socket = from->socket;
+	fermata_run.stream = from->stream;
 	fermata.handling = from->handling;
 	restore_output(from);
 	restore_timeout(from);
@@ -520,9 +535,6 @@ const char *fermata_wait_obstacle(void)
 	if (UNEXPECTED(EG(in_autoload) && zend_hash_num_elements(EG(in_autoload)))) {
 		return "while it loads a class: other handlers would not find the class meanwhile";
 	}
-	if (UNEXPECTED(fermata_run.stream)) {
-		return "while it makes a piece of a Response::stream(), whose client waits for it";
-	}
 	if (UNEXPECTED(CG(in_compilation))) {
 		return "while it compiles a file";
 	}
@@ -582,6 +594,11 @@ static void put_aside(fermata_fiber *fiber)
 		return;
 	}
 	const fermata_client *client = fermata_fiber_client(fiber);
+	if (fermata_run.stream) {
+		/* Its request was answered, and the object is used for other events. */
+		fm_stream_defer(fermata_run.worker, fermata_run.stream);
+		return;
+	}
 	if (!fermata_run.socket) {
 		fermata_request_keep(fermata_run.request);
 		fm_defer(fermata_run.worker, client->request);
@@ -690,6 +707,7 @@ void fermata_fiber_settle(void)
 		pool.listed_len--;
 		if (self->client && !self->future) {
 			socket = self->client->socket;
+			fm_settle(fermata_run.worker, self->client->request);
 		}
 	}
 	fermata_mutexes_forgotten(self);

@@ -81,7 +81,7 @@ struct fermata_fiber {
 	fermata_request *request;
 	fermata_websocket *websocket;
 	fermata_message *message;
-	uint64_t socket;
+	uint64_t socket, stream;
 	bool handling;
 	php_output_handler **output;
 	int output_len;

@@ -6,11 +6,21 @@
 #include "zend_closures.h"
 #include "zend_exceptions.h"
 
+#define STATUS_OK 200
+#define STATUS_PERMANENT_REDIRECT 308
 #define STATUS_NOT_FOUND 404
 #define STATUS_NO_CONTENT 204
 
+/* What is done at the end of a chain. */
+typedef enum next_end {
+	END_HANDLER, /* calls the handler */
+	END_FILE,    /* answers with a file of a static tree; own is what notFound() was given */
+	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
+} next_end;
+
 typedef struct next {
 	fermata_handler own; /* a middleware, or the handler at the end; undefined where the server answers by itself */
+	next_end end;
 	zval after;          /* what own is given as $next; undefined at the end */
 	zend_object std;
 } next;
@@ -98,6 +108,74 @@ static void answer_unrouted(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
+/* Relative links in the index of a directory need its path to end in a slash. */
+static void answer_directory(zval *return_value, const fermata_request *request)
+{
+	FmStr target = request->event.target;
+	const char *query = memchr(target.ptr, '?', target.len);
+	size_t path_len = query ? (size_t)(query - target.ptr) : target.len;
+	fermata_response *response = fermata_response_plain(STATUS_PERMANENT_REDIRECT, NULL);
+	zend_string *location = zend_string_concat3(target.ptr, path_len, "/", 1, target.ptr + path_len, target.len - path_len);
+	fermata_headers_add(&response->headers, fermata_known.location, location);
+	zend_string_release(location);
+	RETVAL_OBJ(&response->std);
+}
+
+/* A file of a static tree. False when nothing is there. */
+static bool answer_file(zval *return_value, const fermata_request *request)
+{
+	const FmEvent *event = &request->event;
+	switch (fm_static_find(fermata_run.worker, event->handler, event->path)) {
+		case FM_STATIC_FILE: {
+			fermata_source *source = fermata_source_new();
+			source->path = zend_string_init(event->path.ptr, event->path.len, false);
+			source->tree = event->handler;
+			fermata_response_with_source(return_value, source, STATUS_OK, NULL, NULL);
+			return true;
+		}
+		case FM_STATIC_DIRECTORY: answer_directory(return_value, request); return true;
+		case FM_STATIC_FAILED:
+			RETVAL_OBJ(&fermata_response_plain(FERMATA_STATUS_ERROR,
+				zend_string_init(ZEND_STRL("The file cannot be read.\n"), false))->std);
+			return true;
+		default: return false;
+	}
+}
+
+/* Lets the program decide on a handshake; what is returned for one that is accepted opens the WebSocket when it is sent. */
+static void answer_upgrade(zval *return_value, const fermata_handler *own, fermata_request *request)
+{
+	fermata_upgrade *upgrade = fermata_upgrade_new(request);
+	if (!Z_ISUNDEF(own->closure)) {
+		zval argument, result;
+		ZVAL_OBJ(&argument, &upgrade->std);
+		ZVAL_UNDEF(&result);
+		zend_fcall_info info = {.size = sizeof(info), .retval = &result, .params = &argument, .param_count = 1};
+		zend_fcall_info_cache call = own->call;
+		ZVAL_COPY_VALUE(&info.function_name, &own->closure);
+		zend_call_function(&info, &call);
+		zval_ptr_dtor(&result);
+	}
+	if (EG(exception)) {
+		fermata_upgrade_end(upgrade);
+	} else if (upgrade->state != UPGRADE_REFUSED) {
+		fermata_source *source = fermata_source_new();
+		source->upgrade = &upgrade->std;
+		GC_ADDREF(source->upgrade);
+		fermata_response *response = fermata_response_plain(FERMATA_STATUS_SWITCHING, NULL);
+		response->source = source;
+		RETVAL_OBJ(&response->std);
+	} else {
+		if (upgrade->response) {
+			RETVAL_OBJ_COPY(upgrade->response);
+		} else {
+			RETVAL_OBJ(&fermata_response_plain(upgrade->status, NULL)->std);
+		}
+		fermata_upgrade_end(upgrade);
+	}
+	OBJ_RELEASE(&upgrade->std);
+}
+
 ZEND_METHOD(Fermata_Next, __construct)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
@@ -110,8 +188,18 @@ ZEND_METHOD(Fermata_Next, __invoke)
 		Z_PARAM_OBJECT_OF_CLASS(request, fermata_ce_request)
 	ZEND_PARSE_PARAMETERS_END();
 	next *at = FERMATA_FROM(next, Z_OBJ_P(ZEND_THIS));
-	const fermata_request *asked = FERMATA_FROM(fermata_request, Z_OBJ_P(request));
+	fermata_request *asked = FERMATA_FROM(fermata_request, Z_OBJ_P(request));
 	bool is_end = Z_ISUNDEF(at->after);
+	if (UNEXPECTED(at->end == END_UPGRADE)) {
+		answer_upgrade(return_value, &at->own, asked);
+		return;
+	}
+	if (UNEXPECTED(at->end == END_FILE)) {
+		if (answer_file(return_value, asked)) {
+			return;
+		}
+		asked->event.unrouted = STATUS_NOT_FOUND;
+	}
 	/* notFound() is for paths that nothing knows; what is known but not for this method is the server's to answer. */
 	if (Z_ISUNDEF(at->own.closure) || (is_end && asked->event.unrouted && asked->event.unrouted != STATUS_NOT_FOUND)) {
 		answer_unrouted(return_value, asked);
@@ -141,11 +229,12 @@ ZEND_METHOD(Fermata_Next, __invoke)
 /* Putting together */
 
 /* A closure that calls own with what comes after it. Takes over both. */
-static void wrap(zval *closure, const fermata_handler *own, zval *after)
+static void wrap(zval *closure, const fermata_handler *own, zval *after, next_end end)
 {
 	next *made = FERMATA_FROM(next, next_create(fermata_ce_next));
 	zval object;
 	made->own = *own;
+	made->end = end;
 	ZVAL_COPY_VALUE(&made->after, after);
 	ZVAL_OBJ(&object, &made->std);
 	zend_function *invoke = zend_hash_find_ptr(&fermata_ce_next->function_table, ZSTR_KNOWN(ZEND_STR_MAGIC_INVOKE));
@@ -162,25 +251,27 @@ static void wrap_list(zval *closure, zend_array *list)
 		zval after;
 		ZVAL_COPY_VALUE(&after, closure);
 		if (fermata_handler_init(&own, member)) {
-			wrap(closure, &own, &after);
+			wrap(closure, &own, &after, END_HANDLER);
 		}
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Puts a route's own middleware, that of its groups and that of the server around a handler. */
-static void compose(fermata_server *server, fermata_handler *handler, const fermata_route *route)
+static bool has_middleware(const fermata_server *server, const fermata_route *route)
 {
 	bool any = server->middleware || route->middleware;
 	for (zend_object *group = route->group; group; group = fermata_routes_parent(group)) {
 		any |= fermata_routes_middleware(group) != NULL;
 	}
-	if (!any && !Z_ISUNDEF(handler->closure) && !route->is_fallback) {
-		return;
-	}
+	return any;
+}
+
+/* Puts a route's own middleware, that of its groups and that of the server around the end of a chain. */
+static void surround(fermata_server *server, fermata_handler *handler, const fermata_route *route, next_end end)
+{
 	zval closure, none;
 	zend_fcall_info info;
 	ZVAL_UNDEF(&none);
-	wrap(&closure, handler, &none);
+	wrap(&closure, handler, &none, end);
 	if (route->middleware) {
 		wrap_list(&closure, route->middleware);
 	}
@@ -197,6 +288,55 @@ static void compose(fermata_server *server, fermata_handler *handler, const ferm
 	zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL);
 }
 
+static void compose(fermata_server *server, fermata_handler *handler, const fermata_route *route)
+{
+	if (has_middleware(server, route) || Z_ISUNDEF(handler->closure) || route->is_fallback) {
+		surround(server, handler, route, END_HANDLER);
+	}
+}
+
+/* Puts middleware in front of the static trees that have any around them. False after an exception. */
+static bool compose_trees(fermata_server *server)
+{
+	FmError error;
+	error.len = 0;
+	for (uint32_t i = 0; i < server->trees_len; i++) {
+		fermata_route route = {.group = server->trees[i].group}, none = {0};
+		if (!has_middleware(server, &route)) {
+			continue;
+		}
+		fermata_handler handler = server->not_found;
+		Z_TRY_ADDREF(handler.closure);
+		surround(server, &handler, &route, END_FILE);
+		uint32_t number = fermata_server_add(server, &handler, &none);
+		uint32_t code = fm_server_guard_files(server->core, fermata_str(server->trees[i].prefix), number, &error);
+		if (code != FM_OK) {
+			fermata_throw(code, &error);
+			return false;
+		}
+	}
+	fermata_trees_free(server);
+	return true;
+}
+
+/* Puts middleware around the handshakes of WebSockets. */
+static void compose_sockets(fermata_server *server)
+{
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route *socket = &server->socket_routes[i];
+		fermata_route route = {.group = socket->group, .middleware = socket->middleware};
+		if (has_middleware(server, &route)) {
+			socket->guard = socket->upgrade;
+			Z_TRY_ADDREF(socket->guard.closure);
+			surround(server, &socket->guard, &route, END_UPGRADE);
+			fm_server_guard_websocket(server->core, i);
+		}
+		fermata_route_free(&route);
+		socket->group = NULL;
+		socket->middleware = NULL;
+	}
+}
+
 /* Before the workers are forked, so that what it makes is shared by all of them. False after an exception. */
 bool fermata_middleware_compose(fermata_server *server)
 {
@@ -207,6 +347,10 @@ bool fermata_middleware_compose(fermata_server *server)
 		/* A group refers to its server: without an end to that neither would ever be freed. */
 		fermata_route_free(&server->routes[i]);
 		memset(&server->routes[i], 0, sizeof(fermata_route));
+	}
+	compose_sockets(server);
+	if (!compose_trees(server)) {
+		return false;
 	}
 	bool has_not_found = !Z_ISUNDEF(server->not_found.closure);
 	if (!has_not_found && !server->middleware) {

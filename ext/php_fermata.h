@@ -95,6 +95,7 @@ ZEND_COLD void fermata_misuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(pri
 ZEND_COLD bool fermata_constructed_twice(void);
 FmStr fermata_exception_string(zend_object *exception, zend_known_string_id name);
 uint32_t fermata_exception_line(zend_object *exception);
+zend_long fermata_exception_code(zend_object *exception);
 smart_str fermata_exception_text(zend_object *exception, bool with_place);
 
 /* tls.c */
@@ -158,7 +159,15 @@ typedef struct fermata_handler {
 /* What a WebSocket route calls; an event nobody handles has an undefined closure. */
 typedef struct fermata_socket_route {
 	fermata_handler upgrade, open, message, close;
+	fermata_handler guard;  /* the middleware around upgrade; undefined = none */
+	zend_object *group;     /* as of fermata_route, and until the server runs */
+	zend_array *middleware;
 } fermata_socket_route;
+/* A static tree; only used until the server runs. */
+typedef struct fermata_tree {
+	zend_object *group;  /* as of fermata_route */
+	zend_string *prefix;
+} fermata_tree;
 /* What is known of a handler besides; only used until the server runs. */
 typedef struct fermata_route {
 	zend_object *group;     /* the Routes it was added to; NULL = the server itself */
@@ -175,6 +184,8 @@ typedef struct fermata_server {
 	uint32_t handlers_len, handlers_capacity;
 	fermata_socket_route *socket_routes;
 	uint32_t socket_routes_len;
+	fermata_tree *trees;
+	uint32_t trees_len;
 	fermata_every *every;
 	fermata_jobs *jobs; /* NULL = none */
 	fermata_handler on_message; /* an undefined closure = none */
@@ -207,6 +218,10 @@ void fermata_route_free(fermata_route *route);
 uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
 zend_object *fermata_routes_parent(const zend_object *group);
 zend_array *fermata_routes_middleware(const zend_object *group);
+fermata_server *fermata_routes_server(const zend_object *group);
+zend_string *fermata_routes_path(const zend_object *group, zend_string *path);
+zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *failed);
+void fermata_trees_free(fermata_server *server);
 void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 
 /* middleware.c */
@@ -229,6 +244,8 @@ typedef struct fermata_request {
 	zend_string *body; /* from here on: built when asked for */
 	zend_array *queries, *forms, *cookies, *files;
 	zval attributes; /* an array, or undefined */
+	size_t body_read;   /* what read() has given of it */
+	bool body_ended;    /* of one that is read while it arrives */
 	zend_object std;
 } fermata_request;
 void fermata_request_init(void);
@@ -242,6 +259,18 @@ FmStr fermata_request_host(const fermata_request *request);
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
+
+/* Whether the body is read while it arrives. */
+static zend_always_inline bool fermata_request_arrives(const fermata_request *request)
+{
+	return UNEXPECTED(request->event.upload == FM_UPLOAD_ARRIVING);
+}
+
+/* body.c */
+zend_string *fermata_body_read(fermata_request *request, size_t bytes_max);
+zend_string *fermata_body_read_all(fermata_request *request);
+php_stream *fermata_body_stream(fermata_request *request);
+void fermata_body_arrived(const FmEvent *event);
 
 /* uploaded_file.c */
 void fermata_uploaded_file_init(void);
@@ -258,7 +287,10 @@ typedef struct fermata_source {
 	zend_string *root;  /* the directory it must lie in; NULL = anywhere */
 	bool is_events;     /* stream is the callable of Response::events() */
 	int64_t keep_alive_ms; /* of these; -1 = the setting */
+	uint32_t tree;      /* the handler in front of the static tree that path is of; FM_NO_HANDLER = none */
+	zend_object *upgrade; /* in place of all these: the WebSocket\Upgrade that is to be accepted; NULL = none */
 } fermata_source;
+fermata_source *fermata_source_new(void);
 void fermata_source_free(fermata_source *source);
 fermata_source *fermata_source_copy(const fermata_source *from);
 

@@ -52,6 +52,8 @@ static void release_upload(fermata_request *request)
 		fm_upload_release(fermata.worker, request->event.upload);
 	}
 	request->event.upload = 0;
+	request->body_read = 0;
+	request->body_ended = false;
 }
 
 /* Drops what was built for the last request, so that the object can serve the next one. */
@@ -63,6 +65,7 @@ void fermata_request_forget(fermata_request *request)
 	if (UNEXPECTED(request->body)) {
 		zend_string_release(request->body);
 		request->body = NULL;
+		request->body_read = 0;
 	}
 	free_array(&request->queries);
 	free_array(&request->forms);

@@ -7,6 +7,8 @@
 /* Longer header names are lower-cased on the heap. */
 #define HEADER_NAME_BYTES_STACK 64
 
+#define READ_BYTES_DEFAULT 65536
+
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 
 /* Values */
@@ -36,7 +38,9 @@ static zend_string *body_from_file(const zend_string *path)
 /* NULL after an exception. */
 static zend_string *body_string(fermata_request *request)
 {
-	if (!request->body) {
+	if (!request->body && fermata_request_arrives(request)) {
+		request->body = fermata_body_read_all(request);
+	} else if (!request->body) {
 		zend_string *path = UNEXPECTED(request->event.upload) ? fermata_uploads_body_path(request->event.upload) : NULL;
 		FmStr body = request->event.body;
 		if (UNEXPECTED(path)) {
@@ -324,10 +328,76 @@ ZEND_METHOD(Fermata_Request, body)
 	RETURN_STR_COPY(body);
 }
 
+/* The next bytes of a body that lies in a file; empty at its end, NULL after an exception. */
+static zend_string *piece_of_file(fermata_request *request, const zend_string *path, size_t bytes_max)
+{
+	php_stream *stream = body_file(path);
+	if (!stream) {
+		return NULL;
+	}
+	zend_string *piece = NULL;
+	if (php_stream_seek(stream, (zend_off_t)request->body_read, SEEK_SET) == 0) {
+		piece = php_stream_read_to_str(stream, bytes_max);
+	}
+	php_stream_close(stream);
+	if (!piece) {
+		fermata_upload_failed("the body's temporary file cannot be read", path);
+		return NULL;
+	}
+	request->body_read += ZSTR_LEN(piece);
+	return piece;
+}
+
+/* The same of any body. */
+static zend_string *read_piece(fermata_request *request, size_t bytes_max)
+{
+	if (fermata_request_arrives(request) && !request->body) {
+		return fermata_body_read(request, bytes_max);
+	}
+	zend_string *path = request->event.upload && !request->body ? fermata_uploads_body_path(request->event.upload) : NULL;
+	if (path) {
+		zend_string *piece = piece_of_file(request, path, bytes_max);
+		zend_string_release(path);
+		return piece;
+	}
+	zend_string *body = body_string(request);
+	if (!body) {
+		return NULL;
+	}
+	size_t at = MIN(request->body_read, ZSTR_LEN(body)), len = MIN(ZSTR_LEN(body) - at, bytes_max);
+	request->body_read = at + len;
+	return zend_string_init_fast(ZSTR_VAL(body) + at, len);
+}
+
+ZEND_METHOD(Fermata_Request, read)
+{
+	zend_long bytes_max = READ_BYTES_DEFAULT;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(bytes_max)
+	ZEND_PARSE_PARAMETERS_END();
+	if (bytes_max < 1) {
+		fermata_misuse("read() needs room for one byte at least, not " ZEND_LONG_FMT, bytes_max);
+		RETURN_THROWS();
+	}
+	zend_string *piece = read_piece(THIS_REQUEST(), (size_t)bytes_max);
+	if (!piece) {
+		RETURN_THROWS();
+	}
+	if (ZSTR_LEN(piece)) {
+		RETURN_STR(piece);
+	}
+	zend_string_release(piece);
+}
+
 ZEND_METHOD(Fermata_Request, bodyStream)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	fermata_request *request = THIS_REQUEST();
+	if (fermata_request_arrives(request) && !request->body) {
+		php_stream_to_zval(fermata_body_stream(request), return_value);
+		return;
+	}
 	zend_string *path = request->event.upload ? fermata_uploads_body_path(request->event.upload) : NULL;
 	php_stream *stream;
 	if (path) {

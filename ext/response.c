@@ -55,8 +55,14 @@ static zend_object *response_clone(zend_object *object)
 static HashTable *response_get_gc(zend_object *object, zval **table, int *len)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
-	*table = response->source ? &response->source->stream : NULL;
-	*len = response->source ? 1 : 0;
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	if (response->source) {
+		zend_get_gc_buffer_add_zval(buffer, &response->source->stream);
+		if (response->source->upgrade) {
+			zend_get_gc_buffer_add_obj(buffer, response->source->upgrade);
+		}
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
 	return NULL;
 }
 

@@ -79,6 +79,11 @@ zend_object *fermata_routes_parent(const zend_object *group)
 	return FERMATA_FROM(routes, group)->parent;
 }
 
+fermata_server *fermata_routes_server(const zend_object *group)
+{
+	return FERMATA_FROM(routes, group)->server;
+}
+
 zend_array *fermata_routes_middleware(const zend_object *group)
 {
 	return FERMATA_FROM(routes, group)->middleware;
@@ -145,7 +150,7 @@ static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool i
 }
 
 /* The same of a PHP array. */
-static zend_array *closures_of(HashTable *given, uint32_t argument, bool *failed)
+zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *failed)
 {
 	if (!given || !zend_hash_num_elements(given)) {
 		return NULL;
@@ -206,6 +211,12 @@ static zend_string *path_in(const routes *group, zend_string *path)
 		: zend_string_copy(path);
 }
 
+/* The same for a group that may be none. */
+zend_string *fermata_routes_path(const zend_object *group, zend_string *path)
+{
+	return path_in(group ? FERMATA_FROM(routes, group) : NULL, path);
+}
+
 static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group, FmStr method)
 {
 	zend_string *path;
@@ -213,15 +224,16 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	zend_fcall_info_cache call;
 	HashTable *middleware = NULL;
 	zend_long body_bytes = 0;
-	bool body_bytes_null = true, failed = false;
+	bool body_bytes_null = true, stream_body = false, failed = false;
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 4)
+	ZEND_PARSE_PARAMETERS_START(2, 5)
 		Z_PARAM_STR(path)
 		Z_PARAM_FUNC(info, call)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT(middleware)
 		Z_PARAM_LONG_OR_NULL(body_bytes, body_bytes_null)
+		Z_PARAM_BOOL(stream_body)
 	ZEND_PARSE_PARAMETERS_END();
 
 	if (!fermata_server_check_open(server)) {
@@ -244,7 +256,7 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 		}
 		RETURN_THROWS();
 	}
-	route.middleware = closures_of(middleware, 3, &failed);
+	route.middleware = fermata_closures_of(middleware, 3, &failed);
 	if (failed) {
 		zend_string_release(pattern);
 		zval_ptr_dtor(&handler.closure);
@@ -258,6 +270,9 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	uint32_t code = fm_server_route(server->core, method, fermata_str(pattern), number, &error);
 	if (code == FM_OK && !body_bytes_null) {
 		code = fm_server_route_body(server->core, number, (uint64_t)body_bytes, &error);
+	}
+	if (code == FM_OK && stream_body) {
+		fm_server_route_early(server->core, number);
 	}
 	zend_string_release(pattern);
 	if (code != FM_OK) {
@@ -302,12 +317,32 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_server_static(server->core, fermata_str(whole), fermata_str(directory), &options, &error);
-	zend_string_release(whole);
 	if (code != FM_OK) {
+		zend_string_release(whole);
 		fermata_throw(code, &error);
 		RETURN_THROWS();
 	}
+	server->trees = safe_erealloc(server->trees, server->trees_len + 1, sizeof(fermata_tree), 0);
+	server->trees[server->trees_len++] = (fermata_tree){.group = group ? &group->std : NULL, .prefix = whole};
+	if (group) {
+		GC_ADDREF(&group->std);
+	}
 	RETURN_THIS();
+}
+
+void fermata_trees_free(fermata_server *server)
+{
+	for (uint32_t i = 0; i < server->trees_len; i++) {
+		if (server->trees[i].group) {
+			OBJ_RELEASE(server->trees[i].group);
+		}
+		zend_string_release(server->trees[i].prefix);
+	}
+	if (server->trees) {
+		efree(server->trees);
+	}
+	server->trees = NULL;
+	server->trees_len = 0;
 }
 
 /* False after a MisuseError. */
@@ -337,7 +372,7 @@ static void add_group(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	if (!fermata_server_check_open(server) || !prefix_check(prefix)) {
 		RETURN_THROWS();
 	}
-	zend_array *list = closures_of(middleware, 3, &failed);
+	zend_array *list = fermata_closures_of(middleware, 3, &failed);
 	if (failed) {
 		RETURN_THROWS();
 	}

@@ -12,6 +12,7 @@ typedef struct fermata_fiber fermata_fiber;
 #define FERMATA_LOG_WARNING 1
 #define FERMATA_LOG_INFO 2
 #define FERMATA_LOG_DEBUG 3
+#define FERMATA_STATUS_SWITCHING 101
 #define FERMATA_STATUS_ERROR 500
 #define FERMATA_STATUS_BAD_REQUEST 400
 #define FERMATA_STATUS_UNAVAILABLE 503
@@ -65,6 +66,7 @@ void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
 
 /* runner_sockets.c */
 void fermata_socket_upgrade(const FmEvent *event);
+void fermata_respond_with_upgrade(const fermata_handler *handler, const fermata_response *response);
 void fermata_socket_open(const FmEvent *event);
 void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);

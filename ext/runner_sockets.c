@@ -3,6 +3,7 @@
  *   exception, exit()   the connection is closed with 1011 (or 1007); an upgrade is answered 500 (or 400)
  *   fatal error         the same, and the worker retires; see failures.c */
 #include "fibers.h"
+#include "zend_exceptions.h"
 
 #define HEADERS_STACK 8 /* acceptances with more header lines fill them on the heap */
 
@@ -14,10 +15,11 @@ static const fermata_socket_route *route_of(const FmEvent *event)
 
 /* Upgrades */
 
-static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgrade)
+/* `more` are header lines beside those of the decision. */
+static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgrade, const fermata_headers *more)
 {
 	FmHeader some[HEADERS_STACK], *headers = some;
-	uint32_t len = upgrade->headers ? upgrade->headers->len : 0;
+	uint32_t own = upgrade->headers ? upgrade->headers->len : 0, len = own + (more ? more->len : 0);
 	uint64_t socket = 0;
 	FmError error;
 	error.len = 0;
@@ -25,6 +27,7 @@ static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgr
 		headers = safe_emalloc(len, sizeof(FmHeader), 0);
 	}
 	fermata_headers_fill(upgrade->headers, headers);
+	fermata_headers_fill(more, headers + own);
 	uint32_t code = fm_ws_accept_request(fermata_run.worker, fermata_run.request->event.request,
 		fermata_str_or_absent(upgrade->protocol), headers, len, &socket, &error);
 	if (UNEXPECTED(headers != some)) {
@@ -44,7 +47,7 @@ static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgr
 static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 {
 	if (upgrade->state != UPGRADE_REFUSED) {
-		accept_upgrade(handler, upgrade);
+		accept_upgrade(handler, upgrade, NULL);
 	} else if (upgrade->response) {
 		fermata_respond(handler, FERMATA_FROM(fermata_response, upgrade->response));
 		if (UNEXPECTED(EG(exception))) {
@@ -56,9 +59,58 @@ static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 	}
 }
 
+/* Answers by what has come through the middleware: the upgrade itself, or what they have made of it. */
+void fermata_respond_with_upgrade(const fermata_handler *handler, const fermata_response *response)
+{
+	fermata_upgrade *upgrade = FERMATA_FROM(fermata_upgrade, response->source->upgrade);
+	if (upgrade->state == UPGRADE_OVER || upgrade->request != fermata_run.request) {
+		fermata_misuse("this Response accepts another WebSocket; return what $next($request) has given");
+		return;
+	}
+	if (response->status == FERMATA_STATUS_SWITCHING) {
+		accept_upgrade(handler, upgrade, response->headers);
+	} else {
+		FmHeader some[FERMATA_HEADERS_STACK];
+		FmResponse out;
+		FmHeader *headers = fermata_response_fill(response, some, &out);
+		out.body = fermata_str_or_empty(response->body);
+		fm_respond(fermata_run.worker, fermata_run.request->event.request, &out);
+		if (headers != some) {
+			efree(headers);
+		}
+	}
+	fermata_upgrade_end(upgrade);
+}
+
+/* A handshake that middleware stands around. */
+static void upgrade_guarded(const fermata_socket_route *route)
+{
+	zval argument, result;
+	ZVAL_OBJ(&argument, &fermata_run.request->std);
+	fermata_run.request->worker = fermata_run.worker;
+	fermata_run.socket = 0;
+	if (UNEXPECTED(!fermata_call(&route->guard, &argument, 1, &result))) {
+		return;
+	}
+	if (UNEXPECTED(EG(exception))) {
+		fermata_fail_with_exception(&route->guard);
+	} else {
+		fermata_answer(&route->guard, &result);
+	}
+	if (UNEXPECTED(fermata_run.leaves)) {
+		return;
+	}
+	zval_ptr_dtor(&result);
+	fermata_request_done();
+}
+
 void fermata_socket_upgrade(const FmEvent *event)
 {
 	const fermata_socket_route *route = route_of(event);
+	if (route && !Z_ISUNDEF(route->guard.closure)) {
+		upgrade_guarded(route);
+		return;
+	}
 	if (UNEXPECTED(!route || Z_ISUNDEF(route->upgrade.closure))) {
 		return;
 	}

@@ -50,6 +50,7 @@ static void server_free(zend_object *object)
 	if (server->socket_routes) {
 		efree(server->socket_routes);
 	}
+	fermata_trees_free(server);
 	fermata_every_free(server->every);
 	if (server->core) {
 		fm_server_free(server->core);
@@ -78,6 +79,11 @@ static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
 	}
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
 		fermata_socket_route_gc(&server->socket_routes[i], buffer);
+	}
+	for (uint32_t i = 0; i < server->trees_len; i++) {
+		if (server->trees[i].group) {
+			zend_get_gc_buffer_add_obj(buffer, server->trees[i].group);
+		}
 	}
 	fermata_every_gc(server->every, buffer);
 	zend_get_gc_buffer_use(buffer, table, len);

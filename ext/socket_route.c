@@ -38,6 +38,13 @@ void fermata_socket_route_free(fermata_socket_route *route)
 	for (size_t i = 0; i < HANDLERS; i++) {
 		zval_ptr_dtor(&list[i].handler->closure);
 	}
+	zval_ptr_dtor(&route->guard.closure);
+	if (route->group) {
+		OBJ_RELEASE(route->group);
+	}
+	if (route->middleware) {
+		zend_array_release(route->middleware);
+	}
 }
 
 void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *buffer)
@@ -47,6 +54,11 @@ void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *bu
 	for (size_t i = 0; i < HANDLERS; i++) {
 		zend_get_gc_buffer_add_zval(buffer, &list[i].handler->closure);
 	}
+	zend_get_gc_buffer_add_zval(buffer, &route->guard.closure);
+	if (route->group) {
+		zend_get_gc_buffer_add_obj(buffer, route->group);
+	}
+	fermata_gc_add_array(buffer, route->middleware);
 }
 
 /* Calls only what a subclass has written: the empty methods of WebSocketHandler would cost a call each. */
@@ -120,14 +132,15 @@ static bool add_route(fermata_server *server, const zend_string *path, const fer
 	return true;
 }
 
-ZEND_METHOD(Fermata_Server, websocket)
+static void add_websocket(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, zend_object *group)
 {
 	zend_string *path;
+	HashTable *middleware = NULL;
 	zend_object *handler = NULL, *options = NULL;
 	zend_fcall_info given[HANDLERS];
 	zend_fcall_info_cache unused;
 	memset(given, 0, sizeof(given));
-	ZEND_PARSE_PARAMETERS_START(1, 7)
+	ZEND_PARSE_PARAMETERS_START(1, 8)
 		Z_PARAM_STR(path)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_OBJ_OF_CLASS_OR_NULL(handler, fermata_ce_websocket_handler)
@@ -136,8 +149,8 @@ ZEND_METHOD(Fermata_Server, websocket)
 		Z_PARAM_FUNC_OR_NULL(given[3], unused)
 		Z_PARAM_FUNC_OR_NULL(given[0], unused)
 		Z_PARAM_OBJ_OF_CLASS_OR_NULL(options, fermata_ce_options)
+		Z_PARAM_ARRAY_HT(middleware)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_server *server = THIS_SERVER();
 	if (!fermata_server_check_open(server)) {
 		RETURN_THROWS();
 	}
@@ -160,11 +173,33 @@ ZEND_METHOD(Fermata_Server, websocket)
 		fermata_socket_route_free(&route);
 		RETURN_THROWS();
 	}
-	if (!add_route(server, path, &route, callbacks(list), options)) {
+	bool failed = false;
+	route.middleware = fermata_closures_of(middleware, 8, &failed);
+	if (group) {
+		route.group = group;
+		GC_ADDREF(group);
+	}
+	zend_string *whole = failed ? NULL : fermata_routes_path(group, path);
+	bool is_added = whole && add_route(server, whole, &route, callbacks(list), options);
+	if (whole) {
+		zend_string_release(whole);
+	}
+	if (!is_added) {
 		fermata_socket_route_free(&route);
 		RETURN_THROWS();
 	}
 	RETURN_THIS();
+}
+
+ZEND_METHOD(Fermata_Server, websocket)
+{
+	add_websocket(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_SERVER(), NULL);
+}
+
+ZEND_METHOD(Fermata_Routes, websocket)
+{
+	zend_object *group = Z_OBJ_P(ZEND_THIS);
+	add_websocket(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_routes_server(group), group);
 }
 
 /* The methods of WebSocketHandler do nothing; subclasses may call them. */

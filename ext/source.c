@@ -6,11 +6,12 @@
 
 #define STATUS_OK 200
 
-static fermata_source *source_new(void)
+fermata_source *fermata_source_new(void)
 {
 	fermata_source *source = ecalloc(1, sizeof(fermata_source));
 	ZVAL_UNDEF(&source->stream);
 	source->length = -1;
+	source->tree = FM_NO_HANDLER;
 	return source;
 }
 
@@ -27,6 +28,9 @@ void fermata_source_free(fermata_source *source)
 	if (source->root) {
 		zend_string_release(source->root);
 	}
+	if (source->upgrade) {
+		OBJ_RELEASE(source->upgrade);
+	}
 	efree(source);
 	zval_ptr_dtor(&stream);
 }
@@ -37,13 +41,18 @@ fermata_source *fermata_source_copy(const fermata_source *from)
 	if (!from) {
 		return NULL;
 	}
-	fermata_source *source = source_new();
+	fermata_source *source = fermata_source_new();
 	ZVAL_COPY(&source->stream, &from->stream);
 	source->length = from->length;
 	source->is_events = from->is_events;
 	source->keep_alive_ms = from->keep_alive_ms;
 	source->path = from->path ? zend_string_copy(from->path) : NULL;
 	source->root = from->root ? zend_string_copy(from->root) : NULL;
+	source->tree = from->tree;
+	source->upgrade = from->upgrade;
+	if (source->upgrade) {
+		GC_ADDREF(source->upgrade);
+	}
 	return source;
 }
 
@@ -70,7 +79,7 @@ ZEND_METHOD(Fermata_Response, stream)
 		fermata_misuse("the length of a stream must not be negative; leave it out when it is not known");
 		RETURN_THROWS();
 	}
-	fermata_source *source = source_new();
+	fermata_source *source = fermata_source_new();
 	ZVAL_COPY(&source->stream, body);
 	source->length = no_length ? -1 : length;
 	fermata_response_with_source(return_value, source, status, fermata_known.type_binary, headers);
@@ -140,7 +149,7 @@ ZEND_METHOD(Fermata_Response, file)
 		|| (content_type && !fermata_header_check(fermata_known.content_type, content_type))) {
 		RETURN_THROWS();
 	}
-	fermata_source *source = source_new();
+	fermata_source *source = fermata_source_new();
 	source->path = zend_string_copy(path);
 	source->root = root ? zend_string_copy(root) : NULL;
 	fermata_response_with_source(return_value, source, STATUS_OK, content_type, NULL);

@@ -13,6 +13,7 @@ typedef struct stream {
 	zend_string *piece;             /* the last one; NULL before the first and when the core has all of it */
 	size_t taken;                   /* what the core has of it */
 	bool begun;
+	fermata_fiber *maker;           /* makes a piece, and may wait meanwhile; NULL = none does */
 	const fermata_handler *handler; /* that has answered by it, for the log */
 } stream;
 
@@ -260,6 +261,7 @@ static void respond_with_file(const fermata_response *response)
 	FmFile file = {
 		.path = fermata_str(response->source->path),
 		.root = fermata_str_or_absent(response->source->root),
+		.tree = response->source->tree,
 		.content_type = out.content_type,
 		.status = out.status,
 		.headers = out.headers,
@@ -279,7 +281,9 @@ static void respond_with_file(const fermata_response *response)
 /* Sends what is no string. An exception is left pending, and the request is then open. */
 void fermata_respond_source(const fermata_handler *handler, const fermata_response *response)
 {
-	if (response->source->path) {
+	if (response->source->upgrade) {
+		fermata_respond_with_upgrade(handler, response);
+	} else if (response->source->path) {
 		respond_with_file(response);
 	} else if (response->source->is_events) {
 		fermata_respond_events(handler, response);
@@ -346,7 +350,9 @@ void fermata_stream_pull(const FmEvent *event)
 		return;
 	}
 	enter(request);
+	s->maker = fermata_run.fiber;
 	bool goes_on = pull(s->handler, request, s);
+	s->maker = NULL;
 	if (UNEXPECTED(fermata.forked)) {
 		fermata_leave();
 		return;
@@ -362,7 +368,19 @@ void fermata_stream_pull(const FmEvent *event)
 /* The client has left. */
 void fermata_stream_ended(const FmEvent *event)
 {
+	stream *s = streams ? zend_hash_index_find_ptr(streams, event->request) : NULL;
+	if (s && s->maker) {
+		/* It waits in the middle of a piece: that wait ends, and it is freed where it is made. */
+		if (s->maker->client) {
+			s->maker->client->gone = true;
+		}
+		fermata_interrupt(s->maker);
+		return;
+	}
 	enter(event->request);
+	/* Its finally blocks may wait: nobody is there any more who could leave. */
+	fermata_run.fiber->without_client = true;
 	forget(event->request);
+	fermata_run.fiber->without_client = false;
 	leave();
 }

@@ -330,6 +330,7 @@ void fermata_tasks_run_next(void)
 	future->client = NULL;
 	future->context_values = NULL;
 	fermata_run.socket = 0;
+	fm_note_handler(fermata_run.worker, FM_HANDLER_TASK);
 
 	zval result;
 	if (UNEXPECTED(!fermata_call(&future->work, NULL, 0, &result))) {
