@@ -94,3 +94,31 @@ fn the_report_can_be_turned_off() {
     assert_eq!(stats(&server)["total"]["blocking_callbacks"], 0);
     assert!(!server.log().contains("held the loop"));
 }
+
+#[test]
+fn whoever_has_waited_is_named_when_it_goes_on_and_blocks() {
+    let server = fixture("blocking").workers(1).start();
+    // Its handler is another one than that of the event before.
+    assert_eq!(server.connect().get("/").status(), 200);
+    assert_eq!(server.connect().get("/resumed").text(), "resumed");
+    let line = told(&server, "GET /resumed");
+    assert!(line.contains("blocking.php:51."), "{line}");
+
+    assert_eq!(server.connect().get("/piece").text(), "firstsecond");
+    let line = told(&server, "GET /piece");
+    assert!(line.contains("blocking.php:64."), "{line}");
+
+    let mut socket = Socket::open(server.connect(), "/resumed");
+    socket.text("x");
+    assert_eq!(socket.next_text(), "resumed");
+    let line = told(&server, "WebSocket /resumed");
+    assert!(line.contains("blocking.php:69."), "{line}");
+
+    assert_eq!(server.connect().get("/task").text(), "done");
+    let line = server.log().wait_for(0, "a task held the loop for ").text;
+    assert!(line.contains("blocking.php:57."), "{line}");
+    // Who awaits it has not blocked, nor has anybody else.
+    let text = server.log().text();
+    assert!(!text.contains("the handler of GET /task"), "{text}");
+    assert_eq!(text.matches("held the loop").count(), 4, "{text}");
+}
