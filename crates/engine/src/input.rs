@@ -163,6 +163,11 @@ impl<D: Driver> Worker<D> {
             }
             let step = match connection.reading {
                 Reading::Head => self.step_head(current),
+                Reading::Body if self.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+                    connection.has_unread = true;
+                    self.stash();
+                    return None;
+                }
                 Reading::Body => self.step_body(current),
                 Reading::WebSocket => self.step_socket(current),
                 Reading::Handling | Reading::Held | Reading::Lingering => {

@@ -64,7 +64,8 @@ impl<D: Driver> Worker<D> {
     ) {
         let now_s = self.driver.unix_ms() / 1000;
         let said = Said::of(headers.clone(), now_s);
-        let (kept, lent);
+        let lent;
+        let mut kept = None;
         let (asked, method) = if self.lent == handle {
             lent = ContentHeaders::of(&self.request.view(&self.input));
             (&lent, self.request.head.method)
@@ -97,6 +98,10 @@ impl<D: Driver> Worker<D> {
                     return;
                 }
                 Outcome::Failed => {
+                    // The error is written as the request accepts it.
+                    if let Some(kept) = kept {
+                        self.waiting.remember(kept);
+                    }
                     self.answer_error(
                         index,
                         412,

@@ -118,6 +118,11 @@ impl Waiting {
         self.asked.remove(&(handle as u32))
     }
 
+    /// Keeps it until it is taken, or another takes its connection's place.
+    pub fn remember(&mut self, asked: Box<Asked>) {
+        self.asked.insert(asked.handle as u32, asked);
+    }
+
     #[cfg(test)]
     pub fn asked_len(&self) -> usize {
         self.asked.len()
@@ -152,7 +157,7 @@ impl<D: Driver> Worker<D> {
                 headers: ContentHeaders::of(&view).into_owned(),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
-            self.waiting.asked.insert(index, Box::new(asked));
+            self.waiting.remember(Box::new(asked));
         }
         self.defer_at(index);
         Ok(())

@@ -170,6 +170,8 @@ impl Rig {
                 Some(Event::Gone) => self.left.push(self.worker.left()),
                 Some(Event::Body) => self.arrived.push(self.worker.body_arrived()),
                 Some(Event::Wake) => self.wakes += 1,
+                // Given when a test wants to.
+                Some(Event::Stream | Event::StreamEnd) => {}
                 Some(event) => self.on_socket(event),
                 None => break,
             }
@@ -222,7 +224,12 @@ impl Rig {
                 let id = self.publish(&channel, &data);
                 self.respond(handle, id.as_bytes());
             }
-            LATE | EARLY => self.late.push_back(handle),
+            LATE | EARLY => {
+                if view.query() == Some(b"waits") {
+                    self.worker.defer(handle).expect("it is open");
+                }
+                self.late.push_back(handle);
+            }
             HOLD => {
                 let channels = text(view.route(b"channels").unwrap_or_default());
                 let query = text(view.query().unwrap_or_default());
