@@ -108,10 +108,10 @@ fn whoever_has_waited_is_named_when_it_goes_on_and_blocks() {
     let line = told(&server, "GET /piece");
     assert!(line.contains("blocking.php:64."), "{line}");
 
-    let mut socket = Socket::open(server.connect(), "/resumed");
+    let mut socket = Socket::open(server.connect(), "/ws/resumed");
     socket.text("x");
     assert_eq!(socket.next_text(), "resumed");
-    let line = told(&server, "WebSocket /resumed");
+    let line = told(&server, "WebSocket /ws/resumed");
     assert!(line.contains("blocking.php:69."), "{line}");
 
     assert_eq!(server.connect().get("/task").text(), "done");
