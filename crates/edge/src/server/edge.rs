@@ -242,7 +242,7 @@ impl Edge {
                 Event::Wake => self.on_timers(),
                 Event::Message => self.on_client_message(),
                 Event::Close => self.on_client_close(),
-                Event::Ready | Event::Upgrade | Event::Open => {}
+                Event::Ready | Event::Body | Event::Upgrade | Event::Open => {}
                 Event::Stop => return self.worker.exit_code(),
             }
         }
