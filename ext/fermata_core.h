@@ -88,6 +88,31 @@
 #define FM_STREAM_REFUSAL 3
 
 /**
+ * No number of a handler.
+ */
+#define FM_NO_HANDLER 4294967295
+
+/**
+ * `fm_static_find`: a file, which `fm_respond_file` sends.
+ */
+#define FM_STATIC_FILE 0
+
+/**
+ * `fm_static_find`: nothing; answer 404.
+ */
+#define FM_STATIC_NOTHING 1
+
+/**
+ * `fm_static_find`: a directory; answer 308 to the same path with a slash at its end.
+ */
+#define FM_STATIC_DIRECTORY 2
+
+/**
+ * `fm_static_find`: a file that cannot be read, as the log says; answer 500.
+ */
+#define FM_STATIC_FAILED 3
+
+/**
  * `path`: `length` bytes (-1: all) from `offset` on.
  */
 #define FM_FILE_READ 1
@@ -2175,6 +2200,16 @@ void fm_settle(struct FmWorker *worker, uint64_t request);
  */
 uint32_t fm_stream_defer(struct FmWorker *worker,
                          uint64_t request);
+
+/**
+ * The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
+ * asked for again after `fm_worker_full`.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_stream_later(struct FmWorker *worker,
+                     uint64_t request);
 
 /**
  * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces

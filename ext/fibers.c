@@ -283,7 +283,13 @@ static fermata_fiber *shift_ready(void)
 
 static zend_always_inline bool is_full(void)
 {
-	return !pool.parked_len && pool.len == pool.settings.max;
+	return !pool.parked_len && pool.len >= pool.settings.max;
+}
+
+/* Whether nobody could go on if this fiber waited. */
+bool fermata_fibers_are_full(void)
+{
+	return is_full();
 }
 
 /* Whether the next that goes on is a fiber: tasks that have not begun stand in the same line. */

@@ -118,6 +118,7 @@ void fermata_fibers_unwind(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
 bool fermata_can_wait(void);
+bool fermata_fibers_are_full(void);
 void fermata_background(bool begins);
 const char *fermata_wait_obstacle(void);
 uint32_t fermata_fibers_tasks_max(void);

@@ -349,6 +349,10 @@ void fermata_stream_pull(const FmEvent *event)
 	if (UNEXPECTED(!s)) {
 		return;
 	}
+	if (UNEXPECTED(fermata_fibers_are_full())) {
+		fm_stream_later(fermata_run.worker, request);
+		return;
+	}
 	enter(request);
 	s->maker = fermata_run.fiber;
 	bool goes_on = pull(s->handler, request, s);

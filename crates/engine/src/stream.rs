@@ -53,6 +53,8 @@ pub(crate) struct Streams {
     ready: VecDeque<u64>,
     /// Those whose client has left before their end.
     ended: VecDeque<u64>,
+    /// Those that were asked, and the program has no room for another handler that waits.
+    pub held_back: VecDeque<u64>,
     /// How many of `ready` are asked in this turn, and when the first was.
     budget: usize,
     since_unix_ms: u64,
@@ -77,6 +79,11 @@ impl Streams {
     /// One has become something else.
     pub fn let_go(&mut self) {
         self.open -= 1;
+    }
+
+    /// There is room again for those that were held back.
+    pub fn let_on(&mut self) {
+        self.ready.append(&mut self.held_back);
     }
 
     /// Each that is ready now gets one piece in the turn that begins.
@@ -295,6 +302,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
+    pub fn hold_stream_back(&mut self, handle: u64) {
+        self.streams.held_back.push_back(handle);
+    }
+
     /// A connection has ended with this body: its program is told.
     pub(crate) fn drop_body(&mut self, body: &Outgoing) {
         if let Outgoing::Stream(stream) = body {
@@ -306,10 +318,6 @@ impl<D: Driver> Worker<D> {
 
     /// The next stream to be told about or asked.
     pub(crate) fn next_stream_event(&mut self) -> Option<Event> {
-        // A piece may be waited for, and so may what is done at the end of a stream.
-        if !self.streams.is_busy() || self.waiting.is_full() {
-            return None;
-        }
         if let Some(handle) = self.streams.ended.pop_front() {
             self.streams.current = handle;
             return Some(Event::StreamEnd);

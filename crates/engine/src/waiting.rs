@@ -325,6 +325,7 @@ impl<D: Driver> Worker<D> {
             self.log_for_client(LogLevel::Warning, &message);
         } else {
             self.again.append(&mut self.waiting.held_back);
+            self.streams.let_on();
         }
     }
 

@@ -674,7 +674,7 @@ impl<D: Driver> Worker<D> {
             || !self.dirty.is_empty()
             || !self.resuming.is_empty()
             || !self.waiting.news.is_empty()
-            || self.streams.is_busy() && !self.waiting.is_full();
+            || self.streams.is_busy();
         self.streams.begin_turn();
         let mut again = std::mem::take(&mut self.again);
         for index in again.drain(..) {

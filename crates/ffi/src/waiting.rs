@@ -207,3 +207,19 @@ pub unsafe extern "C" fn fm_stream_defer(worker: *mut FmWorker, request: u64) ->
         })
     }
 }
+
+/// The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
+/// asked for again after `fm_worker_full`.
+///
+/// # Safety
+/// `worker` is a live worker.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_later(worker: *mut FmWorker, request: u64) {
+    // SAFETY: the pointer is valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            (*worker).worker.hold_stream_back(request);
+            Ok(())
+        });
+    }
+}
