@@ -34,15 +34,6 @@ const MISSING: &[&str] = &[
     "json_p_makes_any_request",
     "a_bad_callback_is_refused",
     "a_long_poll_is_wrapped",
-    "a_long_poll_behind_is_asked_again",
-    "recovering_asks_links",
-    "a_link_that_fails_is_tried_again",
-    "a_link_without_hold_is_appended",
-    "a_link_of_another_status_is_tried_again",
-    "a_relative_link_belongs_to_its_path",
-    "links_are_followed_to_a_stream",
-    "cross_origin_headers_are_added",
-    "a_preflight_is_answered_with_headers",
 ];
 
 /// One case: its name and what it does.
