@@ -116,7 +116,9 @@ class CoreTime:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a server started in its own session: SIGTERM to it, SIGKILL to its group if it lingers."""
+    """End a server started in a process group of its own: SIGTERM to it, SIGKILL to its group if it lingers, and to what
+    had made itself a session of its own, as PHP-FPM does."""
+    others = tree(process.pid)[1:]
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS_MAX
@@ -124,4 +126,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
