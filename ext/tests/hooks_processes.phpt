@@ -47,9 +47,12 @@ $server->get('/write', function () {
     return Response::text("$written " . await($task) . ' ' . proc_close($process) . " $more " . pclose($pipe));
 });
 $server->get('/cut', function () {
-    foreach ([fn () => exec('exec sleep 60'), fn () => proc_close(proc_open('exec sleep 2', [], $pipes))] as $call) {
+    $process = proc_open('exec sleep 60', [], $pipes);
+    $pid = proc_get_status($process)['pid'];
+    foreach ([fn () => exec('exec sleep 60'), fn () => proc_close($process)] as $call) {
         try { timeout(0.01, $call); } catch (Fermata\Exception\TimeoutException $e) { echo $e->getMessage(), "\n"; }
     }
+    exec("kill $pid");
     return Response::text('done');
 });
 // The entry of the second command above is gone when it has ended.
