@@ -97,6 +97,8 @@ fn what_breaks_the_protocol_is_closed_with_the_code_it_deserves() {
             [text(0x01, b"\xc3"), text(0x80, b"(")].concat(),
             1007,
         ),
+        ("a long close", text(0x88, &[3; 126]), 1002),
+        ("a fragmented close", text(0x08, b""), 1002),
         ("half a close code", text(0x88, b"\x03"), 1002),
         (
             "a forbidden close code",

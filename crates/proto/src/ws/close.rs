@@ -445,6 +445,8 @@ mod tests {
             V::ReservedOpcode,
             V::ControlFragmented,
             V::ControlTooLong,
+            V::CloseFragmented,
+            V::CloseTooLong,
             V::LengthNotMinimal,
             V::LengthInvalid,
             V::MaskMissing,

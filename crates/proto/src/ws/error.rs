@@ -16,12 +16,18 @@ pub enum Violation {
     /// Opcode 3 to 7 or 11 to 15 (RFC 6455, 5.2).
     #[error("the opcode is reserved; use continuation, text, binary, close, ping or pong")]
     ReservedOpcode,
-    /// A control frame without FIN (RFC 6455, 5.5).
+    /// A Ping or Pong frame without FIN (RFC 6455, 5.5).
     #[error("a control frame is fragmented; send it in one frame")]
     ControlFragmented,
-    /// A control frame with more than 125 bytes of payload (RFC 6455, 5.5).
+    /// A Ping or Pong frame with more than 125 bytes of payload (RFC 6455, 5.5).
     #[error("a control frame is too long; send at most 125 bytes")]
     ControlTooLong,
+    /// A Close frame without FIN (RFC 6455, 5.5).
+    #[error("a close frame is fragmented; send it in one frame")]
+    CloseFragmented,
+    /// A Close frame with more than 125 bytes of payload (RFC 6455, 5.5).
+    #[error("a close frame is too long; send at most 125 bytes")]
+    CloseTooLong,
     /// The payload length has more bytes than it needs (RFC 6455, 5.2).
     #[error("a payload length is not in its shortest form; use 7, 16 or 64 bits as needed")]
     LengthNotMinimal,
@@ -69,7 +75,11 @@ impl Violation {
     pub fn is_of_close_frame(&self) -> bool {
         matches!(
             self,
-            Self::CloseTruncated | Self::CloseCodeInvalid | Self::CloseReasonNotUtf8
+            Self::CloseFragmented
+                | Self::CloseTooLong
+                | Self::CloseTruncated
+                | Self::CloseCodeInvalid
+                | Self::CloseReasonNotUtf8
         )
     }
 

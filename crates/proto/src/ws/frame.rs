@@ -300,7 +300,10 @@ fn check_first(
         return Err(Violation::ReservedBits);
     }
     if opcode.is_control() && !fin {
-        return Err(Violation::ControlFragmented);
+        return Err(match opcode {
+            Opcode::Close => Violation::CloseFragmented,
+            _ => Violation::ControlFragmented,
+        });
     }
     Ok(())
 }
@@ -312,7 +315,10 @@ fn length(buf: &[u8], short: u8, opcode: Opcode) -> Result<Length, Violation> {
         return Ok(Some((2, u64::from(short))));
     }
     if opcode.is_control() {
-        return Err(Violation::ControlTooLong);
+        return Err(match opcode {
+            Opcode::Close => Violation::CloseTooLong,
+            _ => Violation::ControlTooLong,
+        });
     }
     if short == IN_16_BITS {
         let Some(bytes) = buf[2..].first_chunk::<2>() else {
@@ -410,11 +416,11 @@ mod tests {
             (&server, b"\x91", V::ReservedBits),
             (&deflate, b"\xe1", V::ReservedBits),
             (&deflate, b"\xc9", V::ReservedBits),
-            (&server, b"\x08", V::ControlFragmented),
+            (&server, b"\x08", V::CloseFragmented),
             (&server, b"\x09", V::ControlFragmented),
             (&server, b"\x0a", V::ControlFragmented),
             (&server, b"\x89\xfe", V::ControlTooLong),
-            (&client, b"\x88\x7f", V::ControlTooLong),
+            (&client, b"\x88\x7f", V::CloseTooLong),
             (&server, b"\x81\x05", V::MaskMissing),
             (&client, b"\x81\x85", V::MaskUnexpected),
             (&client, b"\x81\x7e\x00\x7d", V::LengthNotMinimal),
