@@ -8,6 +8,9 @@ php_config=php-config$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERS
 command -v "$php_config" >/dev/null || php_config="php-config"
 step() { printf '== %s\n' "$*"; }
 
+step "conflict markers"
+if git grep -nE '^(<<<<<<<|>>>>>>>) '; then exit 1; fi
+
 step "rustfmt"
 cargo fmt --all --check
 
