@@ -95,11 +95,20 @@ need_test() {
     need procps has ps
     need bsdutils has script
     need curl has curl
+    # Databases that the tests of hooks start for themselves, and PHP's clients.
+    need mariadb-server has mariadbd
+    need redis-server has redis-server
+    need postgresql has_postgres
+    need "$php_package-mysql" has_module pdo_mysql
+    need "$php_package-redis" has_module redis
+    need "$php_package-pgsql" has_module pdo_pgsql
+    need "$php_package-curl" has_module curl
     need shellcheck has shellcheck
     need chromium has chromium
     need rustfmt has rustfmt
     need clippy has cargo-clippy
 }
+has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb; }
 need_bench() {
     need_chat
     need_load

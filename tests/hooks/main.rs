@@ -1,0 +1,231 @@
+//! PHP's own functions and extensions under hooks, with real databases: many handlers wait at the same time,
+//! which the database counts; clients leave; the database is killed.
+
+mod services;
+mod urls;
+
+use fermata_testkit::{Connection, Server, wait_until};
+use fermata_tests::{fixture, json};
+
+use services::Service;
+
+/// Handlers of one worker that wait at the same time.
+const MANY: usize = 20;
+
+/// A server with one worker whose handlers know the service.
+fn server(name: &str, service: &Service) -> Server {
+    let address = if name == "POSTGRES" {
+        service.socket.parent().expect("a directory")
+    } else {
+        &service.socket
+    };
+    fixture("hooks").workers(1).env(name, address).start()
+}
+
+fn ask(server: &Server, target: &str) -> Connection {
+    let mut connection = server.connect();
+    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    connection
+}
+
+fn ask_many(server: &Server, target: &str) -> Vec<Connection> {
+    (0..MANY).map(|_| ask(server, target)).collect()
+}
+
+fn text(server: &Server, target: &str) -> String {
+    let response = server.connect().get(target);
+    assert_eq!(response.status(), 200, "{target}: {}", response.text());
+    response.text().to_string()
+}
+
+/// Asks until the answer is that; the same worker serves it while the others wait.
+fn wait_for(server: &Server, target: &str, expected: &str) {
+    wait_until(&format!("{target} is {expected}"), || {
+        (text(server, target) == expected).then_some(())
+    });
+}
+
+fn wait_for_state(server: &Server, name: &str, expected: usize) {
+    wait_until(name, || {
+        let state = json(&server.connect().get("/state"));
+        (state[name].as_u64() == Some(expected as u64)).then_some(())
+    });
+}
+
+const MYSQL_WAIT: &str = "sql=SELECT+SLEEP(600)";
+const MYSQL_RUNNING: &str = "/mysql?sql=SELECT+COUNT(*)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25'";
+/// Ends one of them; `NULL` when there is none.
+const MYSQL_END_ONE: &str = "/mysql?sql=BEGIN+NOT+ATOMIC+DECLARE+i+INT;SET+i=(SELECT+MIN(id)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25');IF+i+IS+NOT+NULL+THEN+KILL+QUERY+i;END+IF;SELECT+i;END";
+
+#[test]
+fn many_queries_of_mysql_run_at_the_same_time() {
+    let service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    for route in ["/mysql", "/mysqli"] {
+        let clients = ask_many(&server, &format!("{route}?{MYSQL_WAIT}"));
+        wait_for(&server, MYSQL_RUNNING, &MANY.to_string());
+        while text(&server, MYSQL_RUNNING) != "0" {
+            text(&server, MYSQL_END_ONE);
+        }
+        for mut client in clients {
+            let response = client.read_response();
+            assert!(
+                response.text().contains("interrupted"),
+                "{}",
+                response.text()
+            );
+        }
+    }
+    assert!(
+        !server.log().text().contains(" error "),
+        "{}",
+        server.log().text()
+    );
+}
+
+#[test]
+fn clients_that_leave_end_their_queries_of_mysql() {
+    let service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    let clients = ask_many(&server, &format!("/mysql?{MYSQL_WAIT}"));
+    wait_for(&server, MYSQL_RUNNING, &MANY.to_string());
+    drop(clients);
+    wait_for_state(&server, "left", MANY);
+    assert_eq!(text(&server, "/mysql?sql=SELECT+42"), "42");
+}
+
+#[test]
+fn a_killed_mysql_fails_the_handlers_that_wait_for_it() {
+    let mut service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    let clients = ask_many(&server, &format!("/mysql?{MYSQL_WAIT}"));
+    wait_for(&server, MYSQL_RUNNING, &MANY.to_string());
+    service.kill();
+    for mut client in clients {
+        let response = client.read_response();
+        assert_eq!(response.status(), 503);
+        assert!(response.text().contains("gone away"), "{}", response.text());
+    }
+    wait_for_state(&server, "waiting", 0);
+}
+
+#[test]
+fn many_handlers_wait_for_redis_at_the_same_time() {
+    let mut service = Service::redis();
+    let server = server("REDIS", &service);
+    let clients = ask_many(&server, "/pop?key=many");
+    wait_for(&server, "/redis", &MANY.to_string());
+    text(&server, &format!("/push?key=many&count={MANY}"));
+    let mut got: Vec<usize> = clients
+        .into_iter()
+        .map(|mut client| client.read_response().text().parse().expect("a number"))
+        .collect();
+    got.sort_unstable();
+    assert_eq!(got, (1..=MANY).collect::<Vec<_>>());
+
+    let clients = ask_many(&server, "/pop?key=never");
+    wait_for(&server, "/redis", &MANY.to_string());
+    drop(clients);
+    wait_for_state(&server, "left", MANY);
+    wait_for(&server, "/redis", "0");
+
+    let clients = ask_many(&server, "/pop?key=never");
+    wait_for(&server, "/redis", &MANY.to_string());
+    service.kill();
+    for mut client in clients {
+        assert_eq!(client.read_response().status(), 503);
+    }
+}
+
+#[test]
+fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another() {
+    let service = Service::redis();
+    let server = server("REDIS", &service);
+    let mut first = ask(&server, "/shared?key=first");
+    wait_for(&server, "/redis", "1");
+    text(&server, "/push?key=second&count=1");
+    let second = ask(&server, "/shared?key=second").read_response();
+    assert_eq!(second.status(), 503);
+    assert!(
+        second.text().contains("another handler or task waits"),
+        "{}",
+        second.text()
+    );
+    text(&server, "/push?key=first&count=1");
+    assert_eq!(first.read_response().text(), "1");
+    // The one that waited has left the connection as it was.
+    assert_eq!(
+        ask(&server, "/shared?key=second").read_response().text(),
+        "1"
+    );
+
+    // A client that leaves in the middle of an answer costs the connection, not the next its answer.
+    let gone = ask(&server, "/shared?key=first");
+    wait_for(&server, "/redis", "1");
+    drop(gone);
+    wait_for_state(&server, "left", 1);
+    text(&server, "/push?key=first&count=1");
+    text(&server, "/push?key=third&count=3");
+    let next = ask(&server, "/shared?key=third").read_response();
+    assert!(
+        next.status() == 503 || next.text() == "1",
+        "{} {}",
+        next.status(),
+        next.text()
+    );
+}
+
+const POSTGRES_LOCK: &str = "sql=SELECT+pg_advisory_lock(1)::text||'got'";
+const POSTGRES_WAITING: &str = "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_locks+WHERE+NOT+granted";
+
+#[test]
+fn many_queries_of_postgres_run_at_the_same_time() {
+    let service = Service::postgres();
+    let server = server("POSTGRES", &service);
+    for route in ["/pdo-pgsql", "/pgsql"] {
+        // One keeps the lock until it is told to end.
+        let keeper = ask(
+            &server,
+            "/pdo-pgsql?sql=SELECT+pg_advisory_lock(1),pg_sleep(600)",
+        );
+        wait_for(
+            &server,
+            "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_locks+WHERE+locktype='advisory'",
+            "1",
+        );
+        let clients = ask_many(&server, &format!("{route}?{POSTGRES_LOCK}"));
+        wait_for(&server, POSTGRES_WAITING, &MANY.to_string());
+        drop(keeper);
+        text(
+            &server,
+            "/pdo-pgsql?sql=SELECT+COUNT(pg_terminate_backend(pid))+FROM+pg_stat_activity+WHERE+query+LIKE+'%25sleep(600)'+AND+pid<>pg_backend_pid()",
+        );
+        for mut client in clients {
+            assert_eq!(client.read_response().text(), "got");
+        }
+    }
+}
+
+#[test]
+fn a_connection_to_postgres_whose_wait_was_ended_is_not_used_again() {
+    let service = Service::postgres();
+    let server = server("POSTGRES", &service);
+    let gone = ask(
+        &server,
+        "/kept-pgsql?sql=SELECT+pg_sleep(600)::text||'late'",
+    );
+    wait_for(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'",
+        "1",
+    );
+    drop(gone);
+    wait_for_state(&server, "left", 1);
+    let next = ask(&server, "/kept-pgsql?sql=SELECT+'mine'").read_response();
+    assert!(
+        next.status() == 503 || next.text() == "mine",
+        "{} {}",
+        next.status(),
+        next.text()
+    );
+}
