@@ -74,6 +74,12 @@ impl<D: Driver> Worker<D> {
         while queued < bytes.len() {
             queued += self.write_stream(handle, &bytes[queued..])?;
         }
+        // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
+        if let Ok(index) = self.open_stream(handle)
+            && let Some(connection) = self.connections.at_mut(index)
+        {
+            connection.is_deferred = true;
+        }
         Ok(queued)
     }
 
