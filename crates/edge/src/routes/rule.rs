@@ -101,6 +101,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether a target gets WebSockets as requests.
+    pub fn is_over_http(&self) -> bool {
+        self.targets.iter().any(|target| target.over_http)
+    }
+
     /// Reads a condition; names of properties without meaning are appended to `unknown`.
     pub(super) fn read(
         line: usize,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use fermata_config::LogLevel;
 use fermata_engine::{Event, Left, Worker};
 use fermata_grip::item::Item;
-use fermata_grip::over_http;
 use fermata_grip::sig;
 use fermata_io::Kernel;
 use fermata_tls::{ClientConfig, ClientOptions, Tls};
@@ -285,12 +284,9 @@ impl Edge {
             self.begin_socket(handle, source);
             return;
         }
-        let is_events = source.target().is_some_and(|it| it.over_http)
-            && source.request.header("content-type").is_some_and(|it| {
-                it.trim_ascii()
-                    .eq_ignore_ascii_case(over_http::MEDIA_TYPE.as_bytes())
-            });
-        if is_events && !is_trusted {
+        // Whichever target it would reach in the end.
+        let takes_events = source.rule().is_some_and(Rule::is_over_http);
+        if takes_events && !is_trusted && source.request.has_events() {
             let text = "Client not allowed to send WebSocket events directly.";
             self.answer_text(handle, 403, text);
             return;

@@ -29,6 +29,9 @@ const REMOVED: [&str; 11] = [
     "host",
 ];
 
+/// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
+const EVENTS_OWN: [&[u8]; 2] = [b"connection-id", b"content-bytes-replayed"];
+
 /// How requests are rewritten, as the settings say.
 #[derive(Clone, Debug)]
 pub(super) struct Rewriting {
@@ -113,6 +116,8 @@ pub(super) struct Hop<'a> {
     pub rewriting: &'a Rewriting,
     /// The client is an edge that has signed.
     pub is_trusted: bool,
+    /// The request is the edge's own: events of a WebSocket.
+    pub is_events: bool,
     /// The value of `Grip-Sig`.
     pub signature: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
@@ -301,6 +306,13 @@ fn passes(name: &[u8], request: &ClientRequest, hop: &Hop<'_>) -> bool {
     }
     if starts(ORIGINAL) && !hop.rule.orig_headers {
         return false;
+    }
+    // What tells a program of a WebSocket's client is the edge's to say.
+    if hop.rule.is_over_http() && !hop.is_events && !hop.is_trusted {
+        let is_told = EVENTS_OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
+        if is_told || starts("meta-") {
+            return false;
+        }
     }
     // What a client names in Connection is for its next hop only.
     let of_hop = request

@@ -154,6 +154,17 @@ impl Talk {
         self.sent == self.out.len() && self.file.is_none()
     }
 
+    /// Whether the whole response is here.
+    fn has_ended(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Streaming {
+                has_ended: true,
+                ..
+            }
+        )
+    }
+
     /// Adds bytes of a connection that has become a WebSocket.
     pub fn queue(&mut self, bytes: &[u8]) {
         if self.sent == self.out.len() {
@@ -370,6 +381,7 @@ impl Edge {
             target,
             rewriting: &self.rewriting,
             is_trusted: source.is_trusted,
+            is_events: matches!(talk.purpose, Purpose::Events(_)),
             signature: signature.as_deref(),
             last_ids: &talk.last_ids,
         };
@@ -556,6 +568,11 @@ impl Edge {
         }
         match outcome {
             Ok(()) => Step::Goes,
+            // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
+            Err(_) if talk.has_ended() => {
+                self.drop_wire(talk);
+                Step::Goes
+            }
             Err(reason) => self.retry(talk, Failure::Response, &reason),
         }
     }

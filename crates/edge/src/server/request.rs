@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use fermata_engine::RequestView;
+use fermata_grip::over_http;
 use fermata_io::Peer;
 
 /// A request as its client sent it.
@@ -84,6 +85,19 @@ impl ClientRequest {
                 .is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"websocket"))
     }
 
+    /// Whether an origin could take it for events of a WebSocket: by any line or part of `Content-Type`, with parameters or
+    /// without, since programs differ in which they believe.
+    pub fn has_events(&self) -> bool {
+        self.headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))
+            .flat_map(|(_, value)| value.split(|byte| matches!(byte, b';' | b',')))
+            .any(|part| {
+                part.trim_ascii()
+                    .eq_ignore_ascii_case(over_http::MEDIA_TYPE.as_bytes())
+            })
+    }
+
     pub fn is_head(&self) -> bool {
         self.method == b"HEAD"
     }
@@ -137,6 +151,31 @@ fn origin_form(target: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_are_known_however_they_are_named() {
+        let request = |types: &[&str]| ClientRequest {
+            method: b"POST".to_vec(),
+            target: b"/".to_vec(),
+            headers: types
+                .iter()
+                .map(|it| (b"content-Type".to_vec(), it.as_bytes().to_vec()))
+                .collect(),
+            body: Body::None,
+            peer: Peer::Unix,
+            host: Vec::new(),
+            is_tls: false,
+        };
+        for types in [
+            &["application/websocket-events"][..],
+            &["Application/WebSocket-Events ; x=y"],
+            &["text/plain", "application/websocket-events"],
+            &["text/plain, application/websocket-events"],
+        ] {
+            assert!(request(types).has_events(), "{types:?}");
+        }
+        assert!(!request(&["application/websocket-events2", "text/plain"]).has_events());
+    }
 
     #[test]
     fn whole_uris_become_paths() {
