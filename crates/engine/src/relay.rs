@@ -233,7 +233,8 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// As [`Worker::begin_stream`], with a head that is passed on as it is.
+    /// As [`Worker::begin_stream`], with a head that is passed on as it is. False: the answer has no body and is complete;
+    /// nothing is asked for.
     ///
     /// # Errors
     /// As of [`Worker::begin_stream`].
@@ -242,16 +243,16 @@ impl<D: Driver> Worker<D> {
         handle: u64,
         head: &ResponseHead<'_>,
         length: Option<u64>,
-    ) -> Result<(), StreamError> {
+    ) -> Result<bool, StreamError> {
         let index = self.open_request(handle)?;
         let Some((framing, in_head)) = self.plan_stream(index, head.status, length) else {
             return Err(Gone.into());
         };
         self.write_relayed_head(index, head, in_head);
-        self.start_stream(index, handle, framing, head.status);
+        let has_body = self.start_stream(index, handle, framing, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
         self.mark_dirty(index);
-        Ok(())
+        Ok(has_body)
     }
 
     /// What was published to a client, of the last `Event::Items`.

@@ -24,7 +24,7 @@ pub enum HeadError {
     #[error("the program's response has a line in its head that is no header")]
     Line,
     /// A `Status` that is none.
-    #[error("the program's response has a Status that is not 100 to 999")]
+    #[error("the program's response has a Status that is not 200 to 999")]
     Status,
     /// The output ended before the empty line.
     #[error("the program's output ended within the head of its response")]
@@ -76,7 +76,8 @@ impl Head {
         let is_apart = reason.first().is_none_or(|&byte| byte == b' ');
         self.status = status
             .and_then(|digits| digits.parse().ok())
-            .filter(|&status: &u16| status >= 100 && is_apart)
+            // An interim status would leave the request without an answer.
+            .filter(|&status: &u16| status >= 200 && is_apart)
             .ok_or(HeadError::Status)?;
         self.reason = reason.trim_ascii().to_vec();
         Ok(())

@@ -229,6 +229,10 @@ fn what_breaks_the_rules_is_refused() {
             FastCgiError::Head(HeadError::Line),
         ),
         (
+            wire(&[b"Status: 101 Switching Protocols\r\n\r\n"]),
+            FastCgiError::Head(HeadError::Status),
+        ),
+        (
             wire(&[b"Status: 99\r\n\r\n"]),
             FastCgiError::Head(HeadError::Status),
         ),

@@ -3,6 +3,7 @@
 use fermata_config::LogLevel;
 use fermata_engine::ResponseHead;
 use fermata_grip::instruct::{self, Hold, Instruct, MEDIA_TYPE};
+use fermata_proto::response::bodiless;
 use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
@@ -12,11 +13,16 @@ use super::over_http::RESPONSE_BYTES_MAX;
 /// The largest body of an instruction, and of a request that may be held.
 pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
 
+/// The lowest status that answers a request.
+pub(super) const STATUS_FINAL_MIN: u16 = 200;
+
 /// Bytes that wait for a client before the origin is read on.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 /// What a client is told when its origin is of no use.
 pub(super) const FAILED: &str = "Error while proxying to origin.";
+
+const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
 /// How far a response is.
 pub(super) enum Phase {
@@ -63,6 +69,13 @@ pub(super) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
         .iter()
         .map(|(name, value)| (&name[..], &value[..]))
         .collect()
+}
+
+/// Headers as a client gets them: whatever an instruction or a publisher has added, how the message is framed is said once.
+pub(super) fn passed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    let mut headers = borrowed(headers);
+    headers.retain(|(name, _)| !fermata_proto::response::reserved_name(name));
+    headers
 }
 
 impl Edge {
@@ -124,18 +137,20 @@ impl Edge {
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
-        let headers = borrowed(&head.headers);
+        let headers = passed(&head.headers);
         let response = ResponseHead {
             status: head.status,
             reason: &head.reason,
             headers: &headers,
             length: head.length,
         };
-        if self
+        let begun = self
             .worker
-            .begin_relayed_stream(handle, &response, head.length)
-            .is_err()
-        {
+            .begin_relayed_stream(handle, &response, head.length);
+        if begun != Ok(true) {
+            // The client has left, or its answer has no body: nobody would ask for what the program still says, and a
+            // FastCGI connection that nobody reads keeps its process.
+            self.forget_request(handle);
             return Step::Over;
         }
         talk.phase = Phase::Streaming {
@@ -197,7 +212,14 @@ impl Edge {
             head.status = instruct.answer.status;
             head.reason = instruct.answer.reason.clone();
             head.headers = instruct.answer.headers.clone();
-            if instruct.hold == Hold::Stream {
+            let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
+            if instruct.hold == Hold::Stream && is_too_large {
+                self.answer_text(handle, 400, TOO_LARGE);
+                return Step::Over;
+            }
+            self.add_cross_origin(&talk.source, &mut head.headers);
+            // What its link leads to follows the body, too.
+            if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
                 then = Some(Box::new(instruct));
             }
@@ -275,14 +297,18 @@ impl Edge {
         let body = instruct.answer.body.take().unwrap_or(body);
         let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
         if instruct.hold != Hold::Answered && is_too_large {
-            let text = "Request too large to accept GRIP instruct.";
-            self.answer_text(handle, 400, text);
+            self.answer_text(handle, 400, TOO_LARGE);
             return;
         }
         self.add_cross_origin(&talk.source, &mut instruct.answer.headers);
+        // A response that has no body cannot go on with one: a 304 of a framework that knows nothing of the hold.
+        if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
+            instruct.hold = Hold::Answered;
+        }
+        let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
         match instruct.hold {
             // The response goes on with what its link leads to.
-            Hold::Answered if instruct.next.is_some() && !talk.source.request.is_head() => {
+            Hold::Answered if instruct.next.is_some() && has_body => {
                 self.begin_hold(talk, handle, instruct, &body);
                 self.ask_link(handle);
             }
@@ -303,7 +329,7 @@ impl Edge {
 
     /// Answers a client with a response that is here whole.
     pub(super) fn respond(&mut self, handle: u64, head: &Head, body: &[u8]) {
-        let headers = borrowed(&head.headers);
+        let headers = passed(&head.headers);
         let response = ResponseHead {
             status: head.status,
             reason: &head.reason,
@@ -385,7 +411,13 @@ impl Edge {
         }
         if *has_ended && pending.is_empty() {
             match then.take() {
-                Some(instruct) => self.hold_passed(talk, handle, *instruct),
+                Some(instruct) => {
+                    let is_answered = instruct.hold == Hold::Answered;
+                    self.hold_passed(talk, handle, *instruct);
+                    if is_answered {
+                        self.ask_link(handle);
+                    }
+                }
                 None => {
                     if self.worker.end_stream(handle).is_err() {
                         self.worker.drop_stream(handle);
@@ -431,5 +463,12 @@ pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<I
         (true, None) => return None,
         (false, _) => instruct::from_headers(head.status, &head.reason, &headers),
     };
-    Some(read.map_err(|error| error.to_string()))
+    Some(match read {
+        // Clients would take what follows for the answer to their next request.
+        Ok(instruct) if instruct.answer.status < STATUS_FINAL_MIN => Err(format!(
+            "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
+            instruct.answer.status
+        )),
+        read => read.map_err(|error| error.to_string()),
+    })
 }

@@ -8,7 +8,7 @@ use fermata_grip::filter::{Filters, Subscriber};
 use fermata_grip::instruct::{self, Instruct, KeepAliveMode, Meta, NextLink};
 use fermata_grip::prefix::Prefix;
 
-use super::answer::borrowed;
+use super::answer::passed;
 use super::edge::{Edge, Source};
 use super::notices::Mode;
 use super::origin::Talk;
@@ -156,7 +156,7 @@ impl Edge {
         let mut instruct = instruct;
         let subscriptions = self.subscriptions(&talk.source, &instruct);
         let answer = std::mem::take(&mut instruct.answer);
-        let headers = borrowed(&answer.headers);
+        let headers = passed(&answer.headers);
         let head = ResponseHead {
             status: answer.status,
             reason: &answer.reason,

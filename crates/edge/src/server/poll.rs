@@ -3,7 +3,7 @@
 use fermata_grip::instruct::{Answer, Instruct};
 use fermata_grip::item::{Body, Response, ResponseAction};
 
-use super::answer::FAILED;
+use super::answer::{FAILED, STATUS_FINAL_MIN};
 use super::edge::Edge;
 use super::hold::{Kind, Session};
 use super::notices::Mode;
@@ -89,6 +89,10 @@ impl Edge {
             self.respond(handle, &head, &body);
             return;
         };
+        if response.code < STATUS_FINAL_MIN {
+            self.answer_text(handle, 502, FAILED);
+            return;
+        }
         let mut headers = answer.headers;
         for (name, _) in &response.headers {
             headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
