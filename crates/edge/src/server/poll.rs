@@ -14,6 +14,7 @@ use super::timers::Timer;
 pub(super) struct Poll {
     pub answer: Answer,
     pub body: Vec<u8>,
+    due_ms: u64,
 }
 
 impl Edge {
@@ -56,6 +57,7 @@ impl Edge {
             kind: Kind::Poll(Box::new(Poll {
                 answer: instruct.answer,
                 body,
+                due_ms,
             })),
         };
         self.sessions.insert(handle, Box::new(session));
@@ -63,9 +65,15 @@ impl Edge {
 
     /// A long poll's time is over, if it is still waiting.
     pub(super) fn on_poll_due(&mut self, handle: u64) {
-        let is_poll = |session: &Session| matches!(session.kind, Kind::Poll(_));
-        if self.sessions.get(&handle).is_some_and(|it| is_poll(it)) {
-            self.end_poll(handle, None);
+        let now_ms = self.worker.now_ms();
+        match self.sessions.get(&handle).map(|it| &it.kind) {
+            // It was asked again meanwhile, and waits anew.
+            Some(Kind::Poll(poll)) if poll.due_ms > now_ms => {
+                let due_ms = poll.due_ms;
+                self.timers.at(due_ms, Timer::Poll(handle));
+            }
+            Some(Kind::Poll(_)) => self.end_poll(handle, None),
+            _ => {}
         }
     }
 
@@ -78,7 +86,7 @@ impl Edge {
             return;
         };
         self.worker.end_items(handle);
-        let Poll { answer, body } = *poll;
+        let Poll { answer, body, .. } = *poll;
         let Some(response) = published else {
             let head = Head {
                 status: answer.status,

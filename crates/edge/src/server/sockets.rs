@@ -251,10 +251,8 @@ impl Edge {
             return;
         };
         if socket.due_ms() > now_ms {
-            // What it was armed for has moved; that has a timer of its own, but for silence.
-            if socket.keep_alive.is_some() || matches!(socket.via, Some(Via::Http(_))) {
-                self.watch_socket(handle);
-            }
+            // What it was armed for has moved.
+            self.watch_socket(handle);
             return;
         }
         let mut message = None;
@@ -386,6 +384,11 @@ impl Edge {
     pub(super) fn on_origin_close(&mut self, handle: u64, code: u16, reason: &[u8]) {
         if let Some(socket) = self.socket(handle) {
             socket.via = None;
+            if socket.is_gone {
+                // The client has left before, and now everything is said.
+                self.sessions.remove(&handle);
+                return;
+            }
         }
         let code = match code {
             NO_STATUS => NORMAL,

@@ -1,10 +1,11 @@
-//! What is due when. Nothing is cancelled: whoever a timer was for is asked whether it still matters.
+//! What is due when. Of each timer there is one at a time, the earliest that was asked for: whoever it was for is asked
+//! whether it still matters, and when next.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// What happens then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Timer {
     /// Conversations with origins are looked through for those that take too long.
     Talks,
@@ -22,33 +23,67 @@ pub(super) enum Timer {
     Pool,
     /// The routes file is looked at.
     Routes,
-    /// Items have waited long enough for their predecessors.
+    /// Items have waited long enough for their predecessors, or for room.
     Items,
+    /// Publishers that had more to say than their turn allows are read on.
+    Ports,
 }
+
+/// Entries that count no longer before all of them are thrown out.
+const STALE_MAX: usize = 1_024;
 
 /// All that is due.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BinaryHeap<Reverse<(u64, Timer)>>);
+pub(super) struct Timers {
+    queue: BinaryHeap<Reverse<(u64, Timer)>>,
+    /// When each is due; entries of the queue with another time count no longer.
+    armed: HashMap<Timer, u64>,
+}
 
 impl Timers {
-    /// Adds one.
+    /// Adds one, unless it is due before anyway.
     pub fn at(&mut self, due_ms: u64, timer: Timer) {
-        self.0.push(Reverse((due_ms, timer)));
+        if self.armed.get(&timer).is_some_and(|&armed| armed <= due_ms) {
+            return;
+        }
+        self.armed.insert(timer, due_ms);
+        self.queue.push(Reverse((due_ms, timer)));
+        self.tidy();
+    }
+
+    /// Nobody waits for it any more.
+    pub fn forget(&mut self, timer: Timer) {
+        if self.armed.remove(&timer).is_some() {
+            self.tidy();
+        }
     }
 
     /// The next that is due by `now_ms`.
     pub fn take(&mut self, now_ms: u64) -> Option<Timer> {
-        match self.0.peek() {
-            Some(Reverse((due_ms, _))) if *due_ms <= now_ms => {
-                self.0.pop().map(|Reverse((_, timer))| timer)
+        while let Some(&Reverse((due_ms, timer))) = self.queue.peek()
+            && due_ms <= now_ms
+        {
+            self.queue.pop();
+            if self.armed.get(&timer) == Some(&due_ms) {
+                self.armed.remove(&timer);
+                return Some(timer);
             }
-            _ => None,
+        }
+        None
+    }
+
+    /// Keeps the queue no longer than twice what counts.
+    fn tidy(&mut self) {
+        if self.queue.len() > 2 * self.armed.len() + STALE_MAX {
+            let armed = &self.armed;
+            self.queue
+                .retain(|Reverse((due_ms, timer))| armed.get(timer) == Some(due_ms));
         }
     }
 
     /// When something is due; `u64::MAX`: nothing.
     pub fn next_ms(&self) -> u64 {
-        self.0
+        self.queue
             .peek()
             .map_or(u64::MAX, |Reverse((due_ms, _))| *due_ms)
     }
@@ -57,6 +92,27 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_timer_is_there_once_and_at_its_earliest() {
+        let mut timers = Timers::default();
+        for due_ms in [30, 40, 20, 50] {
+            timers.at(due_ms, Timer::Socket(1));
+        }
+        assert_eq!(timers.take(100), Some(Timer::Socket(1)));
+        assert_eq!(timers.take(100), None);
+        timers.at(60, Timer::Socket(1));
+        timers.forget(Timer::Socket(1));
+        assert_eq!(timers.take(100), None);
+        for due_ms in (0..10_000).rev() {
+            timers.at(due_ms, Timer::Link(2));
+        }
+        assert!(timers.queue.len() <= STALE_MAX + 2);
+        assert_eq!(
+            (timers.take(0), timers.take(9_999)),
+            (Some(Timer::Link(2)), None)
+        );
+    }
 
     #[test]
     fn timers_come_in_their_order() {
