@@ -363,7 +363,11 @@ impl Edge {
         let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
             Owner::Link(handle) => self.on_link_failed(handle, reason),
-            Owner::Socket(handle) => self.on_events_failed(handle, reason),
+            Owner::Socket(handle) if talk.may_be_unheard() => {
+                self.on_events_failed(handle, reason);
+            }
+            // The origin may have acted on the events: they are not said twice.
+            Owner::Socket(handle) => self.end_events(handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Only a cut tells that this is not all.
                 self.worker.drop_stream(handle);

@@ -22,6 +22,10 @@ use super::timers::Timer;
 const OUTBOX_BYTES_MAX: usize = 200_000;
 const OUTBOX_EVENTS_MAX: usize = 1_000;
 
+/// How long an origin is left alone that accepts nothing, the first time; it doubles so often.
+const STALL_MS: u64 = 1_000;
+const STALL_DOUBLINGS_MAX: u32 = 5;
+
 /// The largest response of events.
 pub(super) const RESPONSE_BYTES_MAX: usize = 1_000_000;
 
@@ -40,6 +44,8 @@ pub(super) struct OverHttp {
     is_asking: bool,
     is_single: bool,
     retries: u32,
+    /// Requests in a row of which nothing was accepted.
+    stalls: u32,
     has_closed: bool,
     /// The client waits for room.
     has_deferred: bool,
@@ -94,6 +100,7 @@ impl Edge {
             is_asking: true,
             is_single: source.target().is_some_and(|it| it.one_event),
             retries: 0,
+            stalls: 0,
             has_closed: false,
             has_deferred: false,
         });
@@ -169,10 +176,15 @@ impl Edge {
         );
         let outcome = reply.map_err(|error| error.to_string()).and_then(|reply| {
             let events = decode(body).map_err(|error| error.to_string())?;
+            let has_content = over.outbox.offered_bytes() > 0;
             over.outbox
                 .accept(reply.content_bytes_accepted)
                 .map_err(|error| error.to_string())?;
             over.retries = 0;
+            over.stalls = match reply.content_bytes_accepted {
+                Some(0) if has_content => over.stalls + 1,
+                _ => 0,
+            };
             Ok((reply, events))
         });
         match outcome {
@@ -237,7 +249,18 @@ impl Edge {
             self.sessions.remove(&handle);
             return;
         }
-        self.ask_events(handle);
+        let stalls = self.over(handle).map_or(0, |over| over.stalls);
+        if stalls > 0 {
+            // An origin that takes nothing is not asked again at once.
+            if let Some(over) = self.over(handle) {
+                over.is_asking = true;
+            }
+            let doublings = (stalls - 1).min(STALL_DOUBLINGS_MAX);
+            let due_ms = self.worker.now_ms() + (STALL_MS << doublings);
+            self.timers.at(due_ms, Timer::Events(handle));
+        } else {
+            self.ask_events(handle);
+        }
         self.watch_socket(handle);
     }
 
@@ -269,7 +292,7 @@ impl Edge {
         self.ask_for(Owner::Socket(handle), source, Vec::new(), purpose);
     }
 
-    /// The origin could not be asked: once more after a while, a few times.
+    /// The origin has not got the request: once more after a while, a few times.
     pub(super) fn on_events_failed(&mut self, handle: u64, reason: &str) {
         let now_ms = self.worker.now_ms();
         let random = fermata_io::random::u64() as u32;
@@ -294,7 +317,7 @@ impl Edge {
         }
     }
 
-    fn end_events(&mut self, handle: u64, reason: &str) {
+    pub(super) fn end_events(&mut self, handle: u64, reason: &str) {
         let line = format!("a WebSocket over HTTP ends: {reason}");
         self.worker.log_for_client(LogLevel::Warning, &line);
         if self.socket(handle).is_some_and(|it| it.is_gone) {

@@ -139,7 +139,8 @@ impl Outbox {
         self.offered = 0;
     }
 
-    fn offered_bytes(&self) -> usize {
+    /// Content bytes of the request under way.
+    pub fn offered_bytes(&self) -> usize {
         let offered = self.events.iter().take(self.offered);
         offered.map(|event| event.content().len()).sum()
     }
