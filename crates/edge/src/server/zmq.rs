@@ -3,7 +3,7 @@
 //! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
 //! breaks the protocol loses its own connection.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,7 +18,9 @@ use fermata_grip::zmtp::{self, Endpoint, Event, Peer, Socket};
 use fermata_io::net;
 
 use super::edge::Edge;
+use super::publish::BACKLOG_MS;
 use super::start::StartError;
+use super::timers::Timer;
 use crate::settings::Settings;
 
 /// Connections that may wait at a port.
@@ -29,6 +31,10 @@ const PEERS_MAX: usize = 1_024;
 const OUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
+/// Bytes of one publisher in its turn: clients and other publishers have theirs in between.
+const TURN_BYTES_MAX: usize = 256 * 1024;
+/// Until the next turn of one that has more.
+const TURN_MS: u64 = 1;
 /// Who may connect to a port that is a file: its owner and group.
 const FILE_MODE: u32 = 0o660;
 
@@ -75,6 +81,8 @@ pub(super) struct Uris {
 pub(super) struct Ports {
     listeners: HashMap<u64, Port>,
     peers: HashMap<u64, Connection>,
+    /// Those of which there is more to read.
+    waiting: BTreeSet<u64>,
     pub uris: Uris,
 }
 
@@ -180,9 +188,23 @@ impl Edge {
             true => {
                 self.ports.peers.insert(event.wire, connection);
             }
-            false => self.worker.close_wire(event.wire),
+            false => {
+                self.ports.waiting.remove(&event.wire);
+                self.worker.close_wire(event.wire);
+            }
         }
         true
+    }
+
+    /// Those who had more to say than fitted in their turn.
+    pub(super) fn on_ports_due(&mut self) {
+        for wire in std::mem::take(&mut self.ports.waiting) {
+            self.on_port(WireEvent {
+                wire,
+                readable: true,
+                ..WireEvent::default()
+            });
+        }
     }
 
     fn accept_peers(&mut self, listener: u64, port: Port) {
@@ -231,16 +253,29 @@ impl Edge {
         true
     }
 
-    /// Reads all there is. False: the connection is over.
+    /// Reads what there is, as far as its turn goes and the ring has room. False: the connection is over.
     fn read_from(&mut self, wire: u64, connection: &mut Connection) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
+        let mut left = TURN_BYTES_MAX;
         let stays = loop {
+            if left == 0 || self.is_behindhand() {
+                // The kernel says no more that there are bytes, so they are remembered here.
+                self.ports.waiting.insert(wire);
+                let pause_ms = match self.is_behindhand() {
+                    true => BACKLOG_MS,
+                    false => TURN_MS,
+                };
+                let due_ms = self.worker.now_ms() + pause_ms;
+                self.timers.at(due_ms, Timer::Ports);
+                break true;
+            }
             let len = match self.worker.recv_wire(wire, &mut buffer) {
                 Ok(None) => break true,
                 Ok(Some(0)) | Err(_) => break false,
                 Ok(Some(len)) => len,
             };
+            left = left.saturating_sub(len);
             let mut events = Vec::new();
             let handled = connection
                 .peer
@@ -288,7 +323,7 @@ impl Edge {
         };
         match item::parse(&value, notation, channel) {
             Ok(item) => {
-                if let Err(failure) = self.publish(vec![item]) {
+                if let Err(failure) = self.take_items(vec![item]) {
                     self.drop_message(port, &failure.to_string());
                 }
             }
