@@ -10,6 +10,9 @@ const AGE_MS_MAX: u64 = 60_000;
 /// How soon a name is looked up again when its addresses fail.
 const RETRY_MS: u64 = 5_000;
 
+/// Names that are remembered.
+const NAMES_MAX: usize = 1_024;
+
 /// What is known of names.
 #[derive(Debug, Default)]
 pub(super) struct Resolver(HashMap<String, Known>);
@@ -43,12 +46,25 @@ impl Resolver {
                 }
         });
         if !is_fresh {
+            if self.0.len() >= NAMES_MAX {
+                // Links name hosts, too, and any number of them.
+                self.0.clear();
+            }
             let found = (host, port).to_socket_addrs();
             let mut addresses: Vec<IpAddr> = match found {
                 Ok(found) => found.map(|address| address.ip()).collect(),
                 // Old addresses are better than none.
                 Err(_) if self.0.contains_key(host) => Vec::new(),
-                Err(error) => return Err(format!("{host} has no address: {error}")),
+                // Remembered, or each request would wait for the same answer again.
+                Err(error) => {
+                    let known = Known {
+                        addresses: Vec::new(),
+                        since_ms: now_ms,
+                        has_failed: true,
+                    };
+                    self.0.insert(host.to_owned(), known);
+                    return Err(format!("{host} has no address: {error}"));
+                }
             };
             // Servers on the machine itself listen there at least.
             addresses.sort_by_key(IpAddr::is_ipv6);
@@ -62,7 +78,7 @@ impl Resolver {
                 known.addresses = addresses;
             }
             known.since_ms = now_ms;
-            known.has_failed = false;
+            known.has_failed = known.addresses.is_empty();
         }
         match self.0.get(host) {
             Some(known) if !known.addresses.is_empty() => Ok(known
@@ -79,5 +95,25 @@ impl Resolver {
         if let Some(known) = self.0.get_mut(host) {
             known.has_failed = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_address_is_not_looked_up_each_time() {
+        let mut resolver = Resolver::default();
+        // RFC 6761: it never has one.
+        let name = "fermata.invalid";
+        assert!(resolver.find(name, 80, 0).is_err());
+        let known = resolver.0.get(name).expect("remembered");
+        assert!(known.has_failed && known.addresses.is_empty());
+        assert_eq!(
+            resolver.find(name, 80, RETRY_MS - 1),
+            Err(format!("{name} has no address"))
+        );
+        assert_eq!(resolver.0.get(name).map(|it| it.since_ms), Some(0));
     }
 }
