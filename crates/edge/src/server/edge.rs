@@ -1,6 +1,6 @@
 //! One worker's edge: the state, and the loop that hands each event to whom it concerns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(super) struct Table {
     /// Tells this reading from others, so that no connection is used for another target.
     pub generation: u32,
     pub routes: Routes,
+    /// Whose link has led to another server, of which this table was made: it is owed none of the client's secrets.
+    pub home: Option<Box<Source>>,
 }
 
 /// A request, and where it goes.
@@ -71,6 +73,16 @@ impl Source {
 
     pub fn target(&self) -> Option<&Target> {
         self.rule()?.targets.get(self.target)
+    }
+
+    /// Whether it goes to a server that only a link has named.
+    pub fn is_foreign(&self) -> bool {
+        self.table.home.is_some()
+    }
+
+    /// Where the client's own request went: what its route says of channels holds wherever links lead.
+    pub fn home(&self) -> &Source {
+        self.table.home.as_deref().unwrap_or(self)
     }
 
     /// Whether responses mean nothing to us.
@@ -100,7 +112,7 @@ impl Owner {
 }
 
 /// Whose a connection to an origin is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WireUse {
     Talk(u64),
     Idle(Place),
@@ -146,7 +158,9 @@ pub(super) struct Edge {
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
     /// Brings items into order; of use in the one worker that has the ports of publishers.
     pub intake: Intake,
-    pub items_due_ms: u64,
+    /// Items in their order that the ring had no room for.
+    pub backlog: VecDeque<Item>,
+    pub control_body_bytes_max: u64,
     pub ports: Ports,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
@@ -172,6 +186,7 @@ impl Edge {
             table: Rc::new(Table {
                 generation: 0,
                 routes: prepared.routes.clone(),
+                home: None,
             }),
             generation: 0,
             routes_file: prepared.routes_file.clone(),
@@ -193,7 +208,8 @@ impl Edge {
                 id_ttl_ms: prepared.settings.number("id_cache_ttl_ms"),
                 ..Sequencing::default()
             }),
-            items_due_ms: u64::MAX,
+            backlog: VecDeque::new(),
+            control_body_bytes_max: prepared.settings.number("control_body_bytes_max"),
             ports: Ports::default(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
@@ -281,6 +297,10 @@ impl Edge {
             is_trusted,
         };
         if source.request.is_websocket() {
+            if source.request.body.bytes() > 0 {
+                self.answer_text(handle, 400, "A WebSocket handshake has no body.");
+                return;
+            }
             self.begin_socket(handle, source);
             return;
         }
@@ -333,6 +353,8 @@ impl Edge {
     /// Nothing is to be done for a client any more.
     fn on_left(&mut self, handle: u64) {
         self.sessions.remove(&handle);
+        self.timers.forget(Timer::Poll(handle));
+        self.timers.forget(Timer::Link(handle));
         self.abandon(handle);
         self.forget_request(handle);
     }
@@ -376,6 +398,7 @@ impl Edge {
                 }
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Items => self.on_items_due(),
+                Timer::Ports => self.on_ports_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
@@ -411,6 +434,7 @@ impl Edge {
         self.table = Rc::new(Table {
             generation: self.generation,
             routes,
+            home: None,
         });
         self.signatures.forget();
     }
@@ -435,8 +459,8 @@ impl Edge {
 pub(super) struct Signatures {
     issuer: String,
     key: Option<sig::Key>,
-    /// By line of the route where it has a key or issuer of its own; 0: all others.
-    made: HashMap<usize, (u64, Rc<str>)>,
+    /// By issuer and key of the route where it has its own.
+    made: HashMap<(Option<String>, Option<String>), (u64, Rc<str>)>,
     directory: PathBuf,
 }
 
@@ -452,8 +476,8 @@ impl Signatures {
 
     /// The value of `Grip-Sig` for a route; `None`: it has no key.
     pub fn get(&mut self, rule: &Rule, now_s: u64) -> Option<Rc<str>> {
-        let has_own = rule.sig_iss.is_some() || rule.sig_key.is_some();
-        let at = if has_own { rule.line } else { 0 };
+        // Not by the route's line: a stream that was held by routes of before asks by them still.
+        let at = (rule.sig_iss.clone(), rule.sig_key.clone());
         if let Some((since_s, token)) = self.made.get(&at)
             && now_s.saturating_sub(*since_s) < SIGNATURE_USED_S
         {
@@ -478,7 +502,7 @@ impl Signatures {
         Some(token)
     }
 
-    /// Routes have changed: their lines name others.
+    /// Routes have changed, and files of keys may have.
     pub fn forget(&mut self) {
         self.made.clear();
     }

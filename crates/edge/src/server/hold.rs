@@ -94,6 +94,7 @@ impl Edge {
         source: &Source,
         instruct: &Instruct,
     ) -> Vec<Subscription> {
+        let source = source.home();
         let prefix = Prefix::new(
             source
                 .rule()

@@ -112,40 +112,53 @@ impl Edge {
         if !place.target.iter().all(u8::is_ascii_graphic) {
             return None;
         }
-        let request = &source.request;
-        let headers = request
-            .headers
-            .iter()
-            .filter(|(name, _)| !name.eq_ignore_ascii_case(b"last-event-id"))
-            .cloned()
-            .collect();
-        let mut next = Source {
-            request: Rc::new(ClientRequest {
-                method: b"GET".to_vec(),
-                target: place.target,
-                headers,
-                body: Body::None,
-                peer: request.peer,
-                host: request.host.clone(),
-                is_tls: request.is_tls,
-            }),
-            table: Rc::clone(&source.table),
-            rule: source.rule,
-            target: 0,
-            is_trusted: source.is_trusted,
+        let home = source.home();
+        let is_home = match &place.elsewhere {
+            None => !source.is_foreign(),
+            Some((host, is_tls)) => {
+                host.eq_ignore_ascii_case(&home.request.host) && *is_tls == home.request.is_tls
+            }
         };
-        if let Some((host, is_tls)) = place.elsewhere {
-            next.table = self.table_elsewhere(&host, is_tls)?;
-            next.rule = 0;
-            let request = Rc::get_mut(&mut next.request)?;
+        let from = match is_home {
+            true => home,
+            false => source,
+        };
+        let headers = from.request.headers.iter();
+        let mut request = ClientRequest {
+            method: b"GET".to_vec(),
+            target: place.target,
+            headers: headers
+                .filter(|(name, _)| {
+                    let is_secret = !is_home && is_secret(name);
+                    !name.eq_ignore_ascii_case(b"last-event-id") && !is_secret
+                })
+                .cloned()
+                .collect(),
+            body: Body::None,
+            peer: from.request.peer,
+            host: from.request.host.clone(),
+            is_tls: from.request.is_tls,
+        };
+        let (mut table, mut rule) = (Rc::clone(&from.table), from.rule);
+        if let Some((host, is_tls)) = place.elsewhere
+            && !is_home
+        {
+            table = self.table_elsewhere(&host, is_tls, home)?;
+            rule = 0;
             request.host = host;
             request.is_tls = is_tls;
         }
-        Some(next)
+        Some(Source {
+            request: Rc::new(request),
+            table,
+            rule,
+            target: 0,
+            is_trusted: is_home && home.is_trusted,
+        })
     }
 
     /// A route to another server, whose address must not be an internal one.
-    fn table_elsewhere(&mut self, host: &[u8], is_tls: bool) -> Option<Rc<Table>> {
+    fn table_elsewhere(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
         let host = std::str::from_utf8(host).ok()?;
         let has_port = host.rfind(':').is_some_and(|at| !host[at..].contains(']'));
         let port = match (has_port, is_tls) {
@@ -163,6 +176,7 @@ impl Edge {
         Some(Rc::new(Table {
             generation: self.generation,
             routes,
+            home: Some(Box::new(home.clone())),
         }))
     }
 
@@ -240,6 +254,12 @@ impl Edge {
             None => self.end_stream_of(handle),
         }
     }
+}
+
+/// Whether a header tells who the client is: another server gets none of those.
+fn is_secret(name: &[u8]) -> bool {
+    const SECRET: [&[u8]; 3] = [b"cookie", b"authorization", b"proxy-authorization"];
+    SECRET.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// What a link names.

@@ -17,7 +17,7 @@ use super::answer::Phase;
 use super::edge::{Edge, Owner, Source, WireUse};
 use super::forward::{Forwarded, Hop};
 use super::over_http::OverHttp;
-use super::request::Body;
+use super::request::{Body, without_port};
 use super::test_origin;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
@@ -27,11 +27,12 @@ use crate::upstream::{self, Failure, Sent, may_retry};
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// Which connections are interchangeable: target, and who its certificate has to be for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     generation: u32,
     rule: usize,
     target: usize,
+    name: Option<Rc<str>>,
 }
 
 /// What a conversation is for.
@@ -143,15 +144,24 @@ impl Talk {
     }
 
     fn place(&self) -> Place {
+        let target = self.source.target();
         Place {
             generation: self.source.table.generation,
             rule: self.source.rule,
             target: self.source.target,
+            name: target
+                .filter(|target| target.is_tls && !target.trust_connect_host)
+                .map(|target| Rc::from(certified_name(&self.source, target))),
         }
     }
 
     fn is_sent(&self) -> bool {
         self.sent == self.out.len() && self.file.is_none()
+    }
+
+    /// Whether the origin cannot have acted on the request: it has not got all of it, and has said nothing.
+    pub fn may_be_unheard(&self) -> bool {
+        !self.has_response && !(self.is_connected && self.is_sent())
     }
 
     /// Whether the whole response is here.
@@ -294,7 +304,7 @@ impl Edge {
         talk.has_hung_up = false;
         talk.has_response = false;
         let now_ms = self.worker.now_ms();
-        if may_reuse && let Some(wire) = self.pool.take(now_ms, &talk.place()) {
+        if may_reuse && let Some(wire) = self.take_idle(talk) {
             talk.wire = wire;
             talk.is_reused = true;
             talk.is_connected = true;
@@ -327,6 +337,20 @@ impl Edge {
         Ok(())
     }
 
+    /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
+    /// or that it has closed, would be taken for the answer.
+    fn take_idle(&mut self, talk: &Talk) -> Option<u64> {
+        let (now_ms, place) = (self.worker.now_ms(), talk.place());
+        while let Some(wire) = self.pool.take(now_ms, &place) {
+            if let Ok(None) = self.worker.recv_wire(wire, &mut [0]) {
+                return Some(wire);
+            }
+            self.wires.remove(&wire);
+            self.worker.close_wire(wire);
+        }
+        None
+    }
+
     /// Begins to connect to the first address that does not refuse at once.
     fn connect_any(&mut self, talk: &mut Talk, target: &Target, host: &str) -> Result<u64, String> {
         let mut reason = String::new();
@@ -356,13 +380,9 @@ impl Edge {
         address: SocketAddr,
     ) -> std::io::Result<u64> {
         let config = self.tls_config(target.insecure)?;
-        let request_host = target
-            .host
-            .clone()
-            .unwrap_or_else(|| talk.source.request.host_name());
         let name = match target.trust_connect_host {
             true => host.to_owned(),
-            false => request_host,
+            false => certified_name(&talk.source, target),
         };
         let name = fermata_tls::ServerName::try_from(name).map_err(|error| {
             std::io::Error::other(format!("the host cannot be checked: {error}"))
@@ -375,7 +395,11 @@ impl Edge {
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err("the route is gone".to_owned());
         };
-        let signature = self.signatures.get(rule, self.worker.unix_s());
+        let signature = match source.is_foreign() {
+            // It would be good at our own origins as well.
+            true => None,
+            false => self.signatures.get(rule, self.worker.unix_s()),
+        };
         let hop = Hop {
             rule,
             target,
@@ -428,7 +452,8 @@ impl Edge {
         match self.wires.get(&event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
-            Some(&WireUse::Idle(place)) if event.readable || event.hangup => {
+            Some(WireUse::Idle(place)) if event.readable || event.hangup => {
+                let place = place.clone();
                 self.pool.remove(&place, &event.wire);
                 self.wires.remove(&event.wire);
                 self.worker.close_wire(event.wire);
@@ -502,7 +527,18 @@ impl Edge {
         if talk.wire == 0 || talk.is_sent() {
             return Step::Goes;
         }
-        if self.send_request(talk).is_err() {
+        let (out_bytes, sent) = (talk.out.len(), talk.sent);
+        let outcome = self.send_request(talk);
+        let has_gone_on = talk.sent != sent || talk.out.len() != out_bytes || talk.is_sent();
+        if has_gone_on && !talk.has_response && talk.due_ms != u64::MAX {
+            // The origin's time to answer begins when it has the request.
+            let patience_ms = match talk.is_sent() {
+                true => self.limits.response_ms,
+                false => self.limits.idle_ms,
+            };
+            talk.due_ms = self.worker.now_ms() + patience_ms;
+        }
+        if outcome.is_err() {
             // What the origin has said before it closed counts, so it is read first.
             talk.can_read = true;
         }
@@ -607,7 +643,10 @@ impl Edge {
     /// Tries once more where that can do no harm; otherwise the client is told.
     fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
         let sent = Sent {
-            is_idempotent: talk.source.request.is_idempotent(),
+            // An idle connection that ends without a byte was closed before it had the request, as good as always; events
+            // are worth more than the rest of that doubt, and the next connection is a fresh one.
+            is_idempotent: talk.source.request.is_idempotent()
+                || matches!(talk.purpose, Purpose::Events(None)),
             is_reused: talk.is_reused,
             is_replayable: true,
         };
@@ -682,6 +721,21 @@ impl Edge {
     }
 }
 
+/// Whom a target's certificate has to be for: the host that the target sees.
+fn certified_name(source: &Source, target: &Target) -> String {
+    let rule = source.rule();
+    let named = target
+        .host
+        .as_deref()
+        .or(rule.and_then(|it| it.as_host.as_deref()));
+    let name = match named {
+        Some(host) => without_port(host).to_owned(),
+        None => source.request.host_name(),
+    };
+    // An address has brackets in a URI alone.
+    name.trim_matches(['[', ']']).to_owned()
+}
+
 /// Headers of a response that belong to one hop. Its length is told apart.
 const REMOVED: [&[u8]; 8] = [
     b"connection",
@@ -752,10 +806,64 @@ fn of_fastcgi(event: fastcgi::Event) -> Option<Said> {
 /// Addresses that an origin which is not trusted must not have.
 fn is_internal(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_internal(IpAddr::V4(v4)),
-            None => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
-        },
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            // 0.0.0.0 is this machine, too, and 100.64.0.0/10 is behind a provider's translation.
+            let is_shared = first == 100 && (64..128).contains(&second);
+            first == 0
+                || is_shared
+                || v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_broadcast()
+        }
+        IpAddr::V6(v6) => {
+            let segments = v6.segments();
+            // IPv4 in IPv6, mapped, compatible (:: and ::1 among them) or translated (RFC 6052).
+            let translated = (segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0]).then(|| {
+                Ipv4Addr::from_bits(u32::from(segments[6]) << 16 | u32::from(segments[7]))
+            });
+            match v6.to_ipv4().or(translated) {
+                Some(v4) => is_internal(IpAddr::V4(v4)),
+                // 64:ff9b:1::/48 is for translation within a network.
+                None => {
+                    segments[..3] == [0x64, 0xff9b, 1]
+                        || v6.is_unique_local()
+                        || v6.is_unicast_link_local()
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_and_its_network_are_internal() {
+        for (address, expected) in [
+            ("127.0.0.1", true),
+            ("0.0.0.0", true),
+            ("0.1.2.3", true),
+            ("10.1.2.3", true),
+            ("100.64.0.1", true),
+            ("100.128.0.1", false),
+            ("169.254.169.254", true),
+            ("93.184.216.34", false),
+            ("::", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:93.184.216.34", false),
+            ("64:ff9b::7f00:1", true),
+            ("64:ff9b::5db8:d822", false),
+            ("64:ff9b:1::1", true),
+            ("fd00::1", true),
+            ("fe80::1", true),
+            ("2606:2800::1", false),
+        ] {
+            let parsed = address.parse().expect("an address");
+            assert_eq!(is_internal(parsed), expected, "{address}");
+        }
     }
 }

@@ -118,18 +118,21 @@ impl ClientRequest {
 
     /// The host without its port, in text.
     pub fn host_name(&self) -> String {
-        let host = String::from_utf8_lossy(&self.host);
-        let name = match host.rfind(':') {
-            Some(at) if !host[at..].contains(']') => &host[..at],
-            _ => &host[..],
-        };
-        name.to_owned()
+        without_port(&String::from_utf8_lossy(&self.host)).to_owned()
     }
 
     /// The other end, where it has an address; one that means nothing otherwise.
     pub fn peer_address(&self) -> SocketAddr {
         let address = self.peer.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         SocketAddr::new(address, self.peer.port())
+    }
+}
+
+/// A host without its port.
+pub(super) fn without_port(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(at) if !host[at..].contains(']') => &host[..at],
+        _ => host,
     }
 }
 
