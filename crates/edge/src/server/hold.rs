@@ -53,6 +53,8 @@ pub(super) struct Stream {
     pub link_due_ms: u64,
     /// How often it has failed in a row.
     pub retries: u32,
+    /// How often in a row its answer did not have what was published meanwhile.
+    pub lags: u32,
     /// It is being asked.
     pub is_asking: bool,
 }

@@ -33,6 +33,11 @@ impl Edge {
     pub(super) fn on_items(&mut self, items: &Items) {
         match items.client {
             Left::Request(handle) => {
+                if items.gap {
+                    // What it waited for may have gone by.
+                    self.ask_again(handle);
+                    return;
+                }
                 for (channel, data) in items.iter() {
                     if self.on_item_of_poll(handle, channel, data) {
                         return;
@@ -40,8 +45,13 @@ impl Edge {
                 }
             }
             Left::Held(handle) => {
+                if items.gap && !self.has_link(handle) {
+                    // As any client that has missed something and cannot be given it.
+                    self.end_stream_of(handle);
+                    return;
+                }
                 if items.gap {
-                    self.on_missed(handle);
+                    self.ask_link(handle);
                 }
                 for (channel, data) in items.iter() {
                     self.on_item_of_stream(handle, channel, data);
@@ -66,20 +76,33 @@ impl Edge {
         let Some(item) = self.item(data) else {
             return false;
         };
-        let Some(format) = &item.http_response else {
-            return false;
-        };
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.sessions.get_mut(&handle) else {
             return true;
         };
         let Some(subscription) = session
             .subscriptions
-            .iter()
+            .iter_mut()
             .find(|it| it.channel == channel)
         else {
             return false;
         };
-        let filters = &subscription.filters;
+        // Whether it is for this client or not, it is the channel's next.
+        let had = &mut subscription.prev_id;
+        match on_item(had, item.id.as_deref(), item.prev_id.as_deref()) {
+            OnItem::Delivered => {}
+            OnItem::Known => return false,
+            OnItem::Behind => {
+                self.ask_again(handle);
+                return true;
+            }
+        }
+        let Some(format) = &item.http_response else {
+            return false;
+        };
+        let filters = subscription.filters.clone();
+        let Some(session) = self.sessions.get(&handle) else {
+            return true;
+        };
         let is_for_it = format
             .content_filters
             .as_ref()
@@ -145,31 +168,33 @@ impl Edge {
 }
 
 fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
-    let Some(format) = &item.http_stream else {
-        return Delivery::Nothing;
-    };
     let Kind::Stream(_) = session.kind else {
         return Delivery::Nothing;
     };
-    let Some(at) = session
+    let Some(subscription) = session
         .subscriptions
-        .iter()
-        .position(|it| it.channel == channel)
+        .iter_mut()
+        .find(|it| it.channel == channel)
     else {
         return Delivery::Nothing;
     };
-    let filters = session.subscriptions[at].filters.clone();
+    // Whether it is for this client or not, it is the channel's next.
+    let had = &mut subscription.prev_id;
+    match on_item(had, item.id.as_deref(), item.prev_id.as_deref()) {
+        OnItem::Delivered => {}
+        OnItem::Known => return Delivery::Nothing,
+        OnItem::Behind => return Delivery::Behind,
+    }
+    let Some(format) = &item.http_stream else {
+        return Delivery::Nothing;
+    };
+    let filters = subscription.filters.clone();
     let is_for_it = format
         .content_filters
         .as_ref()
         .is_none_or(|expected| filters.are_content_filters(expected));
     if !is_for_it || !filters.delivers(session, &item.meta) {
         return Delivery::Nothing;
-    }
-    let subscription = &mut session.subscriptions[at];
-    let had = &mut subscription.prev_id;
-    if on_item(had, item.id.as_deref(), item.prev_id.as_deref()) != OnItem::Delivered {
-        return Delivery::Behind;
     }
     match &format.action {
         StreamAction::Send(content) => match filters.content(session, content) {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use fermata_engine::Relayed;
 use fermata_grip::instruct::{self, Hold, Instruct};
-use fermata_grip::reliable::retry_delay_ms;
+use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 
 use super::answer::{borrowed, read_instruct};
 use super::edge::{Edge, Owner, Source, Table};
@@ -20,6 +20,11 @@ impl Edge {
             Kind::Stream(stream) => Some(stream),
             Kind::Poll(_) | Kind::Socket(_) => None,
         }
+    }
+
+    /// Whether a stream has somewhere to go on.
+    pub(super) fn has_link(&mut self, handle: u64) -> bool {
+        self.stream(handle).is_some_and(|it| it.next.is_some())
     }
 
     /// The client misses something: its next link knows what. Without one there is nothing to be done.
@@ -103,6 +108,26 @@ impl Edge {
             }
             None => self.on_link_failed(handle, "the next link leads nowhere"),
         }
+    }
+
+    /// The answer was not enough: once more at once, and then ever later, since the ids of an origin may never be those
+    /// that are published.
+    fn ask_link_again(&mut self, handle: u64) {
+        let now_ms = self.worker.now_ms();
+        let random = fermata_io::random::u64() as u32;
+        let Some(stream) = self.stream(handle) else {
+            return;
+        };
+        if stream.next.is_none() {
+            return self.on_missed(handle);
+        }
+        let delay_ms = match stream.lags.checked_sub(1) {
+            None => 0,
+            Some(again) => retry_delay_ms(again.min(LINK_RETRIES_MAX - 1), random).unwrap_or(0),
+        };
+        stream.lags += 1;
+        stream.link_due_ms = now_ms + delay_ms;
+        self.timers.at(now_ms + delay_ms, Timer::Link(handle));
     }
 
     /// Where a link leads, seen from a request.
@@ -227,9 +252,19 @@ impl Edge {
                     true => Ok(()),
                     false => self.worker.update_held(handle, &hold),
                 };
-                session.subscriptions = subscriptions;
-                if updated.is_ok() {
-                    self.watch_link(handle);
+                session.subscriptions = subscriptions.clone();
+                if updated.is_err() {
+                    return;
+                }
+                // What was published while it was asked was let go, and a new channel has begun in the middle.
+                match self.is_behind(&subscriptions) {
+                    true => self.ask_link_again(handle),
+                    false => {
+                        if let Some(stream) = self.stream(handle) {
+                            stream.lags = 0;
+                        }
+                        self.watch_link(handle);
+                    }
                 }
             }
             _ if instruct.next.is_some() => self.ask_link(handle),

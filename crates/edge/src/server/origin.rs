@@ -507,7 +507,9 @@ impl Edge {
                     // A short read has emptied the socket, but for an end behind it.
                     talk.can_read = read == buffer.len() || talk.has_hung_up;
                     talk.has_response = true;
-                    if talk.due_ms != u64::MAX {
+                    // A WebSocket that is being closed has its time, whatever the origin goes on saying.
+                    let is_socket = matches!(talk.phase, Phase::Socket { .. });
+                    if talk.due_ms != u64::MAX && !is_socket {
                         talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
                     }
                     self.on_bytes(talk, &buffer[..read])

@@ -9,11 +9,26 @@ use super::edge::Edge;
 use super::hold::{Kind, Subscription};
 use super::items;
 
+/// Records of a channel that are looked at for an id: the newest, and more where that has none.
+const LOOKED_AT: [usize; 3] = [1, 16, 256];
+
 impl Edge {
-    /// The id of the newest item of a channel, if it is known and has one.
+    /// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
+    /// predecessor of anything.
     fn last_id(&mut self, channel: &[u8]) -> Option<Vec<u8>> {
-        let newest = self.worker.history(channel, None, 1).ok()?.pop()?;
-        items::read(&newest.data)?.id
+        for count in LOOKED_AT {
+            let records = self.worker.history(channel, None, count).ok()?;
+            let is_all = records.len() < count;
+            let ids = records
+                .iter()
+                .rev()
+                .filter_map(|record| items::read(&record.data));
+            let found = ids.filter(|item| !item.no_seq).find_map(|item| item.id);
+            if found.is_some() || is_all {
+                return found;
+            }
+        }
+        None
     }
 
     /// Whether an item was published that the origin's response did not know of.

@@ -19,6 +19,8 @@ const FAILED: u16 = 1011;
 /// The code of one whose origin is gone, and of one that is closed without a reason.
 const AWAY: u16 = 1001;
 const NORMAL: u16 = 1000;
+/// The code of one that has lost what was published.
+const TRY_AGAIN: u16 = 1013;
 /// What the engine says of a client that has left without a word, or without a code.
 const ABNORMAL: u16 = 1006;
 const NO_STATUS: u16 = 1005;
@@ -315,6 +317,10 @@ impl Edge {
 
     /// Something was published to a socket.
     pub(super) fn on_items_of_socket(&mut self, handle: u64, items: &Items) {
+        if items.gap {
+            self.close_socket(handle, TRY_AGAIN, b"messages were missed; read faster");
+            return;
+        }
         for (channel, data) in items.iter() {
             let Some(item) = self.item(data) else {
                 continue;

@@ -18,6 +18,9 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes that may wait for an origin before its client is read on, and the other way round.
 const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
+/// How long an origin has to take the last messages of a client that has left, and its close.
+const CLOSE_MS: u64 = 5_000;
+
 /// How soon a client that takes little is looked at again.
 const PAUSE_MS: u64 = 20;
 
@@ -249,8 +252,17 @@ impl Edge {
                 let _ = client.close(code, reason, mask(), &mut frames);
             }
             talk.queue(&frames);
-            let _ = edge.flush_talk(talk);
-            Step::Over
+            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+                *is_paused = false;
+            }
+            let step = edge.pump(talk);
+            if step == Step::Over || (frames.is_empty() && talk.queued() == 0) {
+                return Step::Over;
+            }
+            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
+            // lose both.
+            talk.due_ms = edge.worker.now_ms() + CLOSE_MS;
+            Step::Goes
         });
     }
 }

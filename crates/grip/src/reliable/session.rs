@@ -17,6 +17,8 @@ pub enum OnHold {
 pub enum OnItem {
     /// It follows what the client has.
     Delivered,
+    /// The client has it already: its origin's response included it.
+    Known,
     /// The client misses one: its queue is dropped and its origin asked.
     Behind,
 }
@@ -36,6 +38,9 @@ pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u
     let Some(last) = had else {
         return OnItem::Delivered;
     };
+    if id.is_some_and(|id| id == last) {
+        return OnItem::Known;
+    }
     if prev_id.is_some_and(|prev_id| prev_id != last) {
         return OnItem::Behind;
     }
@@ -76,6 +81,7 @@ mod tests {
         assert_eq!(on_item(&mut had, Some(b"2"), Some(b"1")), OnItem::Delivered);
         assert_eq!(on_item(&mut had, Some(b"3"), None), OnItem::Delivered);
         assert_eq!(on_item(&mut had, None, Some(b"3")), OnItem::Delivered);
+        assert_eq!(on_item(&mut had, Some(b"3"), Some(b"2")), OnItem::Known);
         assert_eq!(on_item(&mut had, Some(b"5"), Some(b"4")), OnItem::Behind);
         assert_eq!(had.as_deref(), Some(&b"3"[..]));
         assert_eq!(
