@@ -10,6 +10,12 @@ use crate::client::Client;
 
 const SCRIPT: &str = r#"<?php
 
+if (isset($_GET['empty'])) {
+    http_response_code(204);
+    flush();
+    usleep(20000);
+    exit;
+}
 $topic = $_GET['topic'] ?? '';
 if ($topic !== '') {
     header('Content-Type: text/event-stream');
@@ -107,6 +113,13 @@ fn php_fpm_behind_the_edge_behind_nginx() {
         };
         (connected == [true; 3] && answers() == "missing parameter: topic\n").then_some(())
     });
+    // An answer without body lets its child go, of which there are two.
+    for _ in 0..6 {
+        let mut client = Client::open(edge, "localhost");
+        assert_eq!(client.get("/stream.php?empty=1").status, 204);
+        let head = client.request("HEAD", "/stream.php", &[], b"");
+        assert_eq!(head.status, 200);
+    }
     // More clients than children of PHP-FPM, so that held ones take none; some through nginx, over both workers.
     let mut clients: Vec<Client> = (0..8)
         .map(|at| {

@@ -6,6 +6,7 @@ mod clients;
 mod control;
 mod faults;
 mod filters;
+mod hardening;
 mod holds;
 mod injection;
 mod json;
@@ -44,6 +45,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         websocket::CASES,
         sockjs::CASES,
         filters::CASES,
+        hardening::CASES,
         json::CASES,
         zmq::CASES,
         injection::CASES,
