@@ -759,8 +759,12 @@ fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect();
     headers
         .into_iter()
-        .filter(|(name, _)| {
-            !REMOVED.iter().any(|it| name.eq_ignore_ascii_case(it))
+        .filter(|(name, value)| {
+            // What is not encoded need not say so; what is has to, or nobody could read it.
+            let is_identity = name.eq_ignore_ascii_case(b"content-encoding")
+                && value.trim_ascii().eq_ignore_ascii_case(b"identity");
+            !is_identity
+                && !REMOVED.iter().any(|it| name.eq_ignore_ascii_case(it))
                 && !of_hop.iter().any(|it| name.eq_ignore_ascii_case(it))
         })
         .collect()
