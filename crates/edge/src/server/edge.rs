@@ -455,12 +455,15 @@ impl Edge {
     }
 }
 
+/// Issuer and key of a route, where it has its own.
+type Signer = (Option<String>, Option<String>);
+
 /// What origins know the edge by: one token per issuer and key, made anew now and then.
 pub(super) struct Signatures {
     issuer: String,
     key: Option<sig::Key>,
-    /// By issuer and key of the route where it has its own.
-    made: HashMap<(Option<String>, Option<String>), (u64, Rc<str>)>,
+    /// When each was made.
+    made: HashMap<Signer, (u64, Rc<str>)>,
     directory: PathBuf,
 }
 

@@ -161,7 +161,8 @@ impl Talk {
 
     /// Whether the origin cannot have acted on the request: it has not got all of it, and has said nothing.
     pub fn may_be_unheard(&self) -> bool {
-        !self.has_response && !(self.is_connected && self.is_sent())
+        let is_heard = self.has_response || (self.is_connected && self.is_sent());
+        !is_heard
     }
 
     /// Whether the whole response is here.
