@@ -198,6 +198,11 @@
 #define FM_FILE_SIZE 17
 
 /**
+ * `file`, which is temporary: to `other`, in place of what is there, and it stays.
+ */
+#define FM_FILE_KEEP 18
+
+/**
  * In place of what is there.
  */
 #define FM_WRITE_REPLACE 0
@@ -1451,7 +1456,8 @@ uint32_t fm_respond_file(struct FmWorker *worker,
                          const struct FmFile *file);
 
 /**
- * Begins a job, or does it at once when `worker` is NULL. `id` is 0 when it is over, and `result` or the code says how:
+ * Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is
+ * NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
  * FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
  * tells that `fm_file_next` may give `user`.
  *
@@ -1520,7 +1526,7 @@ bool fm_file_cached_read(char *into);
 void fm_file_release(void);
 
 /**
- * Bytes that `fm_file_begin` may be given as `bytes_max`: file_read_bytes_max.
+ * Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
  *
  * # Safety
  * `worker` is a live worker.
@@ -1528,7 +1534,7 @@ void fm_file_release(void);
 uint64_t fm_file_bytes_max(const struct FmWorker *worker);
 
 /**
- * Frees an open file. Work that is under way is finished all the same.
+ * Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
  *
  * # Safety
  * `file` is NULL, or comes from a result and is not used any more.
@@ -1536,7 +1542,7 @@ uint64_t fm_file_bytes_max(const struct FmWorker *worker);
 void fm_open_file_free(struct FmOpenFile *file);
 
 /**
- * Closes an open file; what is asked of it then fails.
+ * Closes an open file, and removes a temporary one; what is asked of it then fails.
  *
  * # Safety
  * `file` comes from a result and is not freed.
@@ -1552,12 +1558,12 @@ void fm_open_file_close(struct FmOpenFile *file);
 uint64_t fm_open_file_position(const struct FmOpenFile *file);
 
 /**
- * An open file has another name now.
+ * Whether an open file is removed when it is closed.
  *
  * # Safety
- * As `fm_open_file_close`; the string is valid.
+ * As `fm_open_file_close`.
  */
-void fm_open_file_renamed(struct FmOpenFile *file, struct FmStr path);
+bool fm_open_file_is_temporary(const struct FmOpenFile *file);
 
 /**
  * Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.

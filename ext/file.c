@@ -259,7 +259,7 @@ static bool open_file(zval *file, zend_string *path, uint32_t mode, zend_long pe
 	if (!fermata_file_check_path(path) || !fermata_file_run(&job, &result)) {
 		return false;
 	}
-	fermata_file_make(file, &result, false);
+	fermata_file_make(file, &result);
 	return true;
 }
 
@@ -300,7 +300,7 @@ ZEND_METHOD(Fermata_File, temporary)
 		.other = prefix ? fermata_str(prefix) : FERMATA_LITERAL("fermata-"),
 	};
 	if (fermata_file_check_path(directory) && fermata_file_run(&job, &result)) {
-		fermata_file_make(return_value, &result, true);
+		fermata_file_make(return_value, &result);
 	}
 	zend_string_release(directory);
 }

@@ -7,8 +7,6 @@
 
 typedef struct fermata_file {
 	FmOpenFile *open; /* NULL = closed */
-	bool is_temporary; /* to be removed when it is closed, by the process that has made it */
-	pid_t process;
 	zend_object std;
 } fermata_file;
 
@@ -26,7 +24,9 @@ zend_string *fermata_file_bytes(const FmFileResult *result);
 
 /* file_handle.c */
 void fermata_file_handle_init(void);
-void fermata_file_make(zval *return_value, const FmFileResult *result, bool is_temporary);
+void fermata_file_make(zval *return_value, const FmFileResult *result);
+/* Of an open one. False after an exception. */
+bool fermata_file_run_on(const fermata_file *file, FmFileJob *job, FmFileResult *result);
 
 /* file_pieces.c */
 void fermata_pieces_init(void);

@@ -32,11 +32,6 @@ static void close_file(fermata_file *file)
 		fm_open_file_free(file->open);
 		file->open = NULL;
 	}
-	/* A forked process has a copy of the object. */
-	if (file->is_temporary && file->process == getpid()) {
-		VCWD_UNLINK(Z_STRVAL_P(OBJ_PROP_NUM(&file->std, FILE_PATH)));
-	}
-	file->is_temporary = false;
 }
 
 static void file_free(zend_object *object)
@@ -55,14 +50,12 @@ void fermata_file_handle_init(void)
 	file_handlers.compare = zend_objects_not_comparable;
 }
 
-void fermata_file_make(zval *return_value, const FmFileResult *result, bool is_temporary)
+void fermata_file_make(zval *return_value, const FmFileResult *result)
 {
 	ZVAL_OBJ(return_value, file_create(fermata_ce_file));
 	fermata_file *file = FERMATA_FROM(fermata_file, Z_OBJ_P(return_value));
 	file->open = result->file;
 	ZVAL_STRINGL(OBJ_PROP_NUM(&file->std, FILE_PATH), result->bytes.ptr, result->bytes.len);
-	file->is_temporary = is_temporary;
-	file->process = getpid();
 }
 
 /* Methods */
@@ -80,12 +73,16 @@ static bool check_open(const fermata_file *file)
 	return file->open != NULL;
 }
 
-/* The object must live while a job of it is waited for, whoever drops it meanwhile: the caller's frame holds it. */
-static bool run(fermata_file *file, FmFileJob *job, FmFileResult *result)
+/* The object must live while a job of it is waited for, whoever drops it meanwhile: the caller's frame holds it. Its path
+ * may become another one. */
+bool fermata_file_run_on(const fermata_file *file, FmFileJob *job, FmFileResult *result)
 {
+	zend_string *path = zend_string_copy(path_of(file));
 	job->file = file->open;
-	job->path = fermata_str(path_of(file));
-	return fermata_file_run(job, result);
+	job->path = fermata_str(path);
+	bool done = fermata_file_run(job, result);
+	zend_string_release(path);
+	return done;
 }
 
 static void read_piece(INTERNAL_FUNCTION_PARAMETERS, uint32_t kind, zend_long bytes)
@@ -97,7 +94,7 @@ static void read_piece(INTERNAL_FUNCTION_PARAMETERS, uint32_t kind, zend_long by
 	FmFileResult result;
 	FmFileJob job = {.kind = kind, .length = bytes};
 	if (!check_open(THIS_FILE()) || !fermata_file_check_count(bytes, 1, "the number of bytes")
-		|| !run(THIS_FILE(), &job, &result)) {
+		|| !fermata_file_run_on(THIS_FILE(), &job, &result)) {
 		RETURN_THROWS();
 	}
 	zend_string *piece = fermata_file_bytes(&result);
@@ -128,7 +125,7 @@ ZEND_METHOD(Fermata_File, writeBlock)
 	ZEND_PARSE_PARAMETERS_END();
 	FmFileResult result;
 	FmFileJob job = {.kind = FM_FILE_PUT, .data = fermata_str(data)};
-	if (!check_open(THIS_FILE()) || !run(THIS_FILE(), &job, &result)) {
+	if (!check_open(THIS_FILE()) || !fermata_file_run_on(THIS_FILE(), &job, &result)) {
 		RETURN_THROWS();
 	}
 	RETURN_LONG((zend_long)result.count);
@@ -143,7 +140,7 @@ static void go_to(INTERNAL_FUNCTION_PARAMETERS, uint32_t kind)
 	FmFileResult result;
 	FmFileJob job = {.kind = kind, .offset = (uint64_t)offset};
 	if (!check_open(THIS_FILE()) || !fermata_file_check_count(offset, 0, kind == FM_FILE_SEEK ? "the position" : "the size")
-		|| !run(THIS_FILE(), &job, &result)) {
+		|| !fermata_file_run_on(THIS_FILE(), &job, &result)) {
 		RETURN_THROWS();
 	}
 }
@@ -172,7 +169,7 @@ ZEND_METHOD(Fermata_File, size)
 	ZEND_PARSE_PARAMETERS_NONE();
 	FmFileResult result;
 	FmFileJob job = {.kind = FM_FILE_SIZE};
-	if (!check_open(THIS_FILE()) || !run(THIS_FILE(), &job, &result)) {
+	if (!check_open(THIS_FILE()) || !fermata_file_run_on(THIS_FILE(), &job, &result)) {
 		RETURN_THROWS();
 	}
 	RETURN_LONG((zend_long)result.size);
@@ -183,7 +180,7 @@ ZEND_METHOD(Fermata_File, sync)
 	ZEND_PARSE_PARAMETERS_NONE();
 	FmFileResult result;
 	FmFileJob job = {.kind = FM_FILE_SYNC};
-	if (!check_open(THIS_FILE()) || !run(THIS_FILE(), &job, &result)) {
+	if (!check_open(THIS_FILE()) || !fermata_file_run_on(THIS_FILE(), &job, &result)) {
 		RETURN_THROWS();
 	}
 }
@@ -229,22 +226,17 @@ ZEND_METHOD(Fermata_File, keep)
 	if (!check_open(file) || !fermata_file_check_path(path)) {
 		RETURN_THROWS();
 	}
-	if (!file->is_temporary) {
+	if (!fm_open_file_is_temporary(file->open)) {
 		fermata_misuse("%s is no temporary file; use File::rename()", ZSTR_VAL(path_of(file)));
 		RETURN_THROWS();
 	}
 	FmFileResult result;
-	FmFileJob job = {.kind = FM_FILE_RENAME, .flag = true, .path = fermata_str(path_of(file)), .other = fermata_str(path)};
 	/* Whoever is ended while it waits has kept it: the work goes on. */
-	file->is_temporary = false;
-	if (!fermata_file_run(&job, &result)) {
-		file->is_temporary = EG(exception) && instanceof_function(EG(exception)->ce, fermata_ce_file_failure);
+	FmFileJob job = {.kind = FM_FILE_KEEP, .other = fermata_str(path)};
+	if (!fermata_file_run_on(file, &job, &result)) {
 		RETURN_THROWS();
 	}
 	php_clear_stat_cache(false, NULL, 0);
-	if (file->open) {
-		fm_open_file_renamed(file->open, fermata_str(path));
-	}
 	zval *place = OBJ_PROP_NUM(&file->std, FILE_PATH);
 	zend_string *before = Z_STR_P(place);
 	ZVAL_STR_COPY(place, path);

@@ -1,5 +1,5 @@
 /* Jobs of the core on files: the fiber that asks for one waits until it is over, where PHP can wait; elsewhere the call
- * blocks. What goes wrong becomes an exception of the class that belongs to it. */
+ * blocks, until those are over as well that it must not overtake. What goes wrong becomes an exception of the class that belongs to it. */
 #include "file.h"
 #include "main/fopen_wrappers.h"
 #include "zend_exceptions.h"
@@ -69,16 +69,19 @@ static bool wait_for(uint64_t id, waiting *one)
 	return true;
 }
 
-/* Strings of the result are valid until the next job. */
+/* Strings of the job are valid until this returns, those of the result until the next job. */
 bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 {
 	FmError error;
 	uint64_t id;
 	waiting one = {.fiber = fermata_run.fiber};
 	error.len = 0;
-	FmWorker *worker = fermata_wait_obstacle() ? NULL : fermata_run.worker;
-	uint64_t bytes_max = worker ? fm_file_bytes_max(worker) : 0;
-	uint32_t code = fm_file_begin(worker, job, bytes_max, (uintptr_t)&one, &id, result, &error);
+	/* Where PHP cannot wait, the core does, behind what has to be done before. */
+	uint64_t user = fermata_wait_obstacle() ? 0 : (uintptr_t)&one;
+	FmWorker *worker = fermata.forked ? NULL : fermata.worker;
+	/* Without a server to keep going it is up to the program's memory_limit. */
+	uint64_t bytes_max = worker ? fm_file_bytes_max(worker) : UINT64_MAX;
+	uint32_t code = fm_file_begin(worker, job, bytes_max, user, &id, result, &error);
 	if (code == FM_OK && id) {
 		if (!wait_for(id, &one)) {
 			return false;

@@ -5,7 +5,7 @@ typedef struct pieces {
 	zval file; /* undefined before it is made */
 	zend_string *piece; /* NULL = none, before the first and behind the last */
 	zend_long bytes, number;
-	bool lines, begun;
+	bool lines, begun, reads;
 	zend_object std;
 } pieces;
 
@@ -62,10 +62,11 @@ static void advance(pieces *all)
 		all->piece = NULL;
 	}
 	FmFileResult result;
-	fermata_file *file = FERMATA_FROM(fermata_file, Z_OBJ(all->file));
-	FmFileJob job = {.kind = all->lines ? FM_FILE_LINE : FM_FILE_NEXT, .length = all->bytes, .file = file->open,
-		.path = fermata_str(Z_STR_P(OBJ_PROP_NUM(&file->std, 0)))};
-	if (!fermata_file_run(&job, &result)) {
+	FmFileJob job = {.kind = all->lines ? FM_FILE_LINE : FM_FILE_NEXT, .length = all->bytes};
+	all->reads = true;
+	bool done = fermata_file_run_on(FERMATA_FROM(fermata_file, Z_OBJ(all->file)), &job, &result);
+	all->reads = false;
+	if (!done) {
 		return;
 	}
 	zend_string *piece = fermata_file_bytes(&result);
@@ -83,7 +84,9 @@ ZEND_METHOD(Fermata_File_Pieces, __construct)
 
 static void begin(pieces *all)
 {
-	if (!all->begun) {
+	if (UNEXPECTED(all->reads)) {
+		fermata_misuse("another handler or task waits for the next piece already; each needs its own File::lines() or File::blocks()");
+	} else if (!all->begun) {
 		all->begun = true;
 		advance(all);
 	}

@@ -374,6 +374,9 @@ settings! {
     file_queue_max: usize = "4096", Kind::Count { min: 0, max: 1_000_000, unit: "operations" }, None,
         "Operations on files that wait for their turn, or for another operation on the same file.\n\
          One more is refused with BackpressureException.";
+    file_queue_bytes_max: usize = "268435456", Kind::Bytes { min: 64 * KIB, max: 64 * GIB }, None,
+        "Bytes that a worker copies for writes to files that have not ended, whoever still waits for them.\n\
+         One more write is refused with BackpressureException, unless it is alone.";
     file_threads_max: usize = "4", Kind::Count { min: 1, max: 64, unit: "threads" }, None,
         "Threads per worker for work on files, where io_uring is not available or has no such operation.\n\
          None is started before there is work for it.";

@@ -4,7 +4,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_io::files::{Backend, Bounds, Files, Job, Outcome, Started};
+use fermata_io::files::{Backend, Bounds, Files, Full, Job, Outcome, Started};
 
 use crate::worker::{TOKEN_FILES, Worker};
 
@@ -16,6 +16,11 @@ pub enum FileJobError {
         "{0} file operations (file_queue_max) wait already; wait for some before you begin more"
     )]
     Full(usize),
+    /// They write as much as may wait.
+    #[error(
+        "writes of {0} bytes (file_queue_bytes_max) have not ended yet; wait for some before you begin more"
+    )]
+    FullOfBytes(usize),
     /// The system has nothing left to do it with.
     #[error("files cannot be worked on: {0}")]
     System(String),
@@ -35,7 +40,22 @@ impl<D: Driver> Worker<D> {
         if files.has_news() {
             self.waiting.wake_now();
         }
-        started.map_err(|_full| FileJobError::Full(self.settings.file_queue_max))
+        started.map_err(|full| match full {
+            Full::Jobs => FileJobError::Full(self.settings.file_queue_max),
+            Full::Bytes => FileJobError::FullOfBytes(self.settings.file_queue_bytes_max),
+        })
+    }
+
+    /// Does a job before it returns, and before it those that it must not overtake.
+    pub fn run_file_job(&mut self, job: Job) -> Outcome {
+        let Some(files) = &mut self.file_jobs else {
+            return job.run_now();
+        };
+        let outcome = files.run(job);
+        if files.has_news() {
+            self.waiting.wake_now();
+        }
+        outcome
     }
 
     /// The next job that has ended: its number, and what came with it.
@@ -76,6 +96,7 @@ impl<D: Driver> Worker<D> {
         let bounds = Bounds {
             jobs_max: self.settings.file_operations_max,
             waiting_max: self.settings.file_queue_max,
+            waiting_bytes_max: self.settings.file_queue_bytes_max,
             threads_max: self.settings.file_threads_max,
             inline_bytes_max: self.settings.file_inline_bytes_max,
         };

@@ -1,7 +1,7 @@
 //! Work on files: jobs in, results out.
 //!
-//! A job is begun with a worker, and may then be pending while its fiber is suspended, or without one, and is then done
-//! before the call returns. Open files are the program's to free.
+//! A job is begun with a worker, and may then be pending while its fiber is suspended; or without one or without anybody to
+//! tell, and is then done before the call returns. Open files are the program's to free.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -53,6 +53,9 @@ pub const FM_FILE_TRUNCATE: u32 = 15;
 pub const FM_FILE_SYNC: u32 = 16;
 /// Of `file`: what it is.
 pub const FM_FILE_SIZE: u32 = 17;
+
+/// `file`, which is temporary: to `other`, in place of what is there, and it stays.
+pub const FM_FILE_KEEP: u32 = 18;
 
 /// In place of what is there.
 pub const FM_WRITE_REPLACE: u32 = 0;
@@ -185,7 +188,8 @@ thread_local! {
     static DESK: RefCell<Desk> = RefCell::default();
 }
 
-/// Begins a job, or does it at once when `worker` is NULL. `id` is 0 when it is over, and `result` or the code says how:
+/// Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is
+/// NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
 /// FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
 /// tells that `fm_file_next` may give `user`.
 ///
@@ -206,9 +210,12 @@ pub unsafe extern "C" fn fm_file_begin(
     unsafe {
         guard(error, || {
             put(id, 0);
-            let (action, path, work) = job_of(&*job, bytes_max, worker.is_null())?;
+            let (action, path, work) = job_of(&*job, bytes_max)?;
             if worker.is_null() {
                 return give(work.run_now(), action, &path, result);
+            }
+            if user == 0 {
+                return give((*worker).worker.run_file_job(work), action, &path, result);
             }
             match (*worker).worker.begin_file_job(work, user) {
                 Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
@@ -217,7 +224,9 @@ pub unsafe extern "C" fn fm_file_begin(
                     put(id, number);
                     Ok(())
                 }
-                Err(error @ FileJobError::Full(_)) => Err((FM_BACKPRESSURE, error.to_string())),
+                Err(error @ (FileJobError::Full(_) | FileJobError::FullOfBytes(_))) => {
+                    Err((FM_BACKPRESSURE, error.to_string()))
+                }
                 Err(error @ FileJobError::System(_)) => Err((FM_FILE_OTHER, error.to_string())),
             }
         })
@@ -348,7 +357,7 @@ pub extern "C" fn fm_file_release() {
     }
 }
 
-/// Bytes that `fm_file_begin` may be given as `bytes_max`: file_read_bytes_max.
+/// Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
 ///
 /// # Safety
 /// `worker` is a live worker.
@@ -358,7 +367,7 @@ pub unsafe extern "C" fn fm_file_bytes_max(worker: *const FmWorker) -> u64 {
     unsafe { (*worker).worker.settings().file_read_bytes_max as u64 }
 }
 
-/// Frees an open file. Work that is under way is finished all the same.
+/// Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
 ///
 /// # Safety
 /// `file` is NULL, or comes from a result and is not used any more.
@@ -378,7 +387,7 @@ pub unsafe extern "C" fn fm_open_file_free(file: *mut FmOpenFile) {
     }
 }
 
-/// Closes an open file; what is asked of it then fails.
+/// Closes an open file, and removes a temporary one; what is asked of it then fails.
 ///
 /// # Safety
 /// `file` comes from a result and is not freed.
@@ -410,19 +419,21 @@ pub unsafe extern "C" fn fm_open_file_position(file: *const FmOpenFile) -> u64 {
     position
 }
 
-/// An open file has another name now.
+/// Whether an open file is removed when it is closed.
 ///
 /// # Safety
-/// As `fm_open_file_close`; the string is valid.
+/// As `fm_open_file_close`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_renamed(file: *mut FmOpenFile, path: FmStr) {
-    // SAFETY: pointer and string are valid by this function's contract.
+pub unsafe extern "C" fn fm_open_file_is_temporary(file: *const FmOpenFile) -> bool {
+    let mut is_temporary = false;
+    // SAFETY: the pointer is valid by this function's contract.
     unsafe {
         guard(std::ptr::null_mut(), || {
-            (*file).handle.set_path(&path_of(path));
+            is_temporary = (*file).handle.is_temporary();
             Ok(())
         });
     }
+    is_temporary
 }
 
 /// Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
@@ -464,23 +475,17 @@ unsafe fn path_of(path: FmStr) -> PathBuf {
 type Described = (&'static str, PathBuf, Job);
 
 /// The job, and how it is called in an error.
-unsafe fn job_of(
-    job: &FmFileJob,
-    bytes_max: u64,
-    at_once: bool,
-) -> Result<Described, (u32, String)> {
+unsafe fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
     // SAFETY: strings and pointers are valid by the contract of `fm_file_begin`, until which the data is lent as well.
     unsafe {
         if job.kind >= FM_FILE_NEXT {
-            return handle_job_of(job);
+            return handle_job_of(job, bytes_max);
         }
         let path = path_of(job.path);
         let other = || path_of(job.other);
         let (action, work) = match job.kind {
             FM_FILE_READ => {
                 let length = u64::try_from(job.length).ok();
-                // Without a server to keep going it is up to the program's memory_limit.
-                let bytes_max = if at_once { u64::MAX } else { bytes_max };
                 (
                     "read",
                     files::read_file(path.clone(), job.offset, length, bytes_max),
@@ -539,14 +544,16 @@ unsafe fn job_of(
     }
 }
 
-unsafe fn handle_job_of(job: &FmFileJob) -> Result<Described, (u32, String)> {
+unsafe fn handle_job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
     // SAFETY: as in `job_of`.
     unsafe {
         if job.file.is_null() {
             return Err((FM_INTERNAL, "a file job has no file".to_owned()));
         }
         let handle = &(*job.file).handle;
-        let length = usize::try_from(job.length).unwrap_or(usize::MAX);
+        let length = u64::try_from(job.length).unwrap_or(u64::MAX);
+        // "At most": what is over it is the next piece.
+        let length = usize::try_from(length.min(bytes_max)).unwrap_or(usize::MAX);
         let (action, work) = match job.kind {
             FM_FILE_NEXT => ("read", handle.read(length)),
             FM_FILE_LINE => ("read", handle.read_line(length)),
@@ -555,6 +562,10 @@ unsafe fn handle_job_of(job: &FmFileJob) -> Result<Described, (u32, String)> {
             FM_FILE_TRUNCATE => ("truncate", handle.truncate(job.offset)),
             FM_FILE_SYNC => ("write", handle.sync()),
             FM_FILE_SIZE => ("look at", handle.stat()),
+            FM_FILE_KEEP => match handle.keep(path_of(job.other)) {
+                Some(work) => ("keep", work),
+                None => return Err((FM_INTERNAL, "the file is not temporary".to_owned())),
+            },
             kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
         };
         Ok((action, handle.path(), work))

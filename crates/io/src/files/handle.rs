@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::job::{Job, Ops, Outcome, Output};
 use super::op::Op;
 use super::work::{self, BLOCK_BYTES};
-use super::{Key, Stat};
+use super::{Key, Stat, absolute};
 
 /// How a file is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,30 @@ struct Open {
     /// `None` = closed. Operations on their way share it, so its number is not used again before they have ended.
     file: Option<Arc<OwnedFd>>,
     path: PathBuf,
+    /// Where it is to be removed when it is closed, and by which process: one that was forked has a copy.
+    temporary: Option<(PathBuf, u32)>,
     /// Where the program reads and writes.
     position: u64,
     /// Bytes from `position` on that were read ahead, from `ahead_at` on.
     ahead: Vec<u8>,
     ahead_at: usize,
+}
+
+impl Open {
+    fn remove_temporary(&mut self) {
+        if let Some((place, process)) = self.temporary.take()
+            && process == std::process::id()
+        {
+            // It may have been moved or removed by others, and nobody is left to tell.
+            let _ = std::fs::remove_file(place);
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.remove_temporary();
+    }
 }
 
 /// An open file. Clones are the same file.
@@ -53,6 +72,7 @@ impl Handle {
             open: Rc::new(RefCell::new(Open {
                 file: Some(Arc::new(file)),
                 path,
+                temporary: None,
                 position,
                 ahead: Vec::new(),
                 ahead_at: 0,
@@ -61,15 +81,23 @@ impl Handle {
         }
     }
 
-    /// Where it was opened.
+    /// A file that is removed when it is closed, or when nobody has its handle; `place` is absolute.
+    pub(super) fn temporary(file: OwnedFd, path: PathBuf, place: PathBuf) -> Handle {
+        let handle = Handle::new(file, path, 0);
+        handle.open.borrow_mut().temporary = Some((place, std::process::id()));
+        handle
+    }
+
+    /// Where it was opened, or what it was renamed to.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.open.borrow().path.clone()
     }
 
-    /// It has another name now.
-    pub fn set_path(&self, path: &Path) {
-        self.open.borrow_mut().path = path.to_owned();
+    /// Whether it is removed when it is closed.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        self.open.borrow().temporary.is_some()
     }
 
     /// Where the next read or write is.
@@ -84,11 +112,12 @@ impl Handle {
         self.open.borrow().file.is_none()
     }
 
-    /// Closes it; what is under way is finished all the same.
+    /// Closes it, and removes a temporary one; what is under way is finished all the same.
     pub fn close(&self) {
         let mut open = self.open.borrow_mut();
         open.file = None;
         open.ahead = Vec::new();
+        open.remove_temporary();
     }
 
     /// Locks it, or ends the lock. False when another has it and `waits` is not set.
@@ -123,7 +152,12 @@ impl Handle {
             let file = handle.file()?;
             let offset = handle.position();
             let had = bytes.len();
-            work::read(&ops, &file, &mut bytes, len - had, offset).await?;
+            let read = work::read(&ops, &file, &mut bytes, len - had, offset).await;
+            if let Err(failure) = read {
+                // What is there can be read again.
+                handle.put_ahead(bytes, had);
+                return Err(failure);
+            }
             handle.advance((bytes.len() - had) as u64);
             Ok(Output::Bytes(Some(bytes)))
         })
@@ -163,7 +197,7 @@ impl Handle {
         self.job(Some(data.clone()), move |ops| async move {
             let file = handle.file()?;
             handle.drop_ahead();
-            let written = work::write(&ops, &file, &data, handle.position()).await;
+            let written = work::write(&ops, &file, &data, handle.position(), BLOCK_BYTES).await;
             let count = match &written {
                 Ok(count) => *count,
                 Err(Failure::System { written, .. }) => *written,
@@ -219,12 +253,35 @@ impl Handle {
         })
     }
 
+    /// Gives a temporary file a name in place of what is there, and from then on it stays. None of it is done for one that
+    /// is not temporary, or is being kept already.
+    #[must_use]
+    pub fn keep(&self, path: PathBuf) -> Option<Job> {
+        let (place, process) = self.open.borrow_mut().temporary.take()?;
+        let to = absolute(path.clone());
+        let mut keys = work::both(&place, &to);
+        keys.push(Key::Handle(self.id));
+        let mut keeping = Keeping {
+            open: Rc::clone(&self.open),
+            from: Some((place, process)),
+        };
+        let work = move |ops| async move {
+            if let Some((place, _)) = &keeping.from {
+                work::rename_to(&ops, place, &to, true).await?;
+            }
+            keeping.from = None;
+            keeping.open.borrow_mut().path = path;
+            Ok(Output::Done)
+        };
+        Some(Job::new(keys, None, work))
+    }
+
     /// Work on one handle is done in the order in which it was asked for.
     fn job<F>(&self, data: Option<Data>, work: impl FnOnce(Ops) -> F) -> Job
     where
         F: Future<Output = Outcome> + 'static,
     {
-        Job::new(Some(Key::Handle(self.id)), data, work)
+        Job::new(vec![Key::Handle(self.id)], data, work)
     }
 
     fn file(&self) -> Result<Arc<OwnedFd>, Failure> {
@@ -291,6 +348,22 @@ impl Handle {
             line.pop();
         }
         Ok(Some(line))
+    }
+}
+
+/// A temporary file on its way to its name. What does not come to it is as it was before.
+struct Keeping {
+    open: Rc<RefCell<Open>>,
+    from: Option<(PathBuf, u32)>,
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        let mut open = self.open.borrow_mut();
+        open.temporary = self.from.take();
+        if open.file.is_none() {
+            open.remove_temporary();
+        }
     }
 }
 

@@ -74,14 +74,16 @@ pub struct Job {
     future: Pin<Box<dyn Future<Output = Outcome>>>,
     /// What it writes.
     pub(super) data: Option<Data>,
-    /// What it must have to itself.
-    pub(super) key: Option<Key>,
+    /// What it must have to itself; each once.
+    pub(super) keys: Vec<Key>,
+    /// Its bytes are among those that wait.
+    pub(super) is_counted: bool,
     /// What is to be told when it has ended; 0 = nobody waits any more.
     pub(super) user: u64,
 }
 
 impl Job {
-    pub(super) fn new<F>(key: Option<Key>, data: Option<Data>, work: impl FnOnce(Ops) -> F) -> Job
+    pub(super) fn new<F>(keys: Vec<Key>, data: Option<Data>, work: impl FnOnce(Ops) -> F) -> Job
     where
         F: Future<Output = Outcome> + 'static,
     {
@@ -90,9 +92,15 @@ impl Job {
             future: Box::pin(work(ops.clone())),
             ops,
             data,
-            key,
+            keys,
+            is_counted: false,
             user: 0,
         }
+    }
+
+    /// Bytes that it writes.
+    pub(super) fn data_len(&self) -> usize {
+        self.data.as_ref().map_or(0, Data::len)
     }
 
     /// Goes on to the next operation. Meaningless after `Over`.

@@ -4,7 +4,8 @@
 //! while the disk is not busy ([`patience`]). All else is given to the kernel through io_uring, or, where that is forbidden,
 //! to a few threads ([`pool`]). Nobody notices which: a [`Job`] is straight-line code over operations ([`op`]).
 //!
-//! - Work on one path, or with one handle, is done in the order in which it was asked for, as far as it changes anything.
+//! - Work on one path, or with one handle, is done in the order in which it was asked for, as far as it changes anything;
+//!   so is work that blocks ([`Files::run`]).
 //! - A job that nobody waits for any more is finished all the same: what was half written would be worse.
 //! - [`Files`] that are dropped finish first what they have accepted.
 
@@ -18,6 +19,7 @@ mod patience;
 mod pool;
 mod ring;
 mod stat;
+mod turns;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
@@ -43,6 +45,7 @@ use op::{Answer, Manner, Op};
 use patience::Patience;
 use pool::{Ended, Pool};
 use ring::Ring;
+use turns::Turns;
 
 /// Who does what cannot be done in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,8 @@ pub struct Bounds {
     pub jobs_max: usize,
     /// Jobs that wait for their turn.
     pub waiting_max: usize,
+    /// Bytes of all jobs that have not ended and write something; more only if it is all of one job.
+    pub waiting_bytes_max: usize,
     /// Threads.
     pub threads_max: usize,
     /// Bytes that one call moves in the loop itself.
@@ -88,9 +93,14 @@ struct Credit {
     sleeps: Option<i64>,
 }
 
-/// There are as many jobs as there may be.
+/// There is as much as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub enum Full {
+    /// Of jobs.
+    Jobs,
+    /// Of bytes that they write.
+    Bytes,
+}
 
 /// The files of one process. Make it after the fork, and use it in the thread that made it.
 pub struct Files {
@@ -102,12 +112,13 @@ pub struct Files {
     last_id: u64,
     /// Jobs that are worked on.
     working: usize,
-    /// Jobs that wait for room.
+    /// Jobs that wait for nothing but room.
     waiting: VecDeque<u64>,
-    /// Jobs that wait for a key that another has.
-    taken: HashMap<Key, VecDeque<u64>>,
-    /// How many wait, for either.
+    turns: Turns,
+    /// How many wait, for room or for their turn.
     waiting_len: usize,
+    /// Bytes of jobs that have not ended.
+    waiting_bytes: usize,
     /// Jobs that have ended and are waited for, by number: what to tell, and how they have ended.
     over: HashMap<u64, Outcome>,
     news: VecDeque<(u64, u64)>,
@@ -139,8 +150,9 @@ impl Files {
             last_id: 0,
             working: 0,
             waiting: VecDeque::new(),
-            taken: HashMap::new(),
+            turns: Turns::default(),
             waiting_len: 0,
+            waiting_bytes: 0,
             over: HashMap::new(),
             news: VecDeque::new(),
             patience: Patience::default(),
@@ -160,21 +172,15 @@ impl Files {
     /// # Errors
     /// There are too many.
     pub fn start(&mut self, mut job: Job, user: u64) -> Result<Started, Full> {
-        job.user = user;
-        let is_taken = job
-            .key
-            .as_ref()
-            .is_some_and(|key| self.taken.contains_key(key));
-        let is_full = self.working >= self.bounds.jobs_max;
-        if (is_taken || is_full) && self.waiting_len >= self.bounds.waiting_max {
-            return Err(Full);
+        if let Some(full) = self.is_full_for(&job) {
+            return Err(full);
         }
+        job.user = user;
         self.last_id += 1;
         let id = self.last_id;
-        if is_taken || is_full {
-            if let Some(data) = &job.data {
-                data.own();
-            }
+        let has_to_wait = self.working >= self.bounds.jobs_max || self.turns.are_taken(&job.keys);
+        self.turns.join(id, &job.keys);
+        if has_to_wait {
             self.put_off(id, job);
             return Ok(Started::Pending(id));
         }
@@ -185,12 +191,28 @@ impl Files {
         if self.ring.is_some() {
             self.reap();
         }
-        match self.over.remove(&id) {
-            Some(outcome) => {
-                self.news.retain(|(ended, _)| *ended != id);
-                Ok(Started::Over(outcome))
-            }
+        match self.take(id) {
+            Some(outcome) => Ok(Started::Over(outcome)),
             None => Ok(Started::Pending(id)),
+        }
+    }
+
+    /// Does a job before it returns, when its turn has come. What has to end first is waited for.
+    pub fn run(&mut self, job: Job) -> Outcome {
+        while self.is_full_for(&job).is_some() && self.wait() {}
+        // Nobody is told of it: it is taken before anybody asks.
+        const NOBODY: u64 = u64::MAX;
+        match self.start(job, NOBODY) {
+            Ok(Started::Over(outcome)) => outcome,
+            Ok(Started::Pending(id)) => loop {
+                if let Some(outcome) = self.take(id) {
+                    return outcome;
+                }
+                if !self.wait() {
+                    return Err(libc::EIO.into());
+                }
+            },
+            Err(_full) => Err(libc::EAGAIN.into()),
         }
     }
 
@@ -235,34 +257,58 @@ impl Files {
 
     /// Finishes everything that was accepted.
     pub fn finish(&mut self) {
-        while self.working > 0 {
-            let has_ring_work = self.ring.as_ref().is_some_and(|ring| !ring.is_idle());
-            match (&mut self.ring, &self.pool) {
-                (Some(ring), _) if has_ring_work => ring.wait(),
-                (_, Some(pool)) => pool.wait(),
-                // Whoever works has given an operation to one of them.
-                _ => return,
-            }
-            self.reap();
-        }
+        while self.wait() {}
     }
 
-    fn put_off(&mut self, id: u64, job: Job) {
-        let queue = match &job.key {
-            Some(key) => self.taken.get_mut(key).unwrap_or(&mut self.waiting),
-            None => &mut self.waiting,
-        };
-        queue.push_back(id);
+    /// Waits until some operation has ended. False when none is under way.
+    fn wait(&mut self) -> bool {
+        if self.working == 0 {
+            return false;
+        }
+        let has_ring_work = self.ring.as_ref().is_some_and(|ring| !ring.is_idle());
+        match (&mut self.ring, &self.pool) {
+            (Some(ring), _) if has_ring_work => ring.wait(),
+            (_, Some(pool)) => pool.wait(),
+            // Whoever works has given an operation to one of them.
+            _ => return false,
+        }
+        self.reap();
+        true
+    }
+
+    fn is_full_for(&self, job: &Job) -> Option<Full> {
+        let has_to_wait = self.working >= self.bounds.jobs_max || self.turns.are_taken(&job.keys);
+        if has_to_wait && self.waiting_len >= self.bounds.waiting_max {
+            return Some(Full::Jobs);
+        }
+        let bytes = self.waiting_bytes.saturating_add(job.data_len());
+        (self.waiting_bytes > 0 && bytes > self.bounds.waiting_bytes_max).then_some(Full::Bytes)
+    }
+
+    /// A job has to wait, and has lined up.
+    fn put_off(&mut self, id: u64, mut job: Job) {
+        self.keep_data(&mut job);
+        if self.turns.has_all(id, &job.keys) {
+            self.waiting.push_back(id);
+        }
         self.waiting_len += 1;
         self.jobs.insert(id, job);
     }
 
-    /// Works on a job whose key nobody has.
+    /// What a job writes outlives the call that has lent it.
+    fn keep_data(&mut self, job: &mut Job) {
+        if let Some(data) = &job.data
+            && !job.is_counted
+        {
+            data.own();
+            job.is_counted = true;
+            self.waiting_bytes += data.len();
+        }
+    }
+
+    /// Works on a job whose turn it is.
     fn begin(&mut self, id: u64, job: Job) -> Option<Outcome> {
         self.working += 1;
-        if let Some(key) = &job.key {
-            self.taken.insert(key.clone(), VecDeque::new());
-        }
         self.work(id, job)
     }
 
@@ -275,13 +321,13 @@ impl Files {
         loop {
             match job.step() {
                 Step::Over(outcome) => {
-                    self.release(job.key);
+                    self.release(&job);
                     return Some(outcome);
                 }
                 Step::Do(mut op) => {
                     let answer = match self.try_at_once(&mut op, &mut credit) {
                         Some(answer) => answer,
-                        None => match self.give_away(id, &job, op) {
+                        None => match self.give_away(id, &mut job, op) {
                             Ok(()) => {
                                 self.jobs.insert(id, job);
                                 return None;
@@ -334,14 +380,13 @@ impl Files {
     }
 
     /// Has the kernel or a thread do an operation.
-    fn give_away(&mut self, id: u64, job: &Job, mut op: Op) -> Result<(), Op> {
-        if let Some(data) = &job.data {
-            data.own();
-            if let Op::Write { bytes, .. } = &mut op
-                && matches!(bytes, data::Bytes::Lent(..))
-            {
-                *bytes = data.bytes();
-            }
+    fn give_away(&mut self, id: u64, job: &mut Job, mut op: Op) -> Result<(), Op> {
+        self.keep_data(job);
+        if let Some(data) = &job.data
+            && let Op::Write { bytes, .. } = &mut op
+            && matches!(bytes, data::Bytes::Lent(..))
+        {
+            *bytes = data.bytes();
         }
         if let Some(ring) = &mut self.ring {
             match ring.submit(id, op) {
@@ -382,16 +427,21 @@ impl Files {
         self.begin_waiting();
     }
 
-    /// A job has ended: whoever waits for its key is next.
-    fn release(&mut self, key: Option<Key>) {
+    /// A job has ended: whoever waits for its keys is next.
+    fn release(&mut self, job: &Job) {
         self.working -= 1;
-        let Some(key) = key else {
-            return;
-        };
-        if let Some(queue) = self.taken.remove(&key) {
-            // They go before those that wait for room alone, in their order.
-            for id in queue.into_iter().rev() {
-                self.waiting.push_front(id);
+        if job.is_counted {
+            self.waiting_bytes -= job.data_len();
+        }
+        for key in &job.keys {
+            if let Some(next) = self.turns.leave(key)
+                && self
+                    .jobs
+                    .get(&next)
+                    .is_some_and(|job| self.turns.has_all(next, &job.keys))
+            {
+                // It has waited longer than those that wait for room alone.
+                self.waiting.push_front(next);
             }
         }
     }
@@ -406,14 +456,6 @@ impl Files {
             let Some(job) = self.jobs.remove(&id) else {
                 continue;
             };
-            let is_taken = job
-                .key
-                .as_ref()
-                .is_some_and(|key| self.taken.contains_key(key));
-            if is_taken {
-                self.put_off(id, job);
-                continue;
-            }
             let user = job.user;
             if let Some(outcome) = self.begin(id, job) {
                 self.tell(id, user, outcome);
@@ -435,20 +477,23 @@ impl Drop for Files {
     }
 }
 
-/// The path from the root on, without looking at links: two names of one file are two files here.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
-    let mut whole = if path.is_absolute() {
-        PathBuf::new()
-    } else {
-        std::env::current_dir().unwrap_or_default()
-    };
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            part => whole.push(part),
-        }
+/// The path from the root on: what is relative is so to the directory of now, whichever is the current one later.
+pub(crate) fn absolute(path: PathBuf) -> PathBuf {
+    if path.is_absolute() {
+        return path;
     }
-    whole
+    match std::env::current_dir() {
+        Ok(folder) => folder.join(path),
+        Err(_it_was_removed) => path,
+    }
+}
+
+impl Key {
+    /// Of an absolute path, without looking at links: two names of one file are two files here.
+    pub(crate) fn path(path: &Path) -> Key {
+        let is_part = |part: &Component<'_>| !matches!(part, Component::CurDir);
+        Key::Path(path.components().filter(is_part).collect())
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
 use super::data::Bytes;
@@ -57,6 +57,11 @@ pub(super) enum Op {
     Permit {
         file: Arc<OwnedFd>,
         mode: u32,
+    },
+    Own {
+        file: Arc<OwnedFd>,
+        user: u32,
+        group: u32,
     },
     Truncate {
         file: Arc<OwnedFd>,
@@ -107,7 +112,7 @@ impl Op {
                 Manner::Cached
             }
             Op::Read { .. } => Manner::Cached,
-            Op::StatFile { .. } | Op::Permit { .. } => Manner::AtOnce,
+            Op::StatFile { .. } | Op::Permit { .. } | Op::Own { .. } => Manner::AtOnce,
             Op::Open { .. }
             | Op::Stat { .. }
             | Op::Write { .. }
@@ -246,6 +251,10 @@ impl Op {
             Op::Sync { file } => again(|| rustix::fs::fsync(&**file)).map(|()| 0),
             Op::Permit { file, mode } => {
                 again(|| rustix::fs::fchmod(&**file, Mode::from_raw_mode(*mode))).map(|()| 0)
+            }
+            Op::Own { file, user, group } => {
+                let (user, group) = (Uid::from_raw(*user), Gid::from_raw(*group));
+                again(|| rustix::fs::fchown(&**file, Some(user), Some(group))).map(|()| 0)
             }
             Op::Truncate { file, len } => {
                 again(|| rustix::fs::ftruncate(&**file, *len)).map(|()| 0)

@@ -188,6 +188,7 @@ fn entry(op: &mut Op) -> Option<Entry> {
         }
         Op::StatFile { .. }
         | Op::Permit { .. }
+        | Op::Own { .. }
         | Op::Truncate { .. }
         | Op::List { .. }
         | Op::RemoveTree { .. } => return None,

@@ -36,6 +36,7 @@ impl Drop for Folder {
 const BOUNDS: Bounds = Bounds {
     jobs_max: 4,
     waiting_max: 100,
+    waiting_bytes_max: 1 << 30,
     threads_max: 2,
     inline_bytes_max: 0,
 };
@@ -383,7 +384,7 @@ fn more_jobs_than_may_wait_are_refused() {
     for name in ["a", "b", "c"] {
         assert!(matches!(files.start(job(name), 1), Ok(Started::Pending(_))));
     }
-    assert!(matches!(files.start(job("d"), 1), Err(Full)));
+    assert!(matches!(files.start(job("d"), 1), Err(Full::Jobs)));
     files.finish();
     assert_eq!(folder.names(), ["a", "b", "c"]);
     assert!(files.is_idle());
@@ -428,4 +429,209 @@ fn failures_name_path_cause_and_fix() {
         "cannot write /a: No space left on device; make room on the file system; 7 bytes are in the file, which \
          WriteMode::Atomic would have left as it was"
     );
+}
+
+#[test]
+fn writes_of_more_bytes_than_may_wait_are_refused_unless_alone() {
+    let bounds = Bounds {
+        waiting_bytes_max: 10,
+        ..BOUNDS
+    };
+    let (mut files, _) = Files::new(bounds, Backend::Threads).expect("files");
+    let folder = Folder::new();
+    let job =
+        |name: &str, text| write_file(folder.path(name), data(text), WriteMode::New, 0o600, true);
+    let large = "x".repeat(100);
+    assert!(matches!(
+        files.start(job("a", &large), 1),
+        Ok(Started::Pending(_))
+    ));
+    assert!(matches!(files.start(job("b", "x"), 1), Err(Full::Bytes)));
+    files.finish();
+    for name in ["b", "c"] {
+        assert!(matches!(
+            files.start(job(name, "12345"), 1),
+            Ok(Started::Pending(_))
+        ));
+    }
+    assert!(matches!(files.start(job("d", "x"), 1), Err(Full::Bytes)));
+    // Who blocks waits for room.
+    assert_eq!(text(files.run(job("e", &large))), "100");
+    assert_eq!(folder.names(), ["a", "b", "c", "e"]);
+    assert_eq!(files.waiting_bytes, 0);
+}
+
+#[test]
+fn work_that_blocks_overtakes_nothing() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let path = folder.path("a");
+        let long = "x".repeat(600_000);
+        let file = handle(run(
+            &mut files,
+            open_file(path.clone(), OpenMode::New, 0o600),
+        ));
+        let pending = files.start(file.write(data(&long)), 1).expect("room");
+        assert_eq!(text(files.run(file.write(data("bye")))), "3", "{way}");
+        assert_eq!(file.position(), 600_003, "{way}");
+        let found = fs::read_to_string(&path).expect("the file");
+        assert!(found == format!("{long}bye"), "{way}");
+        // It was not this one that somebody waits for.
+        if let Started::Pending(id) = pending {
+            assert_eq!(files.next_over(), Some((id, 1)), "{way}");
+            assert_eq!(text(files.take(id).expect("an end")), "600000", "{way}");
+        }
+        assert_eq!(files.next_over(), None, "{way}");
+    }
+}
+
+#[test]
+fn a_rename_waits_for_what_is_written_to_either_name() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let long = "x".repeat(600_000);
+        let write = |name: &str, text: &str| {
+            write_file(
+                folder.path(name),
+                data(text),
+                WriteMode::Replace,
+                0o600,
+                true,
+            )
+        };
+        for job in [
+            write("a", &long),
+            rename(folder.path("a"), folder.path("b"), true),
+            write("b", "new"),
+            rename(folder.path("b"), folder.path("c"), true),
+        ] {
+            files.start(job, 1).expect("room");
+        }
+        let opened = open_file(folder.path("c"), OpenMode::Replace, 0o600);
+        files.start(write("c", &long), 1).expect("room");
+        handle(run(&mut files, opened));
+        assert_eq!(fs::read(folder.path("c")).expect("a file"), b"", "{way}");
+        files.finish();
+        assert_eq!(folder.names(), ["c"], "{way}");
+        assert!(files.is_idle(), "{way}");
+    }
+}
+
+#[test]
+fn a_temporary_file_goes_with_its_handle_or_is_kept() {
+    for (way, mut files) in ways() {
+        let folder = Folder::new();
+        let make = || make_temporary(folder.0.clone(), b"part-".to_vec());
+        let file = handle(run(&mut files, make()));
+        assert!(file.path().starts_with(&folder.0));
+        let keep = file.keep(folder.path("kept")).expect("a temporary file");
+        assert!(file.keep(folder.path("twice")).is_none(), "{way}");
+        assert_eq!(text(run(&mut files, keep)), "done", "{way}");
+        assert_eq!(file.path(), folder.path("kept"), "{way}");
+        file.close();
+        assert_eq!(folder.names(), ["kept"], "{way}");
+
+        let file = handle(run(&mut files, make()));
+        drop(file.keep(folder.path("refused")).expect("a job"));
+        let nowhere = file.keep(folder.path("none/x")).expect("still temporary");
+        assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
+        assert!(file.is_temporary(), "{way}");
+        // Kept after all, though its owner has closed it.
+        let keep = file.keep(folder.path("late")).expect("still temporary");
+        file.close();
+        assert_eq!(text(run(&mut files, keep)), "done", "{way}");
+        let file = handle(run(&mut files, make()));
+        let nowhere = file.keep(folder.path("none/x")).expect("a job");
+        drop(file);
+        assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
+        assert_eq!(folder.names(), ["kept", "late"], "{way}");
+
+        // Whoever asked for these has left, before or after they were there.
+        for forgets_first in [true, false] {
+            if let Started::Pending(id) = files.start(make(), 1).expect("room") {
+                if forgets_first {
+                    files.forget(id);
+                }
+                files.finish();
+                files.forget(id);
+            }
+            assert_eq!(folder.names(), ["kept", "late"], "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_new_file_is_no_more_open_than_what_it_replaces() {
+    let folder = Folder::new();
+    let path = folder.path("secret");
+    fs::write(&path, "old").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4600)).expect("a mode");
+    let mut write = write_file(path.clone(), data("new"), WriteMode::Atomic, 0o666, false);
+    let mut modes = Vec::new();
+    loop {
+        match write.step() {
+            Step::Over(outcome) => {
+                assert_eq!(text(outcome), "3");
+                break;
+            }
+            Step::Do(mut op) => {
+                let answer = op.run();
+                write.answer(op, answer);
+                for name in folder.names() {
+                    let found = fs::metadata(folder.path(&name)).expect("a file");
+                    modes.push(found.permissions().mode() & 0o077);
+                }
+            }
+        }
+    }
+    assert!(modes.iter().all(|mode| *mode == 0), "{modes:?}");
+    let mode = |path| fs::metadata(path).expect("a file").permissions().mode() & 0o7777;
+    assert_eq!(mode(path.clone()), 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).expect("a mode");
+    assert_eq!(text(copy(path, folder.path("copy"), false).run_now()), "3");
+    assert_eq!(mode(folder.path("copy")), 0o755);
+}
+
+#[test]
+fn an_atomic_write_makes_what_a_link_points_to() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("d")).expect("a folder");
+    std::os::unix::fs::symlink("d/again", folder.path("link")).expect("a link");
+    std::os::unix::fs::symlink("target", folder.path("d/again")).expect("a link");
+    std::os::unix::fs::symlink("round", folder.path("round")).expect("a link");
+    let write = |name: &str| {
+        write_file(
+            folder.path(name),
+            data("new"),
+            WriteMode::Atomic,
+            0o600,
+            false,
+        )
+    };
+    assert_eq!(text(write("link").run_now()), "3");
+    assert_eq!(fs::read(folder.path("d/target")).expect("a file"), b"new");
+    assert!(folder.path("link").is_symlink());
+    assert!(matches!(
+        write("round").run_now(),
+        Err(Failure::System {
+            errno: libc::ELOOP,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn what_was_read_ahead_outlives_an_error() {
+    let folder = Folder::new();
+    fs::write(folder.path("a"), "one\ntwo\n").expect("a file");
+    let file = handle(open_file(folder.path("a"), OpenMode::Read, 0).run_now());
+    assert_eq!(text(file.read_line(100).run_now()), "one");
+    let mut read = file.read(100);
+    let Step::Do(op) = read.step() else {
+        panic!("there is more to be read");
+    };
+    read.answer(op, Err(libc::EIO));
+    assert!(matches!(read.step(), Step::Over(Err(_))));
+    assert_eq!(file.position(), 4);
+    assert_eq!(text(file.read(100).run_now()), "two\n");
 }

@@ -18,11 +18,17 @@ use super::{Key, Stat, absolute};
 /// Bytes that are read or written by one operation: a longer one would hold the loop while the kernel copies.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
+/// Bytes that are appended by one operation, between which other processes may append theirs.
+const APPENDED_BYTES: usize = 1 << 30;
+
+/// Links that lead to links which are followed, as many as the kernel does.
+const LINKS_MAX: usize = 40;
+
 /// Permissions of a temporary file: for its owner alone.
 const MODE_PRIVATE: u32 = 0o600;
 
-/// What counts of a mode for `chmod`.
-const MODE_BITS: u32 = 0o7777;
+/// What a new file gets of the mode of another: whoever owned that one may not be the owner of this.
+const MODE_BITS: u32 = 0o777;
 
 /// Names that are tried for a new temporary file.
 const NAMES_TRIED_MAX: u32 = 16;
@@ -58,7 +64,8 @@ pub enum OpenMode {
 /// The whole of a file, or `length` bytes from `offset` on, but not more than `bytes_max`.
 #[must_use]
 pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64) -> Job {
-    Job::new(None, None, move |ops| async move {
+    let path = absolute(path);
+    Job::new(Vec::new(), None, move |ops| async move {
         let (file, found) = open(&ops, &path, libc::O_RDONLY, 0).await?;
         let rest = found.stx_size.saturating_sub(offset);
         let wanted = length.unwrap_or(u64::MAX);
@@ -66,7 +73,11 @@ pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64
         if bound > bytes_max {
             return Err(Failure::TooLarge { bytes_max });
         }
-        let mut bytes = Vec::with_capacity(bound as usize);
+        let mut bytes = Vec::new();
+        // A file may have more holes than there is memory.
+        if bytes.try_reserve_exact(bound as usize).is_err() {
+            return Err(libc::ENOMEM.into());
+        }
         if found.stx_size > 0 {
             read(&ops, &file, &mut bytes, bound as usize, offset).await?;
             return Ok(Output::Bytes(Some(bytes)));
@@ -92,8 +103,9 @@ pub fn write_file(
     permissions: u32,
     syncs: bool,
 ) -> Job {
-    let key = Key::Path(absolute(&path));
-    Job::new(Some(key), Some(data.clone()), move |ops| async move {
+    let path = absolute(path);
+    let key = Key::path(&path);
+    Job::new(vec![key], Some(data.clone()), move |ops| async move {
         if mode == WriteMode::Atomic {
             return replace(&ops, &path, &data, permissions, syncs).await;
         }
@@ -104,7 +116,18 @@ pub fn write_file(
         };
         let flags = libc::O_WRONLY | libc::O_CREAT | flags;
         let (file, _) = open(&ops, &path, flags, permissions).await?;
-        let count = write(&ops, &file, &data, 0).await?;
+        let block = match mode {
+            WriteMode::Append => APPENDED_BYTES,
+            _ => BLOCK_BYTES,
+        };
+        let count = match write(&ops, &file, &data, 0, block).await {
+            // A part of it would be in the way of whoever tries again.
+            Err(Failure::System { errno, .. }) if mode == WriteMode::New => {
+                abandon(&ops, &path).await;
+                return Err(errno.into());
+            }
+            written => written?,
+        };
         if syncs {
             ops.call(Op::Sync { file }).await?;
         }
@@ -115,8 +138,9 @@ pub fn write_file(
 /// Copies a file and its permissions. The target is replaced at once, when all of it is there.
 #[must_use]
 pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
-    let key = Key::Path(absolute(&to));
-    Job::new(Some(key), None, move |ops| async move {
+    let (from, to) = (absolute(from), absolute(to));
+    let key = Key::path(&to);
+    Job::new(vec![key], None, move |ops| async move {
         let (source, found) = open(&ops, &from, libc::O_RDONLY, 0).await?;
         let target = target_of(&ops, &to).await?.0;
         let (file, temporary) = open_beside(&ops, &target, MODE_PRIVATE).await?;
@@ -137,7 +161,8 @@ pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
 /// What a file is.
 #[must_use]
 pub fn stat(path: PathBuf, follows: bool) -> Job {
-    Job::new(None, None, move |ops| async move {
+    let path = absolute(path);
+    Job::new(Vec::new(), None, move |ops| async move {
         let found = stat_path(&ops, &path, follows).await?;
         Ok(Output::Stat(Stat::from(&*found)))
     })
@@ -146,7 +171,8 @@ pub fn stat(path: PathBuf, follows: bool) -> Job {
 /// The names in a directory.
 #[must_use]
 pub fn list(path: PathBuf) -> Job {
-    Job::new(None, None, move |ops| async move {
+    let path = absolute(path);
+    Job::new(Vec::new(), None, move |ops| async move {
         let op = Op::List {
             path: c_path(&path)?,
             into: Vec::new(),
@@ -161,8 +187,9 @@ pub fn list(path: PathBuf) -> Job {
 /// Removes a file, a link, or a directory: an empty one, or any with `recursive`.
 #[must_use]
 pub fn remove(path: PathBuf, recursive: bool) -> Job {
-    let key = Key::Path(absolute(&path));
-    Job::new(Some(key), None, move |ops| async move {
+    let path = absolute(path);
+    let key = Key::path(&path);
+    Job::new(vec![key], None, move |ops| async move {
         let path = c_path(&path)?;
         let unlink = |is_directory| Op::Unlink {
             path: path.clone(),
@@ -185,8 +212,8 @@ pub fn remove(path: PathBuf, recursive: bool) -> Job {
 /// Gives a file or directory another name.
 #[must_use]
 pub fn rename(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
-    let key = Key::Path(absolute(&to));
-    Job::new(Some(key), None, move |ops| async move {
+    let (from, to) = (absolute(from), absolute(to));
+    Job::new(both(&from, &to), None, move |ops| async move {
         rename_to(&ops, &from, &to, replaces)
             .await
             .map(|()| Output::Done)
@@ -196,8 +223,9 @@ pub fn rename(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
 /// Makes a directory, and with `recursive` those above it; then it may be there already.
 #[must_use]
 pub fn make_directory(path: PathBuf, recursive: bool, permissions: u32) -> Job {
-    let key = Key::Path(absolute(&path));
-    Job::new(Some(key), None, move |ops| async move {
+    let path = absolute(path);
+    let key = Key::path(&path);
+    Job::new(vec![key], None, move |ops| async move {
         let mut missing = vec![path];
         while let Some(path) = missing.last().cloned() {
             let op = Op::MakeDirectory {
@@ -232,7 +260,13 @@ pub fn make_directory(path: PathBuf, recursive: bool, permissions: u32) -> Job {
 /// Opens a file.
 #[must_use]
 pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
-    Job::new(None, None, move |ops| async move {
+    let whole = absolute(path.clone());
+    // One that is there is emptied behind what is being written into it.
+    let keys = match mode {
+        OpenMode::Read => Vec::new(),
+        _ => vec![Key::path(&whole)],
+    };
+    Job::new(keys, None, move |ops| async move {
         let flags = match mode {
             OpenMode::Read => libc::O_RDONLY,
             OpenMode::Update => libc::O_RDWR | libc::O_CREAT,
@@ -240,7 +274,7 @@ pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
             OpenMode::Append => libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND,
             OpenMode::New => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
         };
-        let (file, found) = open(&ops, &path, flags, permissions).await?;
+        let (file, found) = open(&ops, &whole, flags, permissions).await?;
         let position = match mode {
             OpenMode::Append => found.stx_size,
             _ => 0,
@@ -250,19 +284,22 @@ pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
     })
 }
 
-/// Makes a file with a name of its own in `directory`.
+/// Makes a file with a name of its own in `directory`. It goes with its handle, unless that keeps it.
 #[must_use]
 pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
-    Job::new(None, None, move |ops| async move {
+    let folder = absolute(directory.clone());
+    Job::new(Vec::new(), None, move |ops| async move {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
         for _ in 0..NAMES_TRIED_MAX {
             let mut name = prefix.clone();
             name.extend_from_slice(format!("{:016x}", crate::random::u64()).as_bytes());
-            let path = directory.join(std::ffi::OsStr::from_bytes(&name));
-            match open(&ops, &path, flags, MODE_PRIVATE).await {
+            let name = std::ffi::OsStr::from_bytes(&name);
+            let place = folder.join(name);
+            match open(&ops, &place, flags, MODE_PRIVATE).await {
                 Ok((file, _)) => {
                     let file = Arc::into_inner(file).ok_or(Failure::Closed)?;
-                    return Ok(Output::Handle(Handle::new(file, path, 0)));
+                    let handle = Handle::temporary(file, directory.join(name), place);
+                    return Ok(Output::Handle(handle));
                 }
                 Err(Failure::System { errno, .. }) if errno == libc::EEXIST => {}
                 Err(failure) => return Err(failure),
@@ -273,6 +310,12 @@ pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
 }
 
 // Parts of jobs.
+
+/// Keys of two absolute paths.
+pub(super) fn both(from: &Path, to: &Path) -> Vec<Key> {
+    let (from, to) = (Key::path(from), Key::path(to));
+    if from == to { vec![to] } else { vec![from, to] }
+}
 
 fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
@@ -357,12 +400,13 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Writes all of `data`, and says how much is there when it cannot.
+/// Writes all of `data`, `block` bytes by one operation, and says how much is there when it cannot.
 pub(super) async fn write(
     ops: &Ops,
     file: &Arc<OwnedFd>,
     data: &Data,
     offset: u64,
+    block: usize,
 ) -> Result<u64, Failure> {
     let len = data.len();
     let mut at = 0;
@@ -370,7 +414,7 @@ pub(super) async fn write(
         let op = Op::Write {
             file: Arc::clone(file),
             bytes: data.bytes(),
-            range: at..len.min(at + BLOCK_BYTES),
+            range: at..len.min(at + block),
             offset: offset + at as u64,
         };
         let written = at as u64;
@@ -386,31 +430,48 @@ pub(super) async fn write(
     Ok(len as u64)
 }
 
-/// Where a replacement has to go: what a link points to; and the mode of what is there.
-async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<u32>), Failure> {
-    let found = match stat_path(ops, path, false).await {
-        Ok(found) => found,
-        Err(Failure::System { errno, .. }) if errno == libc::ENOENT => {
-            return Ok((path.to_owned(), None));
-        }
-        Err(failure) => return Err(failure),
-    };
-    let mode = u32::from(found.stx_mode);
-    match mode & libc::S_IFMT {
-        libc::S_IFREG => Ok((path.to_owned(), Some(mode & MODE_BITS))),
-        libc::S_IFDIR => Err(libc::EISDIR.into()),
-        libc::S_IFLNK => {
-            let target = std::fs::canonicalize(path)
-                .map_err(|error| Failure::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
-            let found = stat_path(ops, &target, true).await?;
-            match u32::from(found.stx_mode) & libc::S_IFMT {
-                libc::S_IFREG => Ok((target, Some(u32::from(found.stx_mode) & MODE_BITS))),
-                libc::S_IFDIR => Err(libc::EISDIR.into()),
-                _ => Err(Failure::NotRegular),
+/// A file that is to be replaced.
+struct Replaced {
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+/// Where a replacement has to go, which is what a link points to; and what is there.
+async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>), Failure> {
+    let mut target = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let found = match stat_path(ops, &target, false).await {
+            Ok(found) => found,
+            Err(Failure::System { errno, .. }) if errno == libc::ENOENT => {
+                return Ok((target, None));
             }
+            Err(failure) => return Err(failure),
+        };
+        let mode = u32::from(found.stx_mode);
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => {
+                let replaced = Replaced {
+                    mode: mode & MODE_BITS,
+                    user: found.stx_uid,
+                    group: found.stx_gid,
+                };
+                return Ok((target, Some(replaced)));
+            }
+            libc::S_IFDIR => return Err(libc::EISDIR.into()),
+            libc::S_IFLNK => {
+                // The kernel has looked at it a moment ago, so it has it in its memory.
+                let to = std::fs::read_link(&target)
+                    .map_err(|error| Failure::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
+                target = match target.parent() {
+                    Some(folder) => folder.join(to),
+                    None => to,
+                };
+            }
+            _ => return Err(Failure::NotRegular),
         }
-        _ => Err(Failure::NotRegular),
     }
+    Err(libc::ELOOP.into())
 }
 
 /// Makes a file beside `target`, on the same file system.
@@ -427,9 +488,13 @@ async fn open_beside(
 }
 
 async fn replace(ops: &Ops, path: &Path, data: &Data, permissions: u32, syncs: bool) -> Outcome {
-    let (target, mode) = target_of(ops, path).await?;
+    let (target, replaced) = target_of(ops, path).await?;
+    // Who may not read what is there must not be able to open what takes its place, not for a moment.
+    let permissions = replaced
+        .as_ref()
+        .map_or(permissions, |it| it.mode & MODE_PRIVATE);
     let (file, temporary) = open_beside(ops, &target, permissions).await?;
-    let done = fill(ops, &file, data, mode, syncs).await;
+    let done = fill(ops, &file, data, replaced, syncs).await;
     let done = match done {
         Ok(()) => rename_to(ops, &temporary, &target, true).await,
         Err(failure) => Err(failure),
@@ -448,14 +513,21 @@ async fn fill(
     ops: &Ops,
     file: &Arc<OwnedFd>,
     data: &Data,
-    mode: Option<u32>,
+    replaced: Option<Replaced>,
     syncs: bool,
 ) -> Result<(), Failure> {
-    if let Some(mode) = mode {
+    if let Some(Replaced { mode, user, group }) = replaced {
+        let owned = Op::Own {
+            file: Arc::clone(file),
+            user,
+            group,
+        };
+        // Most servers may not, and the file is theirs then. Its mode comes after, which this may take something of.
+        let _ = ops.run(owned).await;
         let file = Arc::clone(file);
         ops.call(Op::Permit { file, mode }).await?;
     }
-    match write(ops, file, data, 0).await {
+    match write(ops, file, data, 0, BLOCK_BYTES).await {
         // The file that counts has nothing of it.
         Err(Failure::System { errno, .. }) => return Err(errno.into()),
         written => written?,
@@ -484,7 +556,12 @@ async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
     ops.call(Op::Sync { file }).await.map(|_| ())
 }
 
-async fn rename_to(ops: &Ops, from: &Path, to: &Path, replaces: bool) -> Result<(), Failure> {
+pub(super) async fn rename_to(
+    ops: &Ops,
+    from: &Path,
+    to: &Path,
+    replaces: bool,
+) -> Result<(), Failure> {
     let op = Op::Rename {
         from: c_path(from)?,
         to: c_path(to)?,
@@ -515,7 +592,7 @@ async fn copy_bytes(
             break;
         }
         let block = Data::from(block);
-        match write(ops, to, &block, offset).await {
+        match write(ops, to, &block, offset, BLOCK_BYTES).await {
             Err(Failure::System { errno, .. }) => return Err(errno.into()),
             written => offset += written?,
         }

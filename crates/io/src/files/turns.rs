@@ -1,0 +1,85 @@
+//! Whose turn it is: jobs that change the same thing are worked on one after the other, in the order they came in.
+//!
+//! A job lines up for all its keys at once, so no two can wait for each other.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use super::Key;
+
+struct Turn {
+    /// The job whose turn it is.
+    now: u64,
+    /// Those behind it.
+    next: VecDeque<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct Turns {
+    by_key: HashMap<Key, Turn>,
+}
+
+impl Turns {
+    /// Whether a job with these keys would have to wait.
+    pub fn are_taken(&self, keys: &[Key]) -> bool {
+        keys.iter().any(|key| self.by_key.contains_key(key))
+    }
+
+    /// Lines a job up. No key may be there twice.
+    pub fn join(&mut self, job: u64, keys: &[Key]) {
+        for key in keys {
+            match self.by_key.entry(key.clone()) {
+                Entry::Occupied(turn) => turn.into_mut().next.push_back(job),
+                Entry::Vacant(free) => {
+                    let next = VecDeque::new();
+                    free.insert(Turn { now: job, next });
+                }
+            }
+        }
+    }
+
+    /// Whether it is this job's turn for all its keys.
+    pub fn has_all(&self, job: u64, keys: &[Key]) -> bool {
+        keys.iter()
+            .all(|key| self.by_key.get(key).is_none_or(|turn| turn.now == job))
+    }
+
+    /// The job whose turn it was for this key has ended. Whose turn it is now.
+    pub fn leave(&mut self, key: &Key) -> Option<u64> {
+        let turn = self.by_key.get_mut(key)?;
+        match turn.next.pop_front() {
+            Some(job) => {
+                turn.now = job;
+                Some(job)
+            }
+            None => {
+                self.by_key.remove(key);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_with_two_keys_has_its_turn_between_those_of_each() {
+        let (a, b) = (Key::Handle(1), Key::Handle(2));
+        let mut turns = Turns::default();
+        turns.join(1, std::slice::from_ref(&a));
+        turns.join(2, &[a.clone(), b.clone()]);
+        turns.join(3, std::slice::from_ref(&b));
+        assert!(turns.has_all(1, std::slice::from_ref(&a)));
+        assert!(!turns.has_all(2, &[a.clone(), b.clone()]));
+        // Nobody has worked on `b` yet, but one that came before wants it.
+        assert!(!turns.has_all(3, std::slice::from_ref(&b)));
+        assert_eq!(turns.leave(&a), Some(2));
+        assert!(turns.has_all(2, &[a.clone(), b.clone()]));
+        assert_eq!(turns.leave(&a), None);
+        assert_eq!(turns.leave(&b), Some(3));
+        assert_eq!(turns.leave(&b), None);
+        assert!(!turns.are_taken(&[a, b]));
+    }
+}
