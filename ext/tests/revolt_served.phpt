@@ -16,6 +16,8 @@ $server = new TestServer('putenv("REVOLT_DRIVER_SUPPRESS_ISSUE_10496=1"); requir
 
 use Revolt\EventLoop;
 EventLoop::setDriver(new Fermata\Revolt\Driver());
+// Allowed here, and not in a worker: the log says so, and nothing else suffers.
+EventLoop::onSignal(SIGTERM, fn () => null);
 function shown(callable $work): string {
     try { return json_encode($work()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 }
@@ -56,6 +58,13 @@ $cases = [
     'only unreferenced' => function () { $s = EventLoop::getSuspension(); EventLoop::unreference(EventLoop::delay(0.005, fn () => $s->resume('resumed'))); return $s->suspend(); },
     'waits of Fermata beside' => fn () => all(fn () => delay(0.005) ?? 'delay()', fn () => later(0.001, 'later()')),
     'callback throws' => function () { EventLoop::defer(fn () => throw new DomainException('in a callback')); return later(0.005, 'goes on'); },
+    'closed before the loop sees it' => function () { [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); $s = EventLoop::getSuspension(); $caught = null;
+        EventLoop::setErrorHandler(function ($e) use (&$caught) { EventLoop::setErrorHandler(null); $caught = $e::class; });
+        $id = EventLoop::onReadable($a, fn () => null); fclose($a); EventLoop::delay(0.01, fn () => $s->resume(1)); $s->suspend(); EventLoop::cancel($id); return $caught; },
+    'closed with two that watch it' => function () { [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); $ids = [EventLoop::onReadable($a, fn () => null), EventLoop::onReadable($a, fn () => null)];
+        later(0.005, 1); fclose($a); array_map(EventLoop::cancel(...), $ids); return later(0.001, 'goes on'); },
+    'resumed too late' => function () { $caught = null; EventLoop::setErrorHandler(function ($e) use (&$caught) { $caught = $e->getMessage(); }); $s = EventLoop::getSuspension(); EventLoop::delay(0.01, fn () => $s->resume(1));
+        try { timeout(0.002, $s->suspend(...)); } catch (Fermata\Exception\TimeoutException) {} later(0.02, 1); EventLoop::setErrorHandler(null); return $caught; },
     'error handler' => function () { $s = EventLoop::getSuspension(); EventLoop::setErrorHandler(function ($e) use ($s) { EventLoop::setErrorHandler(null); $s->resume($e->getMessage()); }); EventLoop::defer(fn () => throw new DomainException('handled')); return $s->suspend(); },
     'for ever' => function () use (&$ticks) { EventLoop::repeat(0.001, function () use (&$ticks) { $ticks++; }); return later(0.01, $ticks) < $ticks; },
 ];
@@ -102,6 +111,9 @@ run: 1
 only unreferenced: "resumed"
 waits of Fermata beside: ["delay()","later()"]
 callback throws: "goes on"
+closed before the loop sees it: "TypeError"
+closed with two that watch it: "goes on"
+resumed too late: null
 error handler: "handled"
 for ever: true
 200 slow ["slow begins","quick","slow ends"]

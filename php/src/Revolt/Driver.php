@@ -17,10 +17,12 @@ use Revolt\EventLoop\Internal\StreamReadableCallback;
 use Revolt\EventLoop\Internal\TimerCallback;
 use Revolt\EventLoop\Internal\TimerQueue;
 use Revolt\EventLoop\Suspension;
+use Revolt\EventLoop\UncaughtThrowable;
 use Revolt\EventLoop\UnsupportedFeatureException;
 
 use function Fermata\async;
 use function Fermata\await;
+use function Fermata\delay;
 use function Fermata\shield;
 
 /**
@@ -34,6 +36,9 @@ final class Driver extends AbstractDriver
 {
     /** Keeps the loop alive while a handler is suspended, though nothing else may be referenced. */
     private const KEEP_ALIVE_SECONDS = 86_400.0;
+
+    /** Before the loop is begun again when it could not wait, and none of its callbacks is to blame. */
+    private const RETRY_SECONDS = 1.0;
 
     private readonly Poll $poll;
     private readonly TimerQueue $timers;
@@ -184,19 +189,15 @@ final class Driver extends AbstractDriver
     protected function activate(array $callbacks): void
     {
         foreach ($callbacks as $callback) {
-            if ($callback instanceof TimerCallback) {
-                $this->timers->insert($callback);
-            } elseif ($callback instanceof StreamReadableCallback) {
-                $this->readable[(int) $callback->stream][$callback->id] = $callback;
-                $this->watch($callback->stream);
-            } elseif ($callback instanceof StreamCallback) {
-                $this->writable[(int) $callback->stream][$callback->id] = $callback;
-                $this->watch($callback->stream);
-            } elseif ($callback instanceof SignalCallback) {
-                $this->signals[$callback->signal][$callback->id] = $callback;
-                $this->poll->signal($callback->signal, true);
-            } else {
-                throw new \Error('Unknown callback type: ' . $callback::class);
+            try {
+                $this->activateOne($callback);
+            } catch (\Throwable $unfit) {
+                // It would be tried again for ever, and keep all others from their turn.
+                if ($callback instanceof StreamCallback) {
+                    $this->deactivate($callback);
+                }
+                $this->cancel($callback->id);
+                parent::queue(fn () => $this->error($callback->closure, $unfit));
             }
         }
     }
@@ -209,7 +210,12 @@ final class Driver extends AbstractDriver
         } elseif ($callback instanceof StreamCallback) {
             $key = (int) $callback->stream;
             unset($this->readable[$key][$callback->id], $this->writable[$key][$callback->id]);
-            $this->watch($callback->stream);
+            if (\is_resource($callback->stream)) {
+                $this->watch($callback->stream);
+            } else {
+                // Closed before: others that are still there for it are not told anything either.
+                $this->poll->watch($callback->stream, false, false);
+            }
         } elseif ($callback instanceof SignalCallback) {
             unset($this->signals[$callback->signal][$callback->id]);
             if (!$this->signals[$callback->signal]) {
@@ -246,6 +252,24 @@ final class Driver extends AbstractDriver
     {
         foreach ($callbacks as $callback) {
             $this->enqueueCallback($callback);
+        }
+    }
+
+    private function activateOne(DriverCallback $callback): void
+    {
+        if ($callback instanceof TimerCallback) {
+            $this->timers->insert($callback);
+        } elseif ($callback instanceof StreamReadableCallback) {
+            $this->readable[(int) $callback->stream][$callback->id] = $callback;
+            $this->watch($callback->stream);
+        } elseif ($callback instanceof StreamCallback) {
+            $this->writable[(int) $callback->stream][$callback->id] = $callback;
+            $this->watch($callback->stream);
+        } elseif ($callback instanceof SignalCallback) {
+            $this->poll->signal($callback->signal, true);
+            $this->signals[$callback->signal][$callback->id] = $callback;
+        } else {
+            throw new \Error('Unknown callback type: ' . $callback::class);
         }
     }
 
@@ -304,17 +328,26 @@ final class Driver extends AbstractDriver
     private function serve(): void
     {
         try {
-            parent::run();
+            try {
+                parent::run();
+                $this->task = null;
+                return;
+            } catch (CancelledException $ended) {
+                throw $ended;
+            } catch (\Throwable $uncaught) {
+                // Outside of a server it would end the script. Here the log has it, as that of every task nobody awaits.
+                async(static fn () => throw $uncaught);
+            }
+            if (!$uncaught instanceof UncaughtThrowable) {
+                delay(self::RETRY_SECONDS);
+            }
         } catch (CancelledException) {
             // The worker ends.
-        } catch (\Throwable $uncaught) {
-            // Outside of a server it would end the script. Here the log has it, as that of every task nobody awaits.
-            async(static fn () => throw $uncaught);
             $this->task = null;
-            $this->begin();
             return;
         }
         $this->task = null;
+        $this->begin();
     }
 
     /** A handler begins (or ends) to be suspended, and only the loop may be able to wake it. */

@@ -18,6 +18,9 @@ final class HandlerSuspension implements Suspension
     private readonly Queue $results;
     private bool $pending = false;
 
+    /** Its wait was ended by something else, which whoever is to resume it cannot know. */
+    private bool $abandoned = false;
+
     /** @param \Closure(bool): void $hold told when the wait begins and ends */
     public function __construct(private readonly \Closure $hold)
     {
@@ -43,6 +46,9 @@ final class HandlerSuspension implements Suspension
         ($this->hold)(true);
         try {
             [$value, $thrown] = $this->results->pop();
+        } catch (\Throwable $ended) {
+            $this->abandoned = $this->pending;
+            throw $ended;
         } finally {
             $this->pending = false;
             // Of a resume() that has come too late.
@@ -55,6 +61,10 @@ final class HandlerSuspension implements Suspension
     /** @param array{mixed, ?\Throwable} $result */
     private function end(array $result): void
     {
+        if (!$this->pending && $this->abandoned) {
+            $this->abandoned = false;
+            return;
+        }
         if (!$this->pending) {
             throw new \Error('Must call suspend() before calling resume() or throw()');
         }
