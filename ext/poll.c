@@ -81,7 +81,26 @@ static void add(const fermata_poll *poll, int fd, int key)
 	epoll_ctl(poll->set, EPOLL_CTL_ADD, fd, &event);
 }
 
-static int register_stream(const fermata_poll *poll, zend_ulong number, zend_long wanted)
+/* Numbers of resources are not used again, those of descriptors are. */
+static bool is_open(zend_ulong number)
+{
+	const zval *resource = zend_hash_index_find(&EG(regular_list), number);
+	return resource && Z_RES_P(resource)->type >= 0;
+}
+
+/* Another stream has this descriptor now. */
+static void forget_descriptor(fermata_poll *poll, int fd, zend_ulong but)
+{
+	zend_ulong number;
+	zval *wanted;
+	ZEND_HASH_FOREACH_NUM_KEY_VAL(&poll->streams, number, wanted) {
+		if (number != but && Z_LVAL_P(wanted) >> 2 == fd) {
+			zend_hash_index_del(&poll->streams, number);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+static int register_stream(fermata_poll *poll, zend_ulong number, zend_long wanted)
 {
 	struct epoll_event event = {
 		.events = (wanted & WANTS_READ ? EPOLLIN : 0) | (wanted & WANTS_WRITE ? EPOLLOUT : 0),
@@ -91,7 +110,11 @@ static int register_stream(const fermata_poll *poll, zend_ulong number, zend_lon
 	if (epoll_ctl(poll->set, EPOLL_CTL_ADD, fd, &event) == 0) {
 		return 0;
 	}
-	return errno == EEXIST ? epoll_ctl(poll->set, EPOLL_CTL_MOD, fd, &event) : -1;
+	if (errno != EEXIST) {
+		return -1;
+	}
+	forget_descriptor(poll, fd, number);
+	return epoll_ctl(poll->set, EPOLL_CTL_MOD, fd, &event);
 }
 
 static void close_set(fermata_poll *poll)
@@ -142,7 +165,11 @@ static bool open_set(fermata_poll *poll)
 	zend_ulong number;
 	zval *wanted;
 	ZEND_HASH_FOREACH_NUM_KEY_VAL(&poll->streams, number, wanted) {
-		register_stream(poll, number, Z_LVAL_P(wanted));
+		if (is_open(number)) {
+			register_stream(poll, number, Z_LVAL_P(wanted));
+		} else {
+			zend_hash_index_del(&poll->streams, number);
+		}
 	} ZEND_HASH_FOREACH_END();
 	return true;
 }
@@ -208,8 +235,8 @@ static void forget(fermata_poll *poll, zend_ulong number)
 	zval *wanted = zend_hash_index_find(&poll->streams, number);
 	if (wanted) {
 		struct epoll_event unused = {0};
-		if (poll->set >= 0 && poll->fork == fermata.forks) {
-			/* Fails for one that was closed, which the kernel has forgotten by itself. */
+		/* One that was closed the kernel has forgotten by itself, and the descriptor may be another stream's. */
+		if (poll->set >= 0 && poll->fork == fermata.forks && is_open(number)) {
 			epoll_ctl(poll->set, EPOLL_CTL_DEL, (int)(Z_LVAL_P(wanted) >> 2), &unused);
 		}
 		zend_hash_index_del(&poll->streams, number);
@@ -351,6 +378,7 @@ static void collect(fermata_poll *poll, const struct epoll_event *events, int le
 {
 	zend_ulong number;
 	zval *wanted;
+	bool is_haunted = false;
 	for (int i = 0; i < len; i++) {
 		int64_t key = (int64_t)events[i].data.u64;
 		if (key == KEY_WAKE) {
@@ -359,7 +387,13 @@ static void collect(fermata_poll *poll, const struct epoll_event *events, int le
 			drain(signals.fd);
 		} else if ((wanted = zend_hash_index_find(&poll->streams, (zend_ulong)key))) {
 			add_ready(streams, (zend_ulong)key, Z_LVAL_P(wanted), events[i].events);
+		} else {
+			/* Closed here and open in a process that was forked: only a new set is without it. */
+			is_haunted = true;
 		}
+	}
+	if (UNEXPECTED(is_haunted)) {
+		close_set(poll);
 	}
 	ZEND_HASH_FOREACH_NUM_KEY_VAL(&poll->always, number, wanted) {
 		add_ready(streams, number, Z_LVAL_P(wanted), EPOLLIN | EPOLLOUT);

@@ -23,6 +23,7 @@ $cases = [
     'hang up' => function () { $p = new Fermata\Poll; [$a, $b] = pair(); $p->watch($a, true, false); fclose($b); return named($p->wait(), $a); },
     'closed' => function () { $p = new Fermata\Poll; [$a, $b] = pair(); $p->watch($a, true, false); fwrite($b, 'x'); fclose($a); return $p->wait(0); },
     'number used again' => function () { $p = new Fermata\Poll; [$a, $b] = pair(); $p->watch($a, true, false); fclose($a); [$c, $d] = pair(); $p->watch($c, true, false); fwrite($d, 'x'); return named($p->wait(1), $c); },
+    'closed, its number used again, then no more' => function () { $p = new Fermata\Poll; [$a, $b] = pair(); $p->watch($a, true, false); fclose($a); [$c, $d] = pair(); $p->watch($c, true, false); $p->watch($a, false, false); fwrite($d, 'x'); return named($p->wait(1), $c); },
     'file' => function () { $p = new Fermata\Poll; $f = tmpfile(); $p->watch($f, true, true); return [named($p->wait(), $f), named($p->wait(60), $f), $p->watch($f, false, false), $p->wait(0)]; },
     'memory' => function () { $p = new Fermata\Poll; $p->watch(fopen('php://memory', 'r'), true, false); },
     'no stream' => function () { (new Fermata\Poll)->watch(stream_context_create(), true, false); },
@@ -77,6 +78,7 @@ no more: [[],[]]
 hang up: [{"a":1},[]]
 closed: [[],[]]
 number used again: [{"a":1},[]]
+closed, its number used again, then no more: [{"a":1},[]]
 file: [[{"a":3},[]],[{"a":3},[]],null,[[],[]]]
 memory: Fermata\Exception\MisuseError: the stream has no descriptor that could be waited for
 no stream: TypeError: Fermata\Poll::watch(): supplied resource is not a valid stream resource
