@@ -14,6 +14,9 @@
 
 /* Less than the kernel takes in one piece by default (net.core.wmem_default, 208 KB). */
 #define MESSAGE_BYTES_MAX 65536
+/* After so many, or so long, all others of the worker have their turn: handlers of messages may send more of them. */
+#define TURN_MESSAGES_MAX 64
+#define TURN_NS_MAX 5000000
 
 static struct {
 	int (*pairs)[2];  /* by worker: its own end, everybody's */
@@ -148,7 +151,8 @@ static void deliver(uint32_t from, const char *text, size_t len)
 ZEND_METHOD(Fermata_Worker, receive)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	while (!EG(exception)) {
+	uint64_t began_ns = fermata_now_ns();
+	for (uint32_t taken = 0; !EG(exception) && taken < TURN_MESSAGES_MAX && fermata_now_ns() - began_ns < TURN_NS_MAX; taken++) {
 		uint32_t from;
 		ssize_t len = recv(peers.pairs[peers.index][0], peers.inbox, MESSAGE_BYTES_MAX + sizeof(from), MSG_DONTWAIT);
 		if (len < (ssize_t)sizeof(from)) {
@@ -161,6 +165,7 @@ ZEND_METHOD(Fermata_Worker, receive)
 		deliver(from, peers.inbox + sizeof(from), (size_t)len - sizeof(from));
 	}
 	if (!fermata_fibers_is_unwinding()) {
+		/* What is left makes it ready at once. */
 		watch();
 	}
 }

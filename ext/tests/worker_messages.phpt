@@ -9,11 +9,12 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 use Fermata\Worker;
-$got = [];
+$got = []; $rounds = 0; $turns = true;
 $server->onMessage(function (mixed $message, int $from) use (&$got) {
     if ($message === 'wait') { delay(0.005); }
     if ($message === 'throw') { throw new DomainException('in the handler'); }
     if ($message === 'block') { usleep(500_000); }
+    if ($message === 'round') { $GLOBALS['rounds']++; $GLOBALS['turns'] && Worker::send(Worker::index(), 'round'); return; }
     $got[] = [$from, $message];
 });
 function shown(callable $work): string {
@@ -36,6 +37,9 @@ $server->get('/at/{worker}/{what}', function (Request $r) {
         'nobody' => Worker::send(2, 1),
         'closure' => Worker::send(0, fn () => 1),
         'large' => Worker::send(0, str_repeat('x', 70_000)),
+        'round' => Worker::send(Worker::index(), 'round'),
+        'rounds' => $GLOBALS['rounds'],
+        'no more' => $GLOBALS['turns'] = false,
         'full' => (function () { Worker::send(1 - Worker::index(), 'block'); for ($n = 0; $n < 10_000; $n++) { Worker::send(1 - Worker::index(), str_repeat('x', 60_000)); } })(),
     }));
 });
@@ -72,6 +76,11 @@ foreach (['nobody', 'closure', 'large'] as $what) {
     echo "$what: ", $ask(0, $what), "\n";
 }
 $forget();
+// Messages that never end keep nobody from the worker.
+$ask(0, 'round');
+do { $rounds = (int) $ask(0, 'rounds'); } while ($rounds < 1000);
+$ask(0, rawurlencode('no more'));
+echo "rounds\n";
 echo 'full: ', $ask(0, 'full'), "\n";
 var_dump(count($wait(1, fn ($got) => count($got) > 1)) > 1);
 $pid = (int) $ask(1, 'pid');
@@ -93,6 +102,7 @@ throw: [[0,"after"]]
 nobody: Fermata\Exception\MisuseError: there is no worker 2; their numbers are 0 to 1
 closure: Exception: Serialization of 'Closure' is not allowed
 large: Fermata\Exception\MisuseError: the message takes 70011 bytes; 65536 is the most
+rounds
 full: Fermata\Exception\BackpressureException: worker 1 has not read the messages it has; try again later
 bool(true)
 replaced: [[0,{"an":"array"}]]
