@@ -353,6 +353,7 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 	} zend_catch {
 		tell_fatal(fd, jobs->bytes_max);
 		free(given);
+		shutdown(fd, SHUT_RDWR);
 		close(fd);
 		zend_bailout();
 	} zend_end_try();
@@ -370,6 +371,8 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 	fermata_enter_process();
 	while ((fd = take(jobs, &head)) >= 0) {
 		run(jobs, &head, fd);
+		/* A process that the job has forked may have it open as well. */
+		shutdown(fd, SHUT_RDWR);
 		close(fd);
 	}
 	EG(exit_status) = 0;

@@ -253,8 +253,11 @@ static bool give(const job_call *call, int other, uint32_t job, uint32_t bytes)
 		} else if (errno == ETOOMANYREFS) {
 			zend_throw_exception(fermata_ce_backpressure, "too many jobs wait for a process; the limit is that of open files", 0);
 			return false;
-		} else if (errno != EINTR) {
+		} else if (errno == EPIPE || errno == ECONNREFUSED || errno == ECONNRESET || errno == ENOTCONN) {
 			throw_died(call, FERMATA_LITERAL("all processes that run jobs have ended; restart the server"));
+			return false;
+		} else if (errno != EINTR) {
+			zend_throw_exception_ex(fermata_ce_backpressure, 0, "job %s cannot be given to a process: %s", ZSTR_VAL(call->name), strerror(errno));
 			return false;
 		}
 	}
