@@ -290,6 +290,7 @@ typedef struct queue_iterator {
 	zend_object_iterator base; /* holds the queue */
 	zval item;                 /* undefined at the end */
 	zend_ulong taken;
+	bool waits;
 } queue_iterator;
 
 static void iterator_drop(zend_object_iterator *base)
@@ -326,9 +327,16 @@ static void iterator_next(zend_object_iterator *base)
 {
 	queue_iterator *iterator = (queue_iterator *)base;
 	zval item;
+	if (UNEXPECTED(iterator->waits)) {
+		fermata_misuse("another handler or task waits with this iterator already; a foreach of its own takes values as well");
+		return;
+	}
 	iterator_drop(base);
 	/* The value waits outside of the iterator: whoever waits may be asked for it meanwhile. */
-	if (take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item)) {
+	iterator->waits = true;
+	bool taken = take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item);
+	iterator->waits = false;
+	if (taken) {
 		ZVAL_COPY_VALUE(&iterator->item, &item);
 		iterator->taken++;
 	}
@@ -373,6 +381,7 @@ static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *obje
 	iterator->base.funcs = &iterator_functions;
 	ZVAL_UNDEF(&iterator->item);
 	iterator->taken = 0;
+	iterator->waits = false;
 	return &iterator->base;
 }
 
