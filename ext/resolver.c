@@ -51,6 +51,7 @@ static struct {
 	pthread_cond_t asked;
 	question *first, *last; /* not begun */
 	question *answered;
+	uint32_t queued_len; /* not begun */
 	uint32_t threads_len, idle_len;
 	/* the loop's alone */
 	int eventfd;
@@ -71,6 +72,7 @@ static void *answer(void *unused)
 		}
 		question *it = resolver.first;
 		resolver.first = it->next;
+		resolver.queued_len--;
 		pthread_mutex_unlock(&resolver.lock);
 		it->ask(it);
 		pthread_mutex_lock(&resolver.lock);
@@ -83,13 +85,11 @@ static void *answer(void *unused)
 	return NULL;
 }
 
-/* The code of a thread must stay where it is when PHP unloads its extensions. */
-static void stay_loaded(void)
+/* The code of a thread must stay where it is when PHP unloads its extensions. False when it cannot be told to. */
+static bool stay_loaded(void)
 {
 	Dl_info info;
-	if (dladdr(&resolver, &info) && info.dli_fname) {
-		dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-	}
+	return dladdr(&resolver, &info) && info.dli_fname && dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* With the lock held. */
@@ -98,8 +98,8 @@ static bool start_thread(void)
 	pthread_t thread;
 	pthread_attr_t attributes;
 	sigset_t all, old;
-	if (!resolver.threads_len) {
-		stay_loaded();
+	if (!resolver.threads_len && !stay_loaded()) {
+		return false;
 	}
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -176,7 +176,8 @@ static bool submit(question *it)
 		return false;
 	}
 	pthread_mutex_lock(&resolver.lock);
-	bool can = resolver.idle_len || (resolver.threads_len < THREADS_MAX && start_thread()) || resolver.threads_len;
+	/* Those that are idle are so until they run: each question in the queue has one of them for itself. */
+	bool can = resolver.queued_len < resolver.idle_len || (resolver.threads_len < THREADS_MAX && start_thread()) || resolver.threads_len;
 	if (can) {
 		it->next = NULL;
 		if (resolver.first) {
@@ -185,6 +186,7 @@ static bool submit(question *it)
 			resolver.first = it;
 		}
 		resolver.last = it;
+		resolver.queued_len++;
 		pthread_cond_signal(&resolver.asked);
 		resolver.open_len++;
 	}
@@ -214,6 +216,7 @@ static ZEND_COLD void abandon(question *it)
 		if (resolver.last == it) {
 			resolver.last = before;
 		}
+		resolver.queued_len--;
 		resolver.open_len--;
 		pthread_mutex_unlock(&resolver.lock);
 		free_question(it);
