@@ -1,5 +1,6 @@
 /* What becomes of handlers that fail: the client's answer, the line in the log, the end of the worker. */
 #include "fibers.h"
+#include "hooks.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
@@ -240,6 +241,10 @@ ZEND_COLD void fermata_after_fatal(void)
 			fermata_str_or_empty(PG(last_error_file)), PG(last_error_lineno) > 0 ? (uint32_t)PG(last_error_lineno) : 0);
 	}
 	fermata_let_go();
+	if (fermata_run.fiber) {
+		fermata_run.fiber->pins = NULL;
+	}
+	fermata_guards_forget();
 	if (!fermata_run.retired) {
 		fermata_run.retired = true;
 		fermata_fibers_abandon();

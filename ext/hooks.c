@@ -16,7 +16,7 @@ typedef struct exchange {
 	const char *objects[OBJECTS_MAX];
 } exchange;
 
-#define EXCHANGES_MAX 4
+#define EXCHANGES_MAX 5
 #define CALLS(name) fermata_calls_##name, &fermata_calls_##name##_len
 
 typedef struct hook {
@@ -36,6 +36,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 	[FERMATA_HOOK_STREAM_SELECT] = {"StreamSelect", {NULL}, NULL, {{CALLS(select), {"php", "mysqlnd.so"}}, {CALLS(close), {"php"}}}},
 	[FERMATA_HOOK_SOCKETS] = {"Sockets", {"sockets"}, NULL, {
 		{CALLS(sockets), {"sockets.so"}},
+		{CALLS(sockets_write), {"sockets.so"}},
 		{CALLS(select), {"sockets.so"}},
 		{CALLS(close), {"sockets.so"}},
 	}},
@@ -45,7 +46,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 		{CALLS(close), {"php"}},
 	}},
 	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll), {"libcurl"}}}},
-	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, NULL, {{CALLS(poll_closing), {"libpq.so", "pdo_pgsql.so"}}}},
+	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, fermata_hook_libpq, {{CALLS(poll_closing), {"libpq.so", "pdo_pgsql.so"}}}},
 };
 
 static bool is_on[FERMATA_HOOKS_LEN];
@@ -90,6 +91,7 @@ static void turn_on(fermata_hook which)
 	if (it->prepare) {
 		it->prepare();
 	}
+	fermata_hook_guards();
 	for (int i = 0; i < EXCHANGES_MAX && it->exchanges[i].calls; i++) {
 		const exchange *what = &it->exchanges[i];
 		for (int object = 0; object < OBJECTS_MAX && what->objects[object]; object++) {
@@ -162,6 +164,7 @@ ZEND_METHOD(Fermata_Runtime, hooks)
 PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
 	fermata_patch_undo();
+	fermata_guards_undo();
 	return SUCCESS;
 }
 

@@ -5,8 +5,8 @@
  * hooks_calls.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
- * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_processes.c has
- * commands, resolver.c names. */
+ * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_guards.c the objects
+ * of clients, hooks_processes.c has commands, resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
 
@@ -43,15 +43,15 @@ bool fermata_patch_is_possible(void);
 bool fermata_patch_has(const char *object);
 /* How many calls of the object were exchanged. */
 uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len);
-/* Writes one pointer, wherever it lies. */
-void fermata_patch_pointer(void **place, void *value);
+/* Writes one pointer, wherever it lies. False when the kernel does not let us. */
+bool fermata_patch_pointer(void **place, void *value);
 void fermata_patch_undo(void);
 
 /* hooks_calls.c */
-extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_poll[], fermata_calls_poll_closing[],
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_sockets_write[], fermata_calls_poll[], fermata_calls_poll_closing[],
 	fermata_calls_select[],
 	fermata_calls_close[];
-extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_poll_len, fermata_calls_poll_closing_len,
+extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_sockets_write_len, fermata_calls_poll_len, fermata_calls_poll_closing_len,
 	fermata_calls_select_len,
 	fermata_calls_close_len;
 void fermata_hooks_init(void);
@@ -62,7 +62,24 @@ bool fermata_hook_is_cut(void);
 /* As fermata_wait() and fermata_wait_fds(), keeping what PHP has in globals meanwhile. */
 fermata_wait_result fermata_hook_wait(uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
-fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms);
+fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
+
+/* hooks_guards.c: objects of PHP's that a handler or task is inside of. */
+void fermata_hook_guards(void);
+void fermata_hook_libpq(void);
+void fermata_guards_undo(void);
+void fermata_guards_forget(void);
+/* Takes the key for this fiber: false when another has it. `*is_new`: it was not this fiber's yet, which gives it back then. */
+bool fermata_guard_take(uintptr_t key, bool *is_new);
+void fermata_guard_give_back(uintptr_t key);
+/* Whether another fiber has it. */
+bool fermata_guard_is_anothers(uintptr_t key);
+/* Of a descriptor. Those of objects are their addresses. */
+static zend_always_inline uintptr_t fermata_guard_key_of_fd(int fd)
+{
+	return (uintptr_t)fd << 1 | 1;
+}
+ZEND_COLD void fermata_guard_refuse(const char *what);
 
 /* hooks_streams.c */
 void fermata_hook_streams(void);

@@ -29,6 +29,24 @@ void fermata_hooks_init(void)
 	loop_thread = pthread_self();
 }
 
+/* What has to run to its end at once: while a file is being read for include, other handlers would include it once more; libxml
+ * and the extension soap keep what a call works with in globals. */
+static bool is_inside_globals(void)
+{
+	static const char *const modules[] = {"soap", "libxml", "dom", "SimpleXML", "xmlreader", "xmlwriter", "xsl"};
+	const zend_execute_data *frame = EG(current_execute_data);
+	for (; frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION; frame = frame->prev_execute_data) {
+		const zend_module_entry *module = frame->func->internal_function.module;
+		for (size_t i = 0; module && i < sizeof(modules) / sizeof(*modules); i++) {
+			if (UNEXPECTED(strcmp(module->name, modules[i]) == 0)) {
+				return true;
+			}
+		}
+	}
+	return frame && frame->func && ZEND_USER_CODE(frame->func->common.type) && frame->opline
+		&& frame->opline->opcode == ZEND_INCLUDE_OR_EVAL;
+}
+
 bool fermata_hook_may_wait(void)
 {
 	if (!pthread_equal(pthread_self(), loop_thread) || !fermata.handling || EG(exception)) {
@@ -38,11 +56,7 @@ bool fermata_hook_may_wait(void)
 	if (UNEXPECTED(fermata_wait_obstacle())) {
 		return false;
 	}
-	/* While a file is being read for include, other handlers would include it once more. */
-	const zend_execute_data *frame = EG(current_execute_data);
-	bool is_include = frame && frame->func && ZEND_USER_CODE(frame->func->common.type) && frame->opline
-		&& frame->opline->opcode == ZEND_INCLUDE_OR_EVAL;
-	return !is_include;
+	return !is_inside_globals();
 }
 
 bool fermata_hook_is_cut(void)
@@ -91,10 +105,12 @@ fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64
 	return give_back(&all, fermata_wait_fds(fds, len, due_ms));
 }
 
-fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms)
+fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened)
 {
 	struct pollfd one = {.fd = fd, .events = events};
-	return fermata_hook_wait_fds(&one, 1, due_ms);
+	fermata_wait_result result = fermata_hook_wait_fds(&one, 1, due_ms);
+	*happened = one.revents;
+	return result;
 }
 
 /* sleep() and its kin */
@@ -206,7 +222,10 @@ static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 	}
 	fermata_run.fiber->is_cut_told = false;
 	switch (fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms))) {
-		case FERMATA_WAIT_WOKEN: return count_ready(fds, len);
+		case FERMATA_WAIT_WOKEN: {
+			int ready = count_ready(fds, len);
+			return EXPECTED(ready) ? ready : poll(fds, len, 0);
+		}
 		case FERMATA_WAIT_DUE: return 0;
 		case FERMATA_WAIT_FAILED: break;
 	}
@@ -218,11 +237,24 @@ static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
  * waited for as that to its next question. */
 static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
-	int ready = hooked_poll(fds, len, timeout_ms);
-	if (UNEXPECTED(ready < 0 && fermata_hook_is_cut() && len == 1)) {
-		shutdown(fds[0].fd, SHUT_RDWR);
-		errno = ECANCELED;
+	bool is_guarded = len == 1 && timeout_ms != 0 && fermata_hook_may_wait(), is_new = false;
+	uintptr_t key = fermata_guard_key_of_fd(len ? fds[0].fd : 0);
+	int ready;
+	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new))) {
+		/* By a way that no guard knows. The library has lost the other's place in the conversation by now. */
+		fermata_guard_refuse("connection to PostgreSQL");
+		ready = -1;
+	} else {
+		ready = hooked_poll(fds, len, timeout_ms);
+		if (is_new) {
+			fermata_guard_give_back(key);
+		}
+		if (EXPECTED(ready >= 0 || len != 1 || !fermata_hook_is_cut())) {
+			return ready;
+		}
 	}
+	shutdown(fds[0].fd, SHUT_RDWR);
+	errno = ECANCELED;
 	return ready;
 }
 
@@ -287,6 +319,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	}
 	list_fds(fds, numbers, wanted);
 	int ready;
+	bool is_closed = false;
 	fermata_wait_result result = FERMATA_WAIT_WOKEN;
 	for (;;) {
 		/* PHP's own answer, for what poll() and select() see differently. */
@@ -301,12 +334,22 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			}
 		}
 		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
+		for (nfds_t i = 0; i < len; i++) {
+			is_closed |= (fds[i].revents & POLLNVAL) != 0;
+		}
+		if (UNEXPECTED(is_closed)) {
+			/* The number may be that of another file by now. */
+			break;
+		}
 	}
 	if (fds != few) {
 		efree(fds);
 	}
 	if (UNEXPECTED(ready == 0 && (is_cut || result == FERMATA_WAIT_FAILED))) {
 		errno = ECANCELED;
+		ready = -1;
+	} else if (UNEXPECTED(is_closed)) {
+		errno = EBADF;
 		ready = -1;
 	}
 	return ready;
@@ -323,8 +366,14 @@ static bool wait_for(int fd, short events, int timeout_option)
 	if (getsockopt(fd, SOL_SOCKET, timeout_option, &timeout, &len) == 0 && (timeout.tv_sec || timeout.tv_usec)) {
 		due_ms = fermata_ms_to_due((int64_t)timeout.tv_sec * MS_PER_S + timeout.tv_usec / MS_PER_S);
 	}
-	bool is_ready = fermata_hook_wait_fd(fd, events, due_ms) == FERMATA_WAIT_WOKEN;
+	short happened;
+	bool is_ready = fermata_hook_wait_fd(fd, events, due_ms, &happened) == FERMATA_WAIT_WOKEN;
 	errno = EAGAIN;
+	if (UNEXPECTED(happened & POLLNVAL)) {
+		/* Closed: the number may be that of another file by now. */
+		errno = EBADF;
+		is_ready = false;
+	}
 	return is_ready;
 }
 
@@ -406,6 +455,14 @@ static ssize_t hooked_send(int fd, const void *buf, size_t len, int flags)
 	return hooked_sendto(fd, buf, len, flags, NULL, 0);
 }
 
+/* socket_write() */
+static ssize_t hooked_socket_write(int fd, const void *buf, size_t len)
+{
+	ssize_t written = hooked_sendto(fd, buf, len, 0, NULL, 0);
+	/* An extension sockets that is a part of PHP's own file shares its table of calls. */
+	return UNEXPECTED(written < 0 && errno == ENOTSOCK) ? write(fd, buf, len) : written;
+}
+
 static int hooked_accept(int fd, struct sockaddr *from, socklen_t *from_len)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -427,6 +484,9 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 	if (result < 0 && errno == EINPROGRESS) {
 		bool is_ready = wait_for(fd, POLLOUT, SO_SNDTIMEO);
 		socklen_t len = sizeof(error);
+		if (UNEXPECTED(!is_ready && errno == EBADF)) {
+			return -1;
+		}
 		if (!is_ready) {
 			/* As the kernel when SO_SNDTIMEO is over. */
 			error = EG(exception) ? ECANCELED : EINPROGRESS;
@@ -485,6 +545,11 @@ const fermata_replacement fermata_calls_sockets[] = {
 	{"connect", hooked_connect},
 };
 const size_t fermata_calls_sockets_len = sizeof(fermata_calls_sockets) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_sockets_write[] = {
+	{"write", hooked_socket_write},
+};
+const size_t fermata_calls_sockets_write_len = sizeof(fermata_calls_sockets_write) / sizeof(fermata_replacement);
 
 const fermata_replacement fermata_calls_close[] = {
 	{"close", hooked_close},

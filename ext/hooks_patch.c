@@ -95,17 +95,21 @@ static bool store(void **place, void *value)
 	return true;
 }
 
-void fermata_patch_pointer(void **place, void *value)
+bool fermata_patch_pointer(void **place, void *value)
 {
 	void *old = *place;
-	if (old == value || !store(place, value)) {
-		return;
+	if (old == value) {
+		return true;
+	}
+	if (!store(place, value)) {
+		return false;
 	}
 	if (changes.len == changes.capacity) {
 		changes.capacity = changes.capacity ? changes.capacity * 2 : 64;
 		changes.at = safe_perealloc(changes.at, changes.capacity, sizeof(change), 0, true);
 	}
 	changes.at[changes.len++] = (change){place, old};
+	return true;
 }
 
 void fermata_patch_undo(void)
@@ -184,8 +188,8 @@ static void exchange(const struct dl_phdr_info *info, search *wanted)
 			const char *name = it.strings + it.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
 			for (size_t call = 0; call < wanted->calls_len; call++) {
 				if (strcmp(name, wanted->calls[call].name) == 0) {
-					fermata_patch_pointer((void **)(info->dlpi_addr + relocation->r_offset), wanted->calls[call].by);
-					wanted->changed++;
+					wanted->changed += fermata_patch_pointer((void **)(info->dlpi_addr + relocation->r_offset),
+						wanted->calls[call].by);
 				}
 			}
 		}

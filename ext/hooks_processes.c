@@ -6,6 +6,7 @@
 # include "config.h"
 #endif
 #include "hooks.h"
+#include "ext/standard/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,6 @@ extern char **environ;
 /* The end of a process that nobody waits for any more. */
 typedef struct orphan {
 	fermata_watcher watcher;
-	pid_t pid;
 	int pidfd;
 } orphan;
 
@@ -47,17 +48,18 @@ static int open_pidfd(pid_t pid)
 static void bury(fermata_watcher *watcher, short happened)
 {
 	orphan *it = (orphan *)watcher;
-	waitpid(it->pid, NULL, WNOHANG);
+	siginfo_t info;
+	/* Not by its number: who has waited for it meanwhile has freed that for another. */
+	waitid(P_PIDFD, (id_t)it->pidfd, &info, WEXITED | WNOHANG);
 	close(it->pidfd);
 	pefree(it, true);
 }
 
 /* Nobody asks for its status any more, but its entry in the kernel's table has to go. Takes `pidfd`. */
-static ZEND_COLD void adopt(pid_t pid, int pidfd)
+static ZEND_COLD void adopt(int pidfd)
 {
 	short why;
 	orphan *it = pecalloc(1, sizeof(orphan), true);
-	it->pid = pid;
 	it->pidfd = pidfd;
 	it->watcher.ready = bury;
 	if (!fermata_watch(&it->watcher, pidfd, POLLIN, &why)) {
@@ -66,33 +68,71 @@ static ZEND_COLD void adopt(pid_t pid, int pidfd)
 	}
 }
 
-static pid_t hooked_waitpid(pid_t pid, int *status, int options)
+/* `is_last`: who asks forgets the number of the process, however the wait ends. */
+static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 {
 	bool is_cut = fermata_hook_is_cut();
-	if (options != 0 || pid <= 0 || (!is_cut && !fermata_hook_may_wait())) {
-		return waitpid(pid, status, options);
+	if (!is_cut && !fermata_hook_may_wait()) {
+		return waitpid(pid, status, 0);
 	}
-	pid_t ended = waitpid(pid, status, WNOHANG);
-	if (ended != 0) {
-		return ended;
+	for (;;) {
+		pid_t ended = waitpid(pid, status, WNOHANG);
+		if (ended != 0) {
+			return ended;
+		}
+		int pidfd = open_pidfd(pid);
+		if (pidfd < 0) {
+			return waitpid(pid, status, 0);
+		}
+		short happened;
+		if (is_cut || fermata_hook_wait_fd(pidfd, POLLIN, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED) {
+			if (is_last) {
+				adopt(pidfd);
+			} else {
+				close(pidfd);
+			}
+			errno = ECANCELED;
+			return -1;
+		}
+		close(pidfd);
 	}
-	int pidfd = open_pidfd(pid);
-	if (pidfd < 0) {
-		return waitpid(pid, status, options);
-	}
-	if (is_cut || fermata_hook_wait_fd(pidfd, POLLIN, FERMATA_NEVER) == FERMATA_WAIT_FAILED) {
-		adopt(pid, pidfd);
-		errno = ECANCELED;
-		return -1;
-	}
-	close(pidfd);
-	return waitpid(pid, status, options);
 }
 
+static pid_t hooked_waitpid(pid_t pid, int *status, int options)
+{
+	if (options != 0 || pid <= 0) {
+		return waitpid(pid, status, options);
+	}
+	/* proc_close() says so. */
+	return wait_for_end(pid, status, FG(pclose_wait) != 0);
+}
+
+/* A pipe, and not one of the process's own under another number, as that of php://stderr: all handlers may write to those. */
 static bool is_pipe(int fd)
 {
-	struct stat stat;
-	return fstat(fd, &stat) == 0 && (S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode));
+	struct stat stat, own;
+	if (fd <= STDERR_FILENO || fstat(fd, &stat) != 0 || !(S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode))) {
+		return false;
+	}
+	for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
+		if (fstat(number, &own) == 0 && own.st_ino == stat.st_ino && own.st_dev == stat.st_dev) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What another process does not take away between the question and the answer, on kernels that can. */
+static ssize_t read_now(int fd, void *buf, size_t len)
+{
+#ifdef RWF_NOWAIT
+	struct iovec all = {buf, len};
+	ssize_t got = preadv2(fd, &all, 1, -1, RWF_NOWAIT);
+	if (got >= 0 || (errno != EOPNOTSUPP && errno != EINVAL && errno != ENOSYS && errno != ESPIPE)) {
+		return got;
+	}
+#endif
+	return read(fd, buf, len);
 }
 
 static bool is_blocking(int fd)
@@ -105,14 +145,26 @@ static ssize_t hooked_read(int fd, void *buf, size_t len)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
 	bool is_cut = fermata_hook_is_cut();
-	if (fd <= STDERR_FILENO || (!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || poll(&one, 1, 0) != 0 || !is_blocking(fd)) {
+	if ((!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || !is_blocking(fd)) {
 		return read(fd, buf, len);
 	}
-	if (is_cut || fermata_hook_wait_fd(fd, POLLIN, FERMATA_NEVER) == FERMATA_WAIT_FAILED) {
-		errno = EAGAIN;
-		return -1;
+	for (;;) {
+		if (poll(&one, 1, 0) > 0) {
+			ssize_t got = read_now(fd, buf, len);
+			if (got >= 0 || errno != EAGAIN) {
+				return got;
+			}
+		}
+		short happened = 0;
+		if (is_cut || fermata_hook_wait_fd(fd, POLLIN, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED) {
+			errno = EAGAIN;
+			return -1;
+		}
+		if (UNEXPECTED(happened & POLLNVAL)) {
+			errno = EBADF;
+			return -1;
+		}
 	}
-	return read(fd, buf, len);
 }
 
 static ssize_t hooked_read_chk(int fd, void *buf, size_t len, size_t size)
@@ -124,14 +176,20 @@ static ssize_t hooked_read_chk(int fd, void *buf, size_t len, size_t size)
 static ssize_t hooked_write(int fd, const void *buf, size_t len)
 {
 	bool is_cut = fermata_hook_is_cut();
-	if (fd <= STDERR_FILENO || (!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || !is_blocking(fd)) {
+	if ((!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || !is_blocking(fd)) {
 		return write(fd, buf, len);
 	}
 	size_t written = 0;
 	do {
 		struct pollfd one = {.fd = fd, .events = POLLOUT};
-		if (poll(&one, 1, 0) == 0 && (is_cut || fermata_hook_wait_fd(fd, POLLOUT, FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
+		short happened = 0;
+		if (poll(&one, 1, 0) == 0
+				&& (is_cut || fermata_hook_wait_fd(fd, POLLOUT, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED)) {
 			errno = EAGAIN;
+			return written ? (ssize_t)written : -1;
+		}
+		if (UNEXPECTED(happened & POLLNVAL)) {
+			errno = EBADF;
 			return written ? (ssize_t)written : -1;
 		}
 		ssize_t part = write(fd, (const char *)buf + written, MIN(len - written, PIPE_BUF));
@@ -215,7 +273,7 @@ static int hooked_pclose(FILE *file)
 	int status = -1;
 	pid_t ended;
 	do {
-		ended = hooked_waitpid(pid, &status, 0);
+		ended = wait_for_end(pid, &status, true);
 	} while (ended < 0 && errno == EINTR);
 	return ended == pid ? status : -1;
 }

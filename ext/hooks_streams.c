@@ -44,6 +44,10 @@ typedef struct fermata_pin {
 	struct fermata_pin *outer;
 	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
 	bool keeps_open;    /* it was not to be closed by the program before either */
+	/* what was in PHP's buffer, which other fibers see empty meanwhile */
+	unsigned char *buffered;
+	size_t buffered_len;
+	zend_off_t read_at, write_at;
 } fermata_pin;
 
 static ZEND_COLD void refuse(void)
@@ -137,13 +141,45 @@ static void unpin(const fermata_pin *it)
 	}
 }
 
+/* PHP's own buffer is read and moved without the functions behind the stream, and `buf` may lie in it. */
+static void take_buffer(fermata_pin *it)
+{
+	php_stream *stream = it->stream;
+	it->buffered = stream->readbuf;
+	it->buffered_len = stream->readbuflen;
+	it->read_at = stream->readpos;
+	it->write_at = stream->writepos;
+	stream->readbuf = NULL;
+	stream->readbuflen = 0;
+	stream->readpos = stream->writepos = 0;
+}
+
+static void put_buffer_back(const fermata_pin *it)
+{
+	php_stream *stream = it->stream;
+	if (UNEXPECTED(stream->readbuf)) {
+		/* Of one that tried. */
+		pefree(stream->readbuf, stream->is_persistent);
+	}
+	stream->readbuf = it->buffered;
+	stream->readbuflen = it->buffered_len;
+	stream->readpos = it->read_at;
+	stream->writepos = it->write_at;
+}
+
 static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 {
 	fermata_pin it;
 	if (UNEXPECTED(!pin(&it, stream))) {
 		return -1;
 	}
+	if (it.stream) {
+		take_buffer(&it);
+	}
 	ssize_t len = kind_of(stream)->read(stream, buf, count);
+	if (it.stream) {
+		put_buffer_back(&it);
+	}
 	unpin(&it);
 	return len;
 }

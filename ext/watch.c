@@ -1,6 +1,7 @@
 /* Who waits for which descriptor. The core is asked once for each descriptor, for what any of its watchers wants; it tells
  * once, and is asked again while somebody is left. */
 #include "watch.h"
+#include <errno.h>
 
 #define DESCRIPTORS_CAPACITY_MIN 64
 #define WATCHERS_INLINE_MAX 8
@@ -72,6 +73,8 @@ static void forget(int fd)
 	}
 }
 
+static void tell(int fd, short happened);
+
 bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 {
 	*why = POLLNVAL;
@@ -88,6 +91,10 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 		it->armed = 0;
 		if (code == FM_ALWAYS_READY) {
 			*why = events;
+		}
+		if (it->first) {
+			/* The core does not watch it for others either any more. */
+			tell(fd, POLLNVAL);
 		}
 		return false;
 	}
@@ -235,7 +242,20 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 	waiting few[WATCHERS_INLINE_MAX];
 	waiting *all = len <= WATCHERS_INLINE_MAX ? few : safe_emalloc(len, sizeof(waiting), 0);
 	fermata_wait_result result = FERMATA_WAIT_WOKEN;
-	while (poll(fds, len, 0) == 0) {
+	for (;;) {
+		int ready = poll(fds, len, 0);
+		if (ready > 0) {
+			break;
+		}
+		if (UNEXPECTED(ready < 0)) {
+			for (nfds_t i = 0; i < len; i++) {
+				fds[i].revents = 0;
+			}
+			if (errno != EINTR) {
+				break;
+			}
+			/* Even without a time to wait a signal that has come interrupts it. */
+		}
 		if (!watch_all(all, fds, len)) {
 			for (nfds_t i = 0; i < len; i++) {
 				fermata_unwatch(&all[i].watcher);
@@ -252,7 +272,7 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 		if (result != FERMATA_WAIT_WOKEN || is_closed) {
 			/* The number of what was closed may belong to another file by now. */
 			for (nfds_t i = 0; i < len; i++) {
-				fds[i].revents = all[i].is_closed && result == FERMATA_WAIT_WOKEN ? POLLNVAL : 0;
+				fds[i].revents = all[i].is_closed ? POLLNVAL : 0;
 			}
 			break;
 		}

@@ -29,7 +29,9 @@ uint32_t fermata_watchers_len(void);
 void fermata_watch_closing(int fd);
 
 /* As poll() of one or many, and the fiber waits instead of the process: needs fermata_can_wait(). Fills `revents`. WOKEN:
- * something is ready, DUE: the time is over, FAILED: an exception is pending, and `revents` are 0. */
+ * something is ready, DUE: the time is over, FAILED: an exception is pending. `revents` are 0 after the latter two, except
+ * for POLLNVAL: the descriptor was closed, and its number must not be used any more. WOKEN with `revents` of 0: poll() itself
+ * fails, and says why when it is asked. */
 fermata_wait_result fermata_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
 fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 /* When so many milliseconds from now are over; less than 0 = never. */

@@ -1,0 +1,102 @@
+--TEST--
+Hooks: what another fiber is inside of is refused and stays whole
+--EXTENSIONS--
+fermata
+sockets
+curl
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+Fermata\Runtime::hook(...Fermata\Hook::cases());
+$say = function (callable $call): string {
+    try { return json_encode($call()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
+};
+$server->get('/curl', function () use ($say) {
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $curl = curl_init('http://' . stream_socket_get_name($listener, false) . '/');
+    curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_POSTFIELDS => 'of the first']);
+    $task = async(fn () => curl_exec($curl));
+    $peer = stream_socket_accept($listener, 30);
+    echo $say(fn () => curl_setopt($curl, CURLOPT_POSTFIELDS, 'of another')), "\n";
+    echo $say(fn () => curl_exec($curl)), "\n", $say(fn () => curl_reset($curl)), "\n";
+    $asked = '';
+    while (!str_ends_with($asked, 'of the first')) { $asked .= fread($peer, 1000); }
+    fwrite($peer, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody");
+    echo await($task), $say(fn () => curl_setopt($curl, CURLOPT_POSTFIELDS, 'mine')), "\n";
+    return Response::text('done');
+});
+$server->get('/multi', function () use ($say) {
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $multi = curl_multi_init();
+    $curl = curl_init('http://' . stream_socket_get_name($listener, false) . '/');
+    curl_setopt($curl, CURLOPT_RETURNTRANSFER, true);
+    curl_multi_add_handle($multi, $curl);
+    $task = async(function () use ($multi, $curl) {
+        do { curl_multi_exec($multi, $running); $running && curl_multi_select($multi, 30); } while ($running);
+        return curl_multi_getcontent($curl);
+    });
+    $peer = stream_socket_accept($listener, 30);
+    fread($peer, 1000);
+    delay(0.001);
+    echo $say(fn () => curl_multi_remove_handle($multi, $curl)), "\n";
+    fwrite($peer, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nmulti");
+    echo await($task), "\n";
+    return Response::text('done');
+});
+$server->get('/buffer', function () use ($say) {
+    // Half a line is in PHP's buffer; another must neither take it nor move the buffer.
+    [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    fwrite($b, 'half a ');
+    $task = async(fn () => stream_get_line($a, 1000, "\n"));
+    delay(0.001);
+    stream_set_chunk_size($a, 1 << 20);
+    echo $say(fn () => fread($a, 1)), "\n";
+    fwrite($b, "line\nand more\n");
+    echo await($task), ' ', fgets($a);
+    return Response::text('done');
+});
+$server->get('/reused', function () {
+    // The number of a socket that was closed belongs to another at once.
+    socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $old);
+    $task = async(fn () => var_export(@socket_read($old[0], 100), true));
+    delay(0.001);
+    socket_close($old[0]);
+    unset($old[0]);
+    socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $new);
+    socket_write($new[0], 'for others');
+    socket_write($new[1], 'for others');
+    echo await($task), ' ', socket_read($new[0], 100), ' ', socket_read($new[1], 100), "\n";
+    return Response::text('done');
+});
+$server->get('/write', function () {
+    socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $pair);
+    $task = async(function () use ($pair) { $len = 0; while (($part = socket_read($pair[1], 65536)) !== '') { $len += strlen($part); } return $len; });
+    $written = socket_write($pair[0], str_repeat('x', 2_000_000));
+    socket_close($pair[0]);
+    return Response::text("$written " . await($task));
+});
+PHP, ini: ['-dextension=curl', '-dextension=sockets']);
+foreach (['/curl', '/multi', '/buffer', '/reused', '/write'] as $target) {
+    echo $server->get($target), "\n";
+}
+var_dump($server->stop());
+echo $server->output(), $server->logged('/error/');
+?>
+--EXPECTF--
+200 done
+200 done
+200 done
+200 done
+200 2000000 2000000
+int(0)
+Fermata\Exception\MisuseError: curl_setopt(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+Fermata\Exception\MisuseError: curl_exec(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+Fermata\Exception\MisuseError: curl_reset(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+bodytrue
+Fermata\Exception\MisuseError: curl_multi_remove_handle(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+multi
+Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
+half a line and more
+false for others for others
