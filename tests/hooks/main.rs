@@ -147,9 +147,16 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     let second = ask(&server, "/shared?key=second").read_response();
     assert_eq!(second.status(), 503);
     assert!(
-        second.text().contains("another handler or task waits"),
+        second.text().contains("another handler or task is inside"),
         "{}",
         second.text()
+    );
+    // Nor may another exchange the connection that somebody is inside of.
+    let connect = ask(&server, "/shared-connect").read_response();
+    assert!(
+        connect.text().contains("another handler or task is inside"),
+        "{}",
+        connect.text()
     );
     text(&server, "/push?key=first&count=1");
     assert_eq!(first.read_response().text(), "1");
@@ -228,4 +235,56 @@ fn a_connection_to_postgres_whose_wait_was_ended_is_not_used_again() {
         next.status(),
         next.text()
     );
+}
+
+#[test]
+fn a_connection_to_postgres_that_handlers_share_gives_nobody_the_answer_of_another() {
+    let service = Service::postgres();
+    let server = server("POSTGRES", &service);
+    assert_eq!(text(&server, "/kept-pgsql?sql=SELECT+'before'"), "before");
+    let mut first = ask(
+        &server,
+        "/kept-pgsql?sql=SELECT+pg_sleep(600)::text||'late'",
+    );
+    wait_for(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'",
+        "1",
+    );
+    let second = ask(&server, "/kept-pgsql?sql=SELECT+'mine'").read_response();
+    assert_eq!(second.status(), 503);
+    assert!(
+        second.text().contains("another handler or task is inside"),
+        "{}",
+        second.text()
+    );
+    // A statement of before is freed meanwhile, of which its connection knows nothing.
+    assert_eq!(text(&server, "/free-pgsql"), "freed");
+    text(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(pg_cancel_backend(pid))+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'",
+    );
+    let ended = first.read_response();
+    assert!(ended.text().contains("canceling"), "{}", ended.text());
+    assert_eq!(text(&server, "/kept-pgsql?sql=SELECT+'after'"), "after");
+}
+
+#[test]
+fn a_connection_to_mysql_cannot_be_closed_by_another_handler() {
+    let service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    let mut first = ask(&server, &format!("/shared-mysqli?{MYSQL_WAIT}"));
+    wait_for(&server, MYSQL_RUNNING, "1");
+    let second = ask(&server, "/shared-mysqli").read_response();
+    assert!(
+        second.text().contains("another handler or task is inside"),
+        "{}",
+        second.text()
+    );
+    while text(&server, MYSQL_RUNNING) != "0" {
+        text(&server, MYSQL_END_ONE);
+    }
+    let ended = first.read_response();
+    assert!(ended.text().contains("interrupted"), "{}", ended.text());
+    assert_eq!(text(&server, "/shared-mysqli"), "1");
 }
