@@ -83,7 +83,7 @@ static uint32_t patch(const hook *it, const char *object, const exchange *what)
 static void turn_on(fermata_hook which)
 {
 	const hook *it = &hooks[which];
-	if (is_on[which] || !is_needed(it)) {
+	if (is_on[which] || !is_needed(it) || !fermata_patch_is_possible() || !fermata_hook_guards()) {
 		return;
 	}
 	is_on[which] = true;
@@ -91,7 +91,6 @@ static void turn_on(fermata_hook which)
 	if (it->prepare) {
 		it->prepare();
 	}
-	fermata_hook_guards();
 	for (int i = 0; i < EXCHANGES_MAX && it->exchanges[i].calls; i++) {
 		const exchange *what = &it->exchanges[i];
 		for (int object = 0; object < OBJECTS_MAX && what->objects[object]; object++) {
@@ -105,6 +104,11 @@ static bool check(fermata_hook which)
 {
 	if (UNEXPECTED(!fermata_patch_is_possible())) {
 		zend_throw_exception(fermata_ce_configuration, "hooks need Linux on a 64-bit x86 or ARM processor", 0);
+		return false;
+	}
+	if (UNEXPECTED(!fermata_hook_guards())) {
+		zend_throw_exception(fermata_ce_configuration, "hooks cannot guard connections: other extensions have reserved all that PHP "
+			"gives to extensions in a function; load fewer of those that are for debugging and profiling", 0);
 		return false;
 	}
 	if (UNEXPECTED(is_on[which] && !changed[which])) {

@@ -65,7 +65,8 @@ fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
 
 /* hooks_guards.c: objects of PHP's that a handler or task is inside of. */
-void fermata_hook_guards(void);
+/* False when PHP's functions have no place left for it: other extensions took them all. */
+bool fermata_hook_guards(void);
 void fermata_hook_libpq(void);
 void fermata_guards_undo(void);
 void fermata_guards_forget(void);

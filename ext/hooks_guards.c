@@ -12,6 +12,7 @@
 #endif
 #include "hooks.h"
 #include "zend_exceptions.h"
+#include "zend_extensions.h"
 #include <dlfcn.h>
 #if __has_include("ext/pdo/php_pdo_driver.h")
 # include "ext/pdo/php_pdo_driver.h"
@@ -105,7 +106,8 @@ static const char *const harmless[] = {"fetch", "bind", "rowCount", "columnCount
 static struct {
 	bool is_on;
 	const zend_class_entry *classes[ROOTS_LEN];
-	HashTable originals; /* by the address of the zend_function: its handler */
+	int place;           /* in a function's reserved pointers: its own handler, which closures made of it have, too */
+	HashTable originals; /* by the address of the zend_function: the same */
 	HashTable held;      /* by key: the fiber, which is compared and nothing else */
 } guards;
 
@@ -267,7 +269,7 @@ static ZEND_COLD void refuse_call(const zend_execute_data *call)
 
 static ZEND_NAMED_FUNCTION(guarded)
 {
-	zif_handler original = (zif_handler)zend_hash_index_find_ptr(&guards.originals, index_of(execute_data->func));
+	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
 	uintptr_t keys[KEYS_MAX];
 	bool is_new[KEYS_MAX];
 	uint32_t len = fermata.handling ? collect_keys(execute_data, keys) : 0;
@@ -299,6 +301,7 @@ static void guard(zend_function *function)
 		return;
 	}
 	zend_hash_index_update_ptr(&guards.originals, index_of(function), (void *)function->internal_function.handler);
+	function->internal_function.reserved[guards.place] = (void *)function->internal_function.handler;
 	function->internal_function.handler = guarded;
 }
 
@@ -313,12 +316,16 @@ static bool is_guarded_module(const zend_module_entry *module)
 	return false;
 }
 
-void fermata_hook_guards(void)
+bool fermata_hook_guards(void)
 {
 	zend_class_entry *class;
 	zend_function *function;
 	if (guards.is_on) {
-		return;
+		return true;
+	}
+	guards.place = zend_get_resource_handle("fermata");
+	if (UNEXPECTED(guards.place < 0)) {
+		return false;
 	}
 	guards.is_on = true;
 	zend_hash_init(&guards.originals, 0, NULL, NULL, true);
@@ -340,6 +347,7 @@ void fermata_hook_guards(void)
 			} ZEND_HASH_FOREACH_END();
 		}
 	} ZEND_HASH_FOREACH_END();
+	return true;
 }
 
 /* PHP frees its functions after it has unloaded us. */
