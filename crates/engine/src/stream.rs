@@ -334,10 +334,16 @@ impl<D: Driver> Worker<D> {
             let Ok(index) = self.open_stream(handle) else {
                 continue;
             };
-            if let Some(connection) = self.connections.at_mut(index)
-                && let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut()
-            {
+            if let Some(connection) = self.connections.at_mut(index) {
+                let has_unsent = connection.unsent() > 0;
+                let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
+                    continue;
+                };
                 stream.is_listed = false;
+                if has_unsent {
+                    // Given something since it was listed; it is listed again when that is taken.
+                    continue;
+                }
                 self.streams.current = handle;
                 self.streams.handler = stream.handler;
                 return Some(Event::Stream);

@@ -13,6 +13,7 @@ mod holds;
 mod requests;
 mod resume;
 mod sockets;
+mod streams;
 mod waiting;
 mod websocket;
 mod websocket_channels;

@@ -1,0 +1,37 @@
+//! Streams that the program makes piece by piece or pushes into.
+
+use super::{Rig, get};
+use crate::{Event, PushedEvent};
+
+#[test]
+fn nothing_is_asked_for_while_something_was_given_meanwhile() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/late"));
+    let handle = rig.late.pop_front().expect("it was handed out");
+    let none = std::iter::empty();
+    rig.worker
+        .begin_stream(handle, 200, None, none, None, b"")
+        .expect("it is open");
+    rig.run();
+
+    // All of it was taken, which is told with the next turn; before that the program gives more.
+    let index = rig.worker.open_stream(handle).expect("it is open");
+    rig.worker.list_stream(index);
+    let event = PushedEvent {
+        data: Some(b"more"),
+        ..PushedEvent::default()
+    };
+    rig.worker.push_event(handle, &event).expect("it is open");
+    rig.worker.streams.begin_turn();
+    assert!(rig.worker.next_stream_event().is_none());
+
+    // It is told when that was taken as well.
+    rig.worker.flush(index);
+    rig.worker.streams.begin_turn();
+    assert!(matches!(
+        rig.worker.next_stream_event(),
+        Some(Event::Stream)
+    ));
+    rig.run();
+    assert!(String::from_utf8_lossy(&peer.read()).contains("data: more"));
+}
