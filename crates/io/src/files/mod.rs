@@ -19,6 +19,7 @@ mod patience;
 mod pool;
 mod ring;
 mod stat;
+mod tree;
 mod turns;
 mod work;
 

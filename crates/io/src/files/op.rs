@@ -15,6 +15,7 @@ use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
 use super::data::Bytes;
+use super::tree;
 
 /// Names in one directory that are worth having in memory at a time.
 const NAMES_MAX: usize = 1_000_000;
@@ -275,8 +276,8 @@ impl Op {
                 again(|| rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(*mode))).map(|()| 0)
             }
             Op::List { path, into } => list(as_path(path), into).map_err(number).map(|()| 0),
-            Op::RemoveTree { path } => fs::remove_dir_all(as_path(path))
-                .map_err(number)
+            Op::RemoveTree { path } => tree::remove(as_path(path))
+                .map_err(|errno| errno.raw_os_error())
                 .map(|()| 0),
         }
     }

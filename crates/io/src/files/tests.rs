@@ -635,3 +635,31 @@ fn what_was_read_ahead_outlives_an_error() {
     assert_eq!(file.position(), 4);
     assert_eq!(text(file.read(100).run_now()), "two\n");
 }
+
+#[test]
+fn a_tree_is_removed_however_deep_it_is() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("kept", folder.path("link")).expect("a link");
+    fs::create_dir(folder.path("kept")).expect("a folder");
+    fs::write(folder.path("kept/file"), "").expect("a file");
+    // Deeper than a path can name, and than a process may have descriptors.
+    let top = folder.path("deep");
+    let make = |at: &rustix::fd::OwnedFd, name: &str| {
+        rustix::fs::mkdirat(at, name, rustix::fs::Mode::RWXU).expect("a folder");
+        let flags = rustix::fs::OFlags::DIRECTORY;
+        rustix::fs::openat(at, name, flags, rustix::fs::Mode::empty()).expect("the folder")
+    };
+    fs::create_dir(&top).expect("a folder");
+    let mut at = rustix::fd::OwnedFd::from(fs::File::open(&top).expect("the folder"));
+    for _ in 0..1200 {
+        rustix::fs::symlinkat("../../kept", &at, "link").expect("a link");
+        drop(make(&at, "beside"));
+        at = make(&at, "below");
+    }
+    let (mut files, _) = Files::new(BOUNDS, Backend::Threads).expect("files");
+    let link = run(&mut files, remove(folder.path("link"), true));
+    assert_eq!(text(link), "done");
+    assert_eq!(text(run(&mut files, remove(top, true))), "done");
+    assert_eq!(folder.names(), ["kept"]);
+    assert!(folder.path("kept/file").exists());
+}
