@@ -282,9 +282,13 @@ impl Session {
                 Err(error) => {
                     let failure = self.is_handshaking().then(|| Failure::of(&error));
                     self.fail_with(failure, error.to_string());
-                    // The alert that tells the peer why. One step: with nothing left to say rustls, which still
-                    // refers to the same bytes, would look at them again.
-                    let _ = self.step(&mut records[used..], &mut Sink::none(), Job::Read);
+                    // What rustls has to say before the alert that tells the peer why, and the alert. It still refers
+                    // to the same bytes, looks at them again when it has said all, and then fails again.
+                    while let (discard, Ok(Step::Again)) =
+                        self.step(&mut records[used..], &mut Sink::none(), Job::Read)
+                    {
+                        used += discard;
+                    }
                     return records.len();
                 }
             }
