@@ -7,7 +7,7 @@ posix
 --SKIPIF--
 <?php
 if (getenv('USE_ZEND_ALLOC') === '0') {
-    die('skip valgrind may not know pidfd_open(), without which processes are waited for as by PHP');
+    die('skip valgrind 3.19 does not know pidfd_open(), without which processes are waited for as by PHP');
 }
 ?>
 --FILE--

@@ -46,18 +46,6 @@ $server->get('/write', function () {
     $more = fwrite($pipe, str_repeat('y', 500_000));
     return Response::text("$written " . await($task) . ' ' . proc_close($process) . " $more " . pclose($pipe));
 });
-$server->get('/cut', function () {
-    $process = proc_open('exec sleep 60', [], $pipes);
-    $pid = proc_get_status($process)['pid'];
-    foreach ([fn () => exec('exec sleep 60'), fn () => proc_close($process)] as $call) {
-        try { timeout(0.01, $call); } catch (Fermata\Exception\TimeoutException $e) { echo $e->getMessage(), "\n"; }
-    }
-    exec("kill $pid");
-    return Response::text('done');
-});
-// The entry of the second command above is gone when it has ended.
-$server->get('/children', fn () => Response::text((string) preg_match_all('/^State:\s+Z/m', implode(array_map(
-    fn ($task) => (string) @file_get_contents("/proc/$task/status"), preg_split('/\s+/', trim(file_get_contents('/proc/self/task/' . getmypid() . '/children'))))))));
 $server->get('/now', fn () => Response::text('now'));
 PHP);
 $clients = [];
@@ -69,11 +57,9 @@ echo $server->get('/now'), "\n";
 foreach ($clients as $client) {
     echo $client->answer(), "\n";
 }
-foreach (['/status', '/write', '/cut'] as $target) {
+foreach (['/status', '/write'] as $target) {
     echo $server->get($target), "\n";
 }
-while (($zombies = $server->get('/children')->body) !== '0') { usleep(10000); }
-echo "no zombies\n";
 var_dump($server->stop());
 echo $server->output(), $server->logged('/error/');
 ?>
@@ -89,8 +75,4 @@ echo $server->output(), $server->logged('/error/');
 3
 200 0 7 9 127 5 6
 200 1000001 1000001 0 500000 0
-200 done
-no zombies
 int(0)
-the time given to timeout() is over
-the time given to timeout() is over
