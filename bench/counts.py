@@ -18,7 +18,7 @@ import subprocess
 import sys
 from typing import Any
 
-from suite import receiver
+from suite import compiled
 from suite.counts import CASES, Case, Counts, counting, measure, profile, tools_missing
 from suite.peers import BENCH, PHP, ROOT, SUBJECT, CannotRun, Peer, load_all
 
@@ -47,7 +47,7 @@ def main() -> int:
         )
         return 2
     peers = load_all()
-    receiver.build()
+    compiled.build("receiver")
     if options.profile:
         case = next(case for case in CASES if case.id == options.profile)
         peer = peers[options.peers[0]]

@@ -47,9 +47,7 @@ class Server:
     """One server over one driver."""
 
     def __init__(self, driver: str, core: int) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = process.free_port()
         command = [
             "taskset",
             "-c",

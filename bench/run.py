@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from suite import backend, machine, process, receiver
+from suite import backend, compiled, machine, process
 from suite.check import check, check_pipelining
 from suite.load import LoadError
 from suite.peers import (
@@ -68,8 +68,8 @@ def main() -> int:
         print(f"bench: {FERMATA} does not exist; run make", file=sys.stderr)
         return 2
     environment(options.peers_in)
-    receiver.build()
-    backend.build()
+    compiled.build("receiver")
+    compiled.build("backend")
     return max([run_table(table, options) for table in options.tables if wanted_rows(table, options)], default=0)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -41,7 +40,7 @@ class Server:
     ) -> None:
         """`behind`: a command that becomes what follows it, such as `prlimit`."""
         self.workers = workers
-        self.port = free_port()
+        self.port = process.free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
         self.log_path = Path(self._folder.name, "log")
         self.control = f"unix:{self._folder.name}/control"
@@ -125,12 +124,6 @@ class Server:
                 raise CannotStart(f"only some workers started: {self.log()[-2000:]}")
             time.sleep(0.01)
         return time.monotonic() - begin
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _group_lives(group: int) -> bool:

@@ -9,27 +9,16 @@ import time
 from types import TracebackType
 
 from . import process
-from .peers import BACKEND, BENCH, BUILD, CannotRun
+from .peers import BACKEND, BUILD, CannotRun
 
 READY_SECONDS_MAX = 5.0
-
-
-def build() -> None:
-    """Compile it. Raises CannotRun."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-O2", "-o", str(BUILD / "backend"), str(BENCH / "load" / "backend.c")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CannotRun(f"the backend does not compile: {done.stderr.strip()}")
 
 
 class Backend:
     """The running backend; peers that start meanwhile find its address in BACKEND and as `$backend`."""
 
     def __enter__(self) -> Backend:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = process.free_port()
         self.process = subprocess.Popen([str(BUILD / "backend"), str(port)], stdin=subprocess.DEVNULL, process_group=0)
         deadline = time.monotonic() + READY_SECONDS_MAX
         while True:

@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 
 from . import process
-from .peers import BENCH, BUILD, CannotRun
+from .peers import BUILD, CannotRun
 
 NEEDLE = "mary: hello"
 """What `GET /msg/mary/john%20hello` makes every peer put into john's event stream."""
@@ -19,15 +19,6 @@ RECEIVER_PATH = "/john"
 
 READY_SECONDS_MAX = 5.0
 _WORDS_BYTES = 4096
-
-
-def build() -> None:
-    """Compile the client. Raises CannotRun."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-O2", "-o", str(BUILD / "receiver"), str(BENCH / "load" / "receiver.c")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CannotRun(f"the receiver does not compile: {done.stderr.strip()}")
 
 
 class Receiver:
