@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cases;
 use crate::client::{Answer, Client};
-use crate::origin::{Origin, Reply, Request};
+use crate::origin::{Origin, Reply, Request, ok};
 use crate::subject::{Kind, Subject};
 
 /// Cases at a time: most of them wait for a time-out most of the time.
@@ -127,6 +127,19 @@ impl Bench<'_> {
         client.read_until(start);
         self.probe(&mut client, channel);
         client
+    }
+
+    /// A stream on the channel "c" that the origin holds after "opened", as most cases want it.
+    #[track_caller]
+    pub fn opened_stream(&self) -> Client {
+        let channel = self.channel("c");
+        self.origin(move |_| {
+            ok(
+                &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
+                "opened\n",
+            )
+        });
+        self.stream("plain.test", "/x", "c", "opened\n")
     }
 
     /// Publishes probes until the client gets one.

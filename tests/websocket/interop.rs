@@ -2,10 +2,12 @@
 //!
 //! They are installed from their registries into `target/`, once. A client whose tools are not on this machine is skipped, and says so.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::process::Command;
 
+use fermata_testkit::install::{
+    install, install_node, install_python, installed, shown, skipped, works,
+};
 use fermata_testkit::{Server, workspace_root};
 use serde_json::{Value, json};
 
@@ -21,40 +23,8 @@ enum Compression {
     DependsOnVersion,
 }
 
-/// One installation at a time: tests of this target run side by side.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
 fn clients() -> PathBuf {
     workspace_root().join("tests/websocket/clients")
-}
-
-/// A folder of our own for what is installed.
-fn installed(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| workspace_root().join("target"));
-    target.join("clients").join(name)
-}
-
-fn works(program: &str, arguments: &[&str]) -> bool {
-    let tried = Command::new(program).args(arguments).output();
-    tried.is_ok_and(|output| output.status.success())
-}
-
-/// Runs an installation unless `done` exists.
-#[track_caller]
-fn install(done: &Path, command: &mut Command) {
-    let _one = INSTALLING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !done.exists() {
-        let output = command.output().expect("it was tried before");
-        assert!(output.status.success(), "{}", shown(&output));
-    }
-}
-
-fn shown(output: &Output) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
 /// Without compression, and with it, unless it depends on the client's version whether it compresses.
@@ -81,23 +51,12 @@ fn check(start_client: &dyn Fn(&str) -> Command, compression: Compression) {
     }
 }
 
-fn skipped(why: &str) {
-    // Past the harness, which keeps what a passing test prints to itself.
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "SKIPPED: {why}");
-}
-
 fn node(which: &'static str, flags: &'static [&str]) {
     if !works("node", &["--version"]) || !works("npm", &["--version"]) {
         return skipped("node or npm is not installed");
     }
     let folder = workspace_root().join("tests/load/node");
-    install(
-        &folder.join("node_modules/.package-lock.json"),
-        Command::new("npm")
-            .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
-            .current_dir(&folder),
-    );
+    install_node(&folder);
     check(
         &|url| {
             let mut command = Command::new("node");
@@ -139,20 +98,7 @@ fn python_websockets() {
         return skipped("python3 is not installed");
     }
     let folder = installed("python");
-    install(
-        &folder.join("websockets"),
-        Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--target",
-            ])
-            .arg(&folder)
-            .arg(PYTHON_PACKAGE),
-    );
+    install_python(&folder, &folder.join("websockets"), &[PYTHON_PACKAGE]);
     check(
         &|url| {
             let mut command = Command::new("python3");

@@ -18,6 +18,7 @@
 
 mod client;
 mod directory;
+pub mod install;
 mod log;
 mod php;
 mod process;

@@ -3,10 +3,10 @@
 //! They are installed from their registries into `target/`, once. One whose tools are not on this machine is skipped,
 //! and says so.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::process::Command;
 
+use fermata_testkit::install::{install_node, install_python, installed, shown, skipped, works};
 use fermata_testkit::workspace_root;
 use serde_json::{Value, json};
 
@@ -20,41 +20,8 @@ cases!(python_gripcontrol, node_fanoutio_grip);
 /// Package versions, pinned so that a failure is ours.
 const PYTHON_PACKAGES: [&str; 2] = ["gripcontrol==4.4.0", "pubcontrol==3.5.0"];
 
-/// One installation at a time: cases run side by side, and so do the two subjects.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
 fn scripts() -> PathBuf {
     workspace_root().join("tests/edge/clients")
-}
-
-/// A folder of our own for what is installed.
-fn installed(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| workspace_root().join("target"));
-    target.join("clients").join(name)
-}
-
-fn has(program: &str) -> bool {
-    let tried = Command::new(program).arg("--version").output();
-    let is_there = tried.is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("SKIPPED: {program} is not installed");
-    }
-    is_there
-}
-
-/// Runs an installation unless `done` exists.
-fn install(done: &Path, command: &mut Command) {
-    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if !done.exists() {
-        let output = command.output().expect("it was tried before");
-        assert!(output.status.success(), "{}", shown(&output));
-    }
-}
-
-fn shown(output: &Output) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
 /// What a script prints.
@@ -90,24 +57,11 @@ fn check(
 }
 
 fn python_gripcontrol(bench: &Bench) {
-    if !has("python3") {
-        return;
+    if !works("python3", &["--version"]) {
+        return skipped("python3 is not installed");
     }
     let folder = installed("grip-python");
-    install(
-        &folder.join("gripcontrol"),
-        Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--target",
-            ])
-            .arg(&folder)
-            .args(PYTHON_PACKAGES),
-    );
+    install_python(&folder, &folder.join("gripcontrol"), &PYTHON_PACKAGES);
     let script = move || {
         let mut command = Command::new("python3");
         command
@@ -128,20 +82,15 @@ fn python_gripcontrol(bench: &Bench) {
 }
 
 fn node_fanoutio_grip(bench: &Bench) {
-    if !has("node") || !has("npm") {
-        return;
+    if !works("node", &["--version"]) || !works("npm", &["--version"]) {
+        return skipped("node or npm is not installed");
     }
     let folder = installed("grip-node");
     std::fs::create_dir_all(&folder).expect("a folder in target/");
     for name in ["package.json", "package-lock.json"] {
         std::fs::copy(scripts().join(name), folder.join(name)).expect("a file of ours");
     }
-    install(
-        &folder.join("node_modules/.package-lock.json"),
-        Command::new("npm")
-            .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
-            .current_dir(&folder),
-    );
+    install_node(&folder);
     let script = move || {
         let mut command = Command::new("node");
         command

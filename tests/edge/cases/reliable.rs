@@ -20,17 +20,6 @@ cases!(
     recovering_asks_links,
 );
 
-fn stream(bench: &Bench) -> Client {
-    let channel = bench.channel("c");
-    bench.origin(move |_| {
-        ok(
-            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
-            "opened\n",
-        )
-    });
-    bench.stream("plain.test", "/x", "c", "opened\n")
-}
-
 /// A stream past its first body. No probes: an item without id would be one that it has missed something before.
 fn opened(bench: &Bench) -> Client {
     let mut client = bench.client("plain.test");
@@ -49,7 +38,7 @@ fn item(bench: &Bench, id: &str, prev_id: Option<&str>) -> Value {
 }
 
 fn items_out_of_order_are_turned(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     let items = [
         ("a", None),
         ("e", Some("d")),
@@ -63,7 +52,7 @@ fn items_out_of_order_are_turned(bench: &Bench) {
 }
 
 fn an_id_is_delivered_once(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     for (id, prev_id) in [
         ("a", None),
         ("a", None),
@@ -80,7 +69,7 @@ fn an_id_is_delivered_once(bench: &Bench) {
 }
 
 fn an_item_without_order_overtakes(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     bench.publish(json!([item(bench, "a", None), item(bench, "c", Some("b"))]));
     let mut unordered = item(bench, "x", Some("w"));
     unordered["no-seq"] = true.into();
@@ -89,7 +78,7 @@ fn an_item_without_order_overtakes(bench: &Bench) {
 }
 
 fn a_predecessor_is_waited_for_only_so_long(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     bench.publish(json!([item(bench, "a", None), item(bench, "c", Some("b"))]));
     assert_eq!(client.read_until("c"), "ac");
 }
@@ -132,7 +121,7 @@ fn a_missed_item_asks_the_link(bench: &Bench) {
 }
 
 fn a_long_poll_behind_is_asked_again(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     bench.publish(json!([item(bench, "2", None)]));
     client.read_until("2");
     let (channel, count) = (bench.channel("c"), AtomicUsize::new(0));
@@ -151,7 +140,7 @@ fn a_long_poll_behind_is_asked_again(bench: &Bench) {
 }
 
 fn a_long_poll_up_to_date_is_held(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     bench.publish(json!([item(bench, "1", None)]));
     client.read_until("1");
     let channel = bench.channel("c");

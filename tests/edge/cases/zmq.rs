@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 use super::cases;
 use crate::bench::Bench;
-use crate::client::Client;
-use crate::origin::ok;
 use crate::subject::Kind;
 use crate::zmq::Zmq;
 
@@ -20,17 +18,6 @@ cases!(
     stats_tell_of_subscriptions_and_messages,
     stats_report_connections,
 );
-
-fn stream(bench: &Bench) -> Client {
-    let channel = bench.channel("c");
-    bench.origin(move |_| {
-        ok(
-            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
-            "opened\n",
-        )
-    });
-    bench.stream("plain.test", "/x", "c", "opened\n")
-}
 
 fn net(bytes: &str) -> String {
     format!("{}:{bytes},", bytes.len())
@@ -46,7 +33,7 @@ fn item(channel: Option<&str>, content: &str) -> String {
 }
 
 fn pull_takes_each_notation(bench: &Bench) {
-    let (mut client, channel) = (stream(bench), bench.channel("c"));
+    let (mut client, channel) = (bench.opened_stream(), bench.channel("c"));
     let mut push = Zmq::tcp(bench.subject().pull, Socket::Push);
     let json = json!({"channel": channel, "http-stream": {"content": "json,"}});
     push.send(&[item(Some(&channel), "bare,").as_bytes()]);
@@ -64,7 +51,7 @@ fn pull_takes_each_notation(bench: &Bench) {
 fn sub_takes_items_of_its_channels(bench: &Bench) {
     let channel = bench.channel("c");
     let mut publisher = Zmq::tcp(bench.subject().sub, Socket::Xpub);
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     let first = publisher.next_subscription();
     bench.differs(
         first,
@@ -142,7 +129,7 @@ fn rep_answers_commands(bench: &Bench) {
 }
 
 fn rep_publishes(bench: &Bench) {
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     let item = json!({"channel": bench.channel("c"), "http-stream": {"content": "one"}});
     let reply = command(bench, "publish", json!({"items": [item]}));
     assert_eq!(reply["success"], true);
@@ -169,7 +156,7 @@ fn stats_tell_of_subscriptions_and_messages(bench: &Bench) {
     stats.subscribe(b"");
     let channel = bench.channel("c");
     let of_channel = |fields: &Value| fields["channel"] == channel.as_str();
-    let mut client = stream(bench);
+    let mut client = bench.opened_stream();
     let subscribed = packet(&mut stats, "sub", of_channel);
     assert_eq!(subscribed["mode"], "stream");
     assert!(
@@ -189,7 +176,7 @@ fn stats_tell_of_subscriptions_and_messages(bench: &Bench) {
 fn stats_report_connections(bench: &Bench) {
     let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
     stats.subscribe(b"");
-    let client = stream(bench);
+    let client = bench.opened_stream();
     let report = packet(&mut stats, "report", |fields| {
         fields["connections"].as_u64() > Some(0)
     });
