@@ -323,6 +323,71 @@
 #define FM_TYPE_OTHER 3
 
 /**
+ * `path`, `flags`, `mode`. -ENXIO: it is a pipe or a device, which was not opened.
+ */
+#define FM_CALL_OPEN 1
+
+/**
+ * Have the kernel know `path`, and what it points to if `flags` is 1.
+ */
+#define FM_CALL_LOOK 2
+
+/**
+ * Have the kernel cache `len` bytes of `fd` from `offset` on.
+ */
+#define FM_CALL_LOAD 3
+
+/**
+ * `data` to `fd`.
+ */
+#define FM_CALL_WRITE 4
+
+/**
+ * From `fd` to `other_fd` at most `len` bytes.
+ */
+#define FM_CALL_COPY 5
+
+/**
+ * `fd`; `flags` 1: without what is not needed to read it.
+ */
+#define FM_CALL_SYNC 6
+
+/**
+ * `fd` to `len` bytes.
+ */
+#define FM_CALL_TRUNCATE 7
+
+/**
+ * `path` to `other`.
+ */
+#define FM_CALL_RENAME 8
+
+/**
+ * `path` gets the name `other` as well.
+ */
+#define FM_CALL_LINK 9
+
+/**
+ * `path` is what stands in the link `other`.
+ */
+#define FM_CALL_SYMLINK 10
+
+/**
+ * `path`.
+ */
+#define FM_CALL_UNLINK 11
+
+/**
+ * `path`.
+ */
+#define FM_CALL_REMOVE_DIRECTORY 12
+
+/**
+ * `path`, `mode`.
+ */
+#define FM_CALL_MAKE_DIRECTORY 13
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -788,6 +853,52 @@ typedef struct FmFileResult {
    */
   double changed_s;
 } FmFileResult;
+
+/**
+ * What is to be called. Which fields count is said at FM_CALL_*.
+ */
+typedef struct FmFileCall {
+  /**
+   * FM_CALL_*.
+   */
+  uint32_t kind;
+  /**
+   * See FM_CALL_*.
+   */
+  int32_t flags;
+  /**
+   * Permissions of what is made.
+   */
+  uint32_t mode;
+  /**
+   * See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned.
+   */
+  int32_t fd;
+  /**
+   * See FM_CALL_*.
+   */
+  int32_t other_fd;
+  /**
+   * See FM_CALL_*.
+   */
+  struct FmStr path;
+  /**
+   * See FM_CALL_*.
+   */
+  struct FmStr other;
+  /**
+   * What is written.
+   */
+  struct FmStr data;
+  /**
+   * See FM_CALL_*.
+   */
+  uint64_t offset;
+  /**
+   * See FM_CALL_*.
+   */
+  uint64_t len;
+} FmFileCall;
 
 /**
  * A message to publish or to send.
@@ -1576,6 +1687,66 @@ uint32_t fm_open_file_lock(struct FmOpenFile *file,
                            bool waits,
                            bool *locked,
                            struct FmError *error);
+
+/**
+ * Begins a call. False when that cannot be: the caller makes it itself. `id` is 0 when it is over, and `answer` says how:
+ * what the call has returned, or a negative error number. Otherwise it is pending, and FM_EVENT_WAKE tells that
+ * `fm_file_next` may give `user`; `fm_file_call_take` follows, or `fm_file_forget`.
+ *
+ * # Safety
+ * `worker` is a live worker; `call` and all it points to are valid until this returns; `id` and `answer` are valid for
+ * writing.
+ */
+bool fm_file_call(struct FmWorker *worker,
+                  const struct FmFileCall *call,
+                  uint64_t user,
+                  uint64_t *id,
+                  int64_t *answer);
+
+/**
+ * How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+int64_t fm_file_call_take(struct FmWorker *worker, uint64_t id);
+
+/**
+ * Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
+ * `fm_file_tried` follows it.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+bool fm_file_may_try(struct FmWorker *worker,
+                     uint64_t bytes,
+                     bool writes,
+                     uint64_t device,
+                     uint64_t inode);
+
+/**
+ * It was made.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_file_tried(struct FmWorker *worker);
+
+/**
+ * Finishes what is still to be written to a file, before somebody writes to it who cannot wait.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
+
+/**
+ * Bytes that one call moves in the loop: file_inline_bytes_max.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.

@@ -30,14 +30,10 @@ impl<D: Driver> Worker<D> {
     /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`Worker::next_file_job`] has something to say;
     /// `user` comes back there, and is not 0.
     pub fn begin_file_job(&mut self, job: Job, user: u64) -> Result<Started, FileJobError> {
-        if self.file_jobs.is_none() {
-            self.open_files()?;
-        }
-        let Some(files) = &mut self.file_jobs else {
-            return Err(FileJobError::System("they could not be opened".to_owned()));
-        };
+        let files = self.files()?;
         let started = files.start(job, user);
-        if files.has_news() {
+        let has_news = files.has_news();
+        if has_news {
             self.waiting.wake_now();
         }
         started.map_err(|full| match full {
@@ -56,6 +52,29 @@ impl<D: Driver> Worker<D> {
             self.waiting.wake_now();
         }
         outcome
+    }
+
+    /// Whether the program may make a short call itself: see [`Files::may_try`]. [`Worker::tried_file`] follows it.
+    pub fn may_try_file(&mut self, written: Option<(u64, u64)>, bytes: usize) -> bool {
+        self.files()
+            .is_ok_and(|files| files.may_try(written, bytes))
+    }
+
+    /// The call has returned.
+    pub fn tried_file(&mut self) {
+        if let Some(files) = &mut self.file_jobs {
+            files.tried();
+        }
+    }
+
+    /// Finishes what is to be written to a file before somebody writes to it who cannot wait.
+    pub fn settle_file(&mut self, device: u64, inode: u64) {
+        if let Some(files) = &mut self.file_jobs {
+            files.settle(device, inode);
+            if files.has_news() {
+                self.waiting.wake_now();
+            }
+        }
     }
 
     /// The next job that has ended: its number, and what came with it.
@@ -90,6 +109,15 @@ impl<D: Driver> Worker<D> {
                 self.waiting.wake_now();
             }
         }
+    }
+
+    fn files(&mut self) -> Result<&mut Files, FileJobError> {
+        if self.file_jobs.is_none() {
+            self.open_files()?;
+        }
+        self.file_jobs
+            .as_deref_mut()
+            .ok_or_else(|| FileJobError::System("they could not be opened".to_owned()))
     }
 
     fn open_files(&mut self) -> Result<(), FileJobError> {

@@ -467,7 +467,7 @@ pub unsafe extern "C" fn fm_open_file_lock(
     }
 }
 
-unsafe fn path_of(path: FmStr) -> PathBuf {
+pub(crate) unsafe fn path_of(path: FmStr) -> PathBuf {
     // SAFETY: passed on from the callers' contracts.
     PathBuf::from(OsStr::from_bytes(unsafe { path.bytes() }))
 }
@@ -621,7 +621,8 @@ unsafe fn give(
         })
     };
     match output {
-        Output::Done | Output::Bytes(None) => {}
+        // Only calls open bare descriptors, and they are answered in file_call.rs.
+        Output::Done | Output::Bytes(None) | Output::File(_) => {}
         Output::Count(count) => given.count = count,
         Output::Bytes(Some(bytes)) | Output::Names(bytes) => given.bytes = lend(bytes),
         Output::Handle(handle) => {

@@ -11,6 +11,7 @@
 mod abi;
 mod body;
 mod file;
+mod file_call;
 mod publisher;
 mod pushed;
 mod request;

@@ -58,6 +58,15 @@ impl From<i32> for Failure {
 }
 
 impl Failure {
+    /// The system's number for it, or the nearest.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match *self {
+            Failure::System { errno, .. } => errno,
+            _ => libc::EIO,
+        }
+    }
+
     /// What a program can tell apart.
     #[must_use]
     pub fn kind(&self) -> Kind {

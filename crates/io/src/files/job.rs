@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -26,6 +27,8 @@ pub enum Output {
     Bytes(Option<Vec<u8>>),
     /// An open file.
     Handle(Handle),
+    /// A descriptor.
+    File(OwnedFd),
     /// What a file is.
     Stat(Stat),
     /// Names, each with a NUL behind it.

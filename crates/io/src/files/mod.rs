@@ -10,6 +10,7 @@
 //! - [`Files`] that are dropped finish first what they have accepted.
 
 mod cached;
+mod call;
 mod data;
 mod failure;
 mod handle;
@@ -29,6 +30,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 pub use cached::Cached;
+pub use call::{Call, call};
 pub use data::Data;
 pub use failure::{Failure, Kind};
 pub use handle::{Handle, Lock};
@@ -77,6 +79,8 @@ pub struct Bounds {
 pub(crate) enum Key {
     Path(PathBuf),
     Handle(u64),
+    /// Of a file, by the numbers of its device and inode.
+    Inode(u64, u64),
 }
 
 /// What became of a job that was begun.
@@ -124,6 +128,8 @@ pub struct Files {
     over: HashMap<u64, Outcome>,
     news: VecDeque<(u64, u64)>,
     patience: Patience,
+    /// When a call of the program's own began in the loop, and how often this thread had slept then.
+    tried: Option<(Instant, i64)>,
     ended: Vec<Ended>,
 }
 
@@ -157,6 +163,7 @@ impl Files {
             over: HashMap::new(),
             news: VecDeque::new(),
             patience: Patience::default(),
+            tried: None,
             ended: Vec::new(),
         };
         Ok((files, why))
@@ -215,6 +222,37 @@ impl Files {
             },
             Err(_full) => Err(libc::EAGAIN.into()),
         }
+    }
+
+    /// Whether the program may make a short call in the loop itself, which moves `bytes` and, if it writes, writes to this file
+    /// (its device and inode): [`tried`](Files::tried) is told when it has returned.
+    pub fn may_try(&mut self, written: Option<(u64, u64)>, bytes: usize) -> bool {
+        let is_taken = written
+            .is_some_and(|(device, inode)| self.turns.are_taken(&[Key::Inode(device, inode)]));
+        let bytes_max = self.bounds.inline_bytes_max;
+        let now = Instant::now();
+        if is_taken || bytes_max == 0 || bytes > bytes_max || !self.patience.is_there(now) {
+            return false;
+        }
+        self.tried = Some((now, patience::sleeps()));
+        true
+    }
+
+    /// The call has returned.
+    pub fn tried(&mut self) {
+        let Some((began, sleeps)) = self.tried.take() else {
+            return;
+        };
+        let now = Instant::now();
+        if patience::is_slow(now - began) && patience::sleeps() != sleeps {
+            self.patience.lose(now - began, now);
+        }
+    }
+
+    /// Finishes what is to be written to a file, for whoever writes to it and cannot wait.
+    pub fn settle(&mut self, device: u64, inode: u64) {
+        let key = [Key::Inode(device, inode)];
+        while self.turns.are_taken(&key) && self.wait() {}
     }
 
     /// Takes note of operations that have ended.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
+use super::call::Ready;
 use super::data::Bytes;
 use super::tree;
 
@@ -90,6 +91,8 @@ pub(super) enum Op {
     RemoveTree {
         path: CString,
     },
+    /// What the program itself would have called.
+    Call(Ready),
 }
 
 /// How an operation may be tried in the loop itself.
@@ -120,9 +123,11 @@ impl Op {
             | Op::Rename { .. }
             | Op::Unlink { .. }
             | Op::MakeDirectory { .. } => Manner::Short,
-            Op::Sync { .. } | Op::Truncate { .. } | Op::List { .. } | Op::RemoveTree { .. } => {
-                Manner::Long
-            }
+            Op::Sync { .. }
+            | Op::Truncate { .. }
+            | Op::List { .. }
+            | Op::RemoveTree { .. }
+            | Op::Call(_) => Manner::Long,
         }
     }
 
@@ -279,6 +284,7 @@ impl Op {
             Op::RemoveTree { path } => tree::remove(as_path(path))
                 .map_err(|errno| errno.raw_os_error())
                 .map(|()| 0),
+            Op::Call(call) => call.run(),
         }
     }
 }

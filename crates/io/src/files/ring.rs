@@ -191,6 +191,7 @@ fn entry(op: &mut Op) -> Option<Entry> {
         | Op::Own { .. }
         | Op::Truncate { .. }
         | Op::List { .. }
-        | Op::RemoveTree { .. } => return None,
+        | Op::RemoveTree { .. }
+        | Op::Call(_) => return None,
     })
 }

@@ -93,7 +93,7 @@ fn text(outcome: Outcome) -> String {
         Ok(Output::Stat(stat)) => {
             format!("{:?} {} {:o}", stat.file_type, stat.size, stat.permissions)
         }
-        Ok(Output::Done | Output::Handle(_)) => "done".to_owned(),
+        Ok(Output::Done | Output::Handle(_) | Output::File(_)) => "done".to_owned(),
         Err(failure) => format!("{:?}", failure.kind()),
     }
 }

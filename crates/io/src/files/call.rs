@@ -1,0 +1,474 @@
+//! Calls of the C library that a program's own functions make, done by a thread as they were asked for.
+//!
+//! Unlike the other jobs these keep the position of the descriptor, its flags, and what the call returns. Descriptors are
+//! copies, which share all that, so the program may close its own while the work goes on.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::data::{Bytes, Data};
+use super::failure::Failure;
+use super::job::{Job, Output};
+use super::op::{Answer, Op};
+use super::work::BLOCK_BYTES;
+use super::{Key, absolute};
+
+/// What is to be called. Relative paths are those of now.
+pub enum Call {
+    /// `open`, of what is a regular file or is made; `ENXIO` for a pipe or device, which is not opened.
+    Open {
+        /// Where.
+        path: PathBuf,
+        /// As for `open`.
+        flags: i32,
+        /// As for `open`.
+        mode: u32,
+    },
+    /// Has the kernel know what there is to know of a path. Gives 0.
+    Look {
+        /// Where.
+        path: PathBuf,
+        /// What a link points to.
+        follows: bool,
+    },
+    /// Has the kernel read `len` bytes from `offset` on into its cache. Gives 0.
+    Load {
+        /// What.
+        file: OwnedFd,
+        /// From where on.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// `write`.
+    Write {
+        /// Where.
+        file: OwnedFd,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// `copy_file_range` at the positions of both.
+    Copy {
+        /// From.
+        from: OwnedFd,
+        /// To.
+        to: OwnedFd,
+        /// How many bytes at most.
+        len: usize,
+    },
+    /// `fsync`, or `fdatasync`.
+    Sync {
+        /// What.
+        file: OwnedFd,
+        /// Without what is not needed to read it.
+        data_only: bool,
+    },
+    /// `ftruncate`.
+    Truncate {
+        /// What.
+        file: OwnedFd,
+        /// To how many bytes.
+        len: i64,
+    },
+    /// `rename`.
+    Rename {
+        /// From.
+        from: PathBuf,
+        /// To.
+        to: PathBuf,
+    },
+    /// `link`.
+    Link {
+        /// What there is.
+        target: PathBuf,
+        /// Its other name.
+        path: PathBuf,
+    },
+    /// `symlink`.
+    Symlink {
+        /// What stands in it.
+        target: CString,
+        /// Where.
+        path: PathBuf,
+    },
+    /// `unlink`.
+    Unlink(PathBuf),
+    /// `rmdir`.
+    RemoveDirectory(PathBuf),
+    /// `mkdir`.
+    MakeDirectory {
+        /// Where.
+        path: PathBuf,
+        /// As for `mkdir`.
+        mode: u32,
+    },
+}
+
+/// A call that can be made anywhere and at any time.
+pub(super) enum Ready {
+    Open(CString, i32, u32),
+    Look(CString, bool),
+    Write(OwnedFd, Bytes),
+    Copy(OwnedFd, OwnedFd, usize),
+    Sync(OwnedFd, bool),
+    Truncate(OwnedFd, i64),
+    Rename(CString, CString),
+    Link(CString, CString),
+    Symlink(CString, CString),
+    Unlink(CString),
+    RemoveDirectory(CString),
+    MakeDirectory(CString, u32),
+}
+
+/// A call as a job: [`Output::File`] of an `Open`, [`Output::Count`] of all others.
+///
+/// # Errors
+/// A path has a NUL in it, or a descriptor is none.
+pub fn call(call: Call) -> Result<Job, Failure> {
+    let mut data = None;
+    let (keys, ready) = match call {
+        Call::Load { file, offset, len } => return Ok(load(Arc::new(file), offset, len)),
+        Call::Open { path, flags, mode } => {
+            let path = place(path)?;
+            let ready = Ready::Open(c_path(&path)?, flags, mode);
+            (vec![Key::path(&path)], ready)
+        }
+        Call::Look { path, follows } => (Vec::new(), Ready::Look(c_path(&place(path)?)?, follows)),
+        Call::Write { file, bytes } => {
+            let bytes = Data::from(bytes);
+            let ready = (inode_of(&file), Ready::Write(file, bytes.bytes()));
+            data = Some(bytes);
+            ready
+        }
+        Call::Copy { from, to, len } => (inode_of(&to), Ready::Copy(from, to, len)),
+        Call::Sync { file, data_only } => (inode_of(&file), Ready::Sync(file, data_only)),
+        Call::Truncate { file, len } => (inode_of(&file), Ready::Truncate(file, len)),
+        Call::Rename { from, to } => {
+            let (from, to) = (place(from)?, place(to)?);
+            let ready = Ready::Rename(c_path(&from)?, c_path(&to)?);
+            let mut keys = vec![Key::path(&from), Key::path(&to)];
+            keys.dedup();
+            (keys, ready)
+        }
+        Call::Link { target, path } => {
+            let path = place(path)?;
+            let ready = Ready::Link(c_path(&place(target)?)?, c_path(&path)?);
+            (vec![Key::path(&path)], ready)
+        }
+        Call::Symlink { target, path } => {
+            let path = place(path)?;
+            let ready = Ready::Symlink(target, c_path(&path)?);
+            (vec![Key::path(&path)], ready)
+        }
+        Call::Unlink(path) => {
+            let path = place(path)?;
+            let ready = Ready::Unlink(c_path(&path)?);
+            (vec![Key::path(&path)], ready)
+        }
+        Call::RemoveDirectory(path) => {
+            let path = place(path)?;
+            let ready = Ready::RemoveDirectory(c_path(&path)?);
+            (vec![Key::path(&path)], ready)
+        }
+        Call::MakeDirectory { path, mode } => {
+            let path = place(path)?;
+            let ready = Ready::MakeDirectory(c_path(&path)?, mode);
+            (vec![Key::path(&path)], ready)
+        }
+    };
+    Ok(job(keys, data, ready))
+}
+
+fn job(keys: Vec<Key>, data: Option<Data>, ready: Ready) -> Job {
+    let opens = matches!(ready, Ready::Open(..));
+    Job::new(keys, data, move |ops| async move {
+        let answer = ops.call(Op::Call(ready)).await?;
+        if !opens {
+            return Ok(Output::Count(answer));
+        }
+        // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+        let file = unsafe { OwnedFd::from_raw_fd(answer as i32) };
+        Ok(Output::File(file))
+    })
+}
+
+/// Reads and forgets.
+fn load(file: Arc<OwnedFd>, offset: u64, len: u64) -> Job {
+    Job::new(Vec::new(), None, move |ops| async move {
+        let (mut at, mut left) = (offset, len);
+        let mut block = Vec::new();
+        while left > 0 {
+            block.clear();
+            let op = Op::Read {
+                file: Arc::clone(&file),
+                into: std::mem::take(&mut block),
+                len: usize::try_from(left)
+                    .unwrap_or(BLOCK_BYTES)
+                    .min(BLOCK_BYTES),
+                offset: at,
+            };
+            let (op, answer) = ops.run(op).await;
+            if let Op::Read { into, .. } = op {
+                block = into;
+            }
+            // Whatever is wrong is said by the call that this is done for.
+            let count = answer.unwrap_or(0);
+            if count == 0 {
+                break;
+            }
+            at += count;
+            left = left.saturating_sub(count);
+        }
+        Ok(Output::Count(0))
+    })
+}
+
+impl Ready {
+    /// Does it, however long it takes.
+    pub fn run(&self) -> Answer {
+        // SAFETY: paths end with a NUL, descriptors are open and buffers valid, all until the call has returned.
+        unsafe {
+            match self {
+                Ready::Open(path, flags, mode) => {
+                    let mut found: libc::stat = std::mem::zeroed();
+                    if libc::stat(path.as_ptr(), &raw mut found) == 0
+                        && found.st_mode & libc::S_IFMT != libc::S_IFREG
+                        && found.st_mode & libc::S_IFMT != libc::S_IFDIR
+                    {
+                        return Err(libc::ENXIO);
+                    }
+                    again(|| libc::open(path.as_ptr(), *flags, *mode).into())
+                }
+                Ready::Look(path, follows) => {
+                    let mut found: libc::stat = std::mem::zeroed();
+                    match follows {
+                        true => libc::stat(path.as_ptr(), &raw mut found),
+                        false => libc::lstat(path.as_ptr(), &raw mut found),
+                    };
+                    Ok(0)
+                }
+                Ready::Write(file, bytes) => {
+                    let bytes = bytes.slice();
+                    again(|| {
+                        libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) as i64
+                    })
+                }
+                Ready::Copy(from, to, len) => again(|| {
+                    let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
+                    let at = std::ptr::null_mut();
+                    libc::copy_file_range(from, at, to, at, *len, 0) as i64
+                }),
+                Ready::Sync(file, true) => again(|| libc::fdatasync(file.as_raw_fd()).into()),
+                Ready::Sync(file, false) => again(|| libc::fsync(file.as_raw_fd()).into()),
+                Ready::Truncate(file, len) => {
+                    again(|| libc::ftruncate(file.as_raw_fd(), *len).into())
+                }
+                Ready::Rename(from, to) => {
+                    again(|| libc::rename(from.as_ptr(), to.as_ptr()).into())
+                }
+                Ready::Link(target, path) => {
+                    again(|| libc::link(target.as_ptr(), path.as_ptr()).into())
+                }
+                Ready::Symlink(target, path) => {
+                    again(|| libc::symlink(target.as_ptr(), path.as_ptr()).into())
+                }
+                Ready::Unlink(path) => again(|| libc::unlink(path.as_ptr()).into()),
+                Ready::RemoveDirectory(path) => again(|| libc::rmdir(path.as_ptr()).into()),
+                Ready::MakeDirectory(path, mode) => {
+                    again(|| libc::mkdir(path.as_ptr(), *mode).into())
+                }
+            }
+        }
+    }
+}
+
+/// Signals are the loop's business: a thread takes none, so this is for the case that the loop itself does it.
+fn again(mut call: impl FnMut() -> i64) -> Answer {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result as u64);
+        }
+        let errno = std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EIO);
+        if errno != libc::EINTR {
+            return Err(errno);
+        }
+    }
+}
+
+/// No path at all is none from the current directory on either.
+fn place(path: PathBuf) -> Result<PathBuf, Failure> {
+    if path.as_os_str().is_empty() {
+        return Err(libc::ENOENT.into());
+    }
+    Ok(absolute(path))
+}
+
+fn c_path(path: &Path) -> Result<CString, Failure> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
+}
+
+/// What is written to one file is written in order, by whichever descriptor.
+fn inode_of(file: &OwnedFd) -> Vec<Key> {
+    match rustix::fs::fstat(file) {
+        Ok(found) => vec![Key::Inode(found.st_dev, found.st_ino)],
+        Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File, OpenOptions};
+    use std::io::{Seek, Write};
+
+    use super::super::{Backend, Bounds, Files, Outcome, Started};
+    use super::*;
+
+    fn files() -> Files {
+        let bounds = Bounds {
+            jobs_max: 4,
+            waiting_max: 100,
+            threads_max: 2,
+            inline_bytes_max: 1 << 20,
+            waiting_bytes_max: 1 << 20,
+        };
+        let (files, _) = Files::new(bounds, Backend::Threads).expect("files");
+        files
+    }
+
+    fn folder() -> PathBuf {
+        let name = format!("fermata-calls-{:x}", crate::random::u64());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a folder");
+        path
+    }
+
+    fn run(files: &mut Files, it: Call) -> Outcome {
+        match files.start(call(it).expect("a call"), 1).expect("room") {
+            Started::Over(outcome) => outcome,
+            Started::Pending(id) => {
+                files.finish();
+                files.take(id).expect("it has ended")
+            }
+        }
+    }
+
+    fn number(outcome: Outcome) -> Result<u64, i32> {
+        match outcome {
+            Ok(Output::Count(count)) => Ok(count),
+            Ok(_) => panic!("no number"),
+            Err(failure) => Err(failure.errno()),
+        }
+    }
+
+    fn write(file: &File, text: &str) -> Call {
+        Call::Write {
+            file: file.try_clone().expect("a copy").into(),
+            bytes: text.into(),
+        }
+    }
+
+    #[test]
+    fn one_file_is_written_in_order_and_keeps_its_position() {
+        let (mut files, folder) = (files(), folder());
+        let path = folder.join("a");
+        let mut all = OpenOptions::new();
+        let all = all.create(true).append(true);
+        let (mut one, two) = (all.open(&path).expect("a"), all.open(&path).expect("a"));
+        let mut expected = String::new();
+        for i in 0..40 {
+            let text = format!("{i} ");
+            let file = if i % 2 == 0 { &one } else { &two };
+            let begun = files.start(call(write(file, &text)).expect("a call"), 1);
+            assert!(matches!(begun, Ok(Started::Pending(_))));
+            expected.push_str(&text);
+        }
+        let found = rustix::fs::fstat(&two).expect("a file");
+        let (device, inode) = (found.st_dev, found.st_ino);
+        assert!(!files.may_try(Some((device, inode)), 1));
+        assert!(files.may_try(Some((device, inode + 1)), 1));
+        assert!(!files.may_try(None, (1 << 20) + 1));
+        files.tried();
+        files.settle(device, inode);
+        one.write_all(b"end").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("a"), expected + "end");
+        assert!(files.may_try(Some((device, inode)), 1));
+
+        let mut plain = File::create(folder.join("b")).expect("b");
+        assert_eq!(number(run(&mut files, write(&plain, "four"))), Ok(4));
+        assert_eq!(plain.stream_position().expect("a position"), 4);
+        fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
+    fn names_are_those_of_the_program_and_errors_the_systems() {
+        let (mut files, folder) = (files(), folder());
+        let path = |name: &str| folder.join(name);
+        let open = |name: &str, flags| Call::Open {
+            path: path(name),
+            flags,
+            mode: 0o600,
+        };
+        let made = run(&mut files, open("a", libc::O_CREAT | libc::O_WRONLY));
+        assert!(matches!(made, Ok(Output::File(_))));
+        let exclusive = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+        let again = run(&mut files, open("a", exclusive));
+        assert_eq!(number(again), Err(libc::EEXIST));
+        let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).expect("a path");
+        // SAFETY: the path ends with a NUL.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        // Nobody reads it: opening would wait for ever.
+        let pipe = run(&mut files, open("pipe", libc::O_CREAT | libc::O_WRONLY));
+        assert_eq!(number(pipe), Err(libc::ENXIO));
+        let rename = |from, to| Call::Rename {
+            from: path(from),
+            to: path(to),
+        };
+        assert_eq!(number(run(&mut files, rename("a", "b"))), Ok(0));
+        assert_eq!(number(run(&mut files, rename("a", "b"))), Err(libc::ENOENT));
+        let unlink = run(&mut files, Call::Unlink(path("b")));
+        assert_eq!(number(unlink), Ok(0));
+        assert!(!path("b").exists());
+        assert!(call(Call::Unlink(PathBuf::from("a\0b"))).is_err());
+        assert!(call(Call::Unlink(PathBuf::new())).is_err());
+        fs::remove_dir_all(folder).expect("removed");
+    }
+
+    #[test]
+    fn what_is_copied_loaded_and_cut_off_is_the_programs_file() {
+        let (mut files, folder) = (files(), folder());
+        fs::write(folder.join("a"), "0123456789").expect("a");
+        let from = File::open(folder.join("a")).expect("a");
+        let to = File::create(folder.join("b")).expect("b");
+        let copy = |file: &File| OwnedFd::from(file.try_clone().expect("a copy"));
+        let load = Call::Load {
+            file: copy(&from),
+            offset: 4,
+            len: 1 << 40,
+        };
+        assert_eq!(number(run(&mut files, load)), Ok(0));
+        let ranges = Call::Copy {
+            from: copy(&from),
+            to: copy(&to),
+            len: 8,
+        };
+        assert_eq!(number(run(&mut files, ranges)), Ok(8));
+        let cut = Call::Truncate {
+            file: copy(&to),
+            len: 3,
+        };
+        assert_eq!(number(run(&mut files, cut)), Ok(0));
+        let sync = Call::Sync {
+            file: copy(&to),
+            data_only: true,
+        };
+        assert_eq!(number(run(&mut files, sync)), Ok(0));
+        assert_eq!(fs::read_to_string(folder.join("b")).expect("b"), "012");
+        fs::remove_dir_all(folder).expect("removed");
+    }
+}
