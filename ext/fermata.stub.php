@@ -1500,6 +1500,9 @@ namespace Fermata {
         /** exec(), shell_exec(), passthru(), system(), popen(), proc_open() and their pipes */
         case Processes;
 
+        /** Plain files: fopen(), fread(), fwrite(), file_get_contents(), copy(), unlink(), stat(), flock(), fsync() … */
+        case Files;
+
         /** The extension curl: curl_exec(), curl_multi_select() */
         case Curl;
 

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 1a97f59ff407067d3a2dde2b1fb32de863f4ed7e */
+ * Stub hash: b4078cf4f1c249feba315b4f0a2afb11aaf1ea28 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -2499,6 +2499,8 @@ static zend_class_entry *register_class_Fermata_Hook(void)
 	zend_enum_add_case_cstr(class_entry, "Dns", NULL);
 
 	zend_enum_add_case_cstr(class_entry, "Processes", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Files", NULL);
 
 	zend_enum_add_case_cstr(class_entry, "Curl", NULL);
 

@@ -170,6 +170,11 @@ void fermata_events_gone(const FmEvent *event);
 void fermata_events_due(fermata_timer *timer, uint64_t now_ms);
 
 /* file_jobs.c */
+/* For a job on a file that is pending; lies on the C stack of the function that waits. */
+typedef struct fermata_file_wait {
+	fermata_fiber *fiber;
+	bool over;
+} fermata_file_wait;
 void fermata_files_woken(void);
 
 /* waiters.c */

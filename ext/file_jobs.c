@@ -12,12 +12,6 @@ zend_class_entry *fermata_ce_file_failure;
 zend_class_entry *fermata_ce_file_not_found, *fermata_ce_access_denied, *fermata_ce_file_exists, *fermata_ce_disk_full;
 zend_class_entry *fermata_ce_is_directory, *fermata_ce_not_directory, *fermata_ce_directory_not_empty;
 
-/* Lies on the C stack of the function that waits. */
-typedef struct waiting {
-	fermata_fiber *fiber;
-	bool over;
-} waiting;
-
 static ZEND_COLD void throw_failure(zend_class_entry *ce, const char *message, FmStr path)
 {
 	zend_object *exception = zend_throw_exception(ce, message, 0);
@@ -51,13 +45,13 @@ void fermata_files_woken(void)
 {
 	uint64_t user;
 	while (fm_file_next(fermata_run.worker, &user)) {
-		waiting *one = (waiting *)(uintptr_t)user;
+		fermata_file_wait *one = (fermata_file_wait *)(uintptr_t)user;
 		one->over = true;
 		fermata_wake(one->fiber);
 	}
 }
 
-static bool wait_for(uint64_t id, waiting *one)
+static bool wait_for(uint64_t id, fermata_file_wait *one)
 {
 	while (!one->over) {
 		if (UNEXPECTED(fermata_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
@@ -74,7 +68,7 @@ bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 {
 	FmError error;
 	uint64_t id;
-	waiting one = {.fiber = fermata_run.fiber};
+	fermata_file_wait one = {.fiber = fermata_run.fiber};
 	error.len = 0;
 	/* Where PHP cannot wait, the core does, behind what has to be done before. */
 	uint64_t user = fermata_wait_obstacle() ? 0 : (uintptr_t)&one;

@@ -43,6 +43,12 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, fermata_hook_names, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
 	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, fermata_hook_streams, {
 		{CALLS(processes), {"php"}},
+		{CALLS(descriptors), {"php"}},
+		{CALLS(close), {"php"}},
+	}},
+	[FERMATA_HOOK_FILES] = {"Files", {NULL}, fermata_hook_files, {
+		{CALLS(files), {"php"}},
+		{CALLS(descriptors), {"php"}},
 		{CALLS(close), {"php"}},
 	}},
 	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll), {"libcurl"}}}},
@@ -51,6 +57,11 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 
 static bool is_on[FERMATA_HOOKS_LEN];
 static uint32_t changed[FERMATA_HOOKS_LEN];
+
+bool fermata_hook_is_on(fermata_hook which)
+{
+	return is_on[which];
+}
 
 static bool is_extension(const char *name, size_t len)
 {
@@ -169,6 +180,7 @@ PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
 	fermata_patch_undo();
 	fermata_guards_undo();
+	fermata_hook_files_end();
 	return SUCCESS;
 }
 

@@ -6,13 +6,14 @@
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
  * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_guards.c the objects
- * of clients, hooks_processes.c has commands, resolver.c names. */
+ * of clients, hooks_processes.c has commands, hooks_files.c plain files, resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
 
 #include "watch.h"
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 /* In the order of the enum Fermata\Hook. */
 typedef enum fermata_hook {
@@ -22,6 +23,7 @@ typedef enum fermata_hook {
 	FERMATA_HOOK_SOCKETS,
 	FERMATA_HOOK_DNS,
 	FERMATA_HOOK_PROCESSES,
+	FERMATA_HOOK_FILES,
 	FERMATA_HOOK_CURL,
 	FERMATA_HOOK_POSTGRESQL,
 	FERMATA_HOOKS_LEN,
@@ -34,6 +36,7 @@ typedef struct fermata_replacement {
 } fermata_replacement;
 
 /* hooks.c */
+bool fermata_hook_is_on(fermata_hook which);
 PHP_MSHUTDOWN_FUNCTION(fermata_hooks);
 PHP_MINFO_FUNCTION(fermata_hooks);
 
@@ -55,6 +58,8 @@ extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_
 	fermata_calls_select_len,
 	fermata_calls_close_len;
 void fermata_hooks_init(void);
+/* Whether this is the thread of the loop. */
+bool fermata_hook_is_loop(void);
 /* Whether what is called now may wait in a fiber. */
 bool fermata_hook_may_wait(void);
 /* Whether a wait of this fiber was ended by an exception that is still on its way: nothing must block or wait then. */
@@ -85,9 +90,22 @@ ZEND_COLD void fermata_guard_refuse(const char *what);
 /* hooks_streams.c */
 void fermata_hook_streams(void);
 
-/* hooks_processes.c */
-extern const fermata_replacement fermata_calls_processes[];
-extern const size_t fermata_calls_processes_len;
+/* hooks_processes.c; pipes and files are read and written by the same calls. */
+extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];
+extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
+
+/* hooks_files.c */
+extern const fermata_replacement fermata_calls_files[];
+extern const size_t fermata_calls_files_len;
+void fermata_hook_files(void);
+void fermata_hook_files_end(void);
+/* As fermata_hook_may_wait(), in a function that works on files. */
+bool fermata_hook_file_may_wait(void);
+/* As fsync() or fdatasync(). */
+int fermata_hook_sync(int fd, bool data_only);
+/* False when it is not theirs. */
+bool fermata_hook_reads_file(int fd, const struct stat *found, void *buf, size_t len, ssize_t *result);
+bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf, size_t len, ssize_t *result);
 
 /* resolver.c */
 void fermata_hook_names(void);

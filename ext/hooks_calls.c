@@ -47,9 +47,14 @@ static bool is_inside_globals(void)
 		&& frame->opline->opcode == ZEND_INCLUDE_OR_EVAL;
 }
 
+bool fermata_hook_is_loop(void)
+{
+	return pthread_equal(pthread_self(), loop_thread);
+}
+
 bool fermata_hook_may_wait(void)
 {
-	if (!pthread_equal(pthread_self(), loop_thread) || !fermata.handling || EG(exception)) {
+	if (!fermata_hook_is_loop() || !fermata.handling || EG(exception)) {
 		return false;
 	}
 	fermata_run.fiber->is_cut = false;

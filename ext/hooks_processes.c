@@ -108,14 +108,14 @@ static pid_t hooked_waitpid(pid_t pid, int *status, int options)
 }
 
 /* A pipe, and not one of the process's own under another number, as that of php://stderr: all handlers may write to those. */
-static bool is_pipe(int fd)
+static bool is_pipe(const struct stat *found)
 {
-	struct stat stat, own;
-	if (fd <= STDERR_FILENO || fstat(fd, &stat) != 0 || !(S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode))) {
+	struct stat own;
+	if (!fermata_hook_is_on(FERMATA_HOOK_PROCESSES) || !(S_ISFIFO(found->st_mode) || S_ISSOCK(found->st_mode))) {
 		return false;
 	}
 	for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
-		if (fstat(number, &own) == 0 && own.st_ino == stat.st_ino && own.st_dev == stat.st_dev) {
+		if (fstat(number, &own) == 0 && own.st_ino == found->st_ino && own.st_dev == found->st_dev) {
 			return false;
 		}
 	}
@@ -144,8 +144,16 @@ static bool is_blocking(int fd)
 static ssize_t hooked_read(int fd, void *buf, size_t len)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
+	struct stat found;
+	ssize_t result;
 	bool is_cut = fermata_hook_is_cut();
-	if ((!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || !is_blocking(fd)) {
+	if (fd <= STDERR_FILENO || (!is_cut && !fermata_hook_may_wait()) || fstat(fd, &found) != 0) {
+		return read(fd, buf, len);
+	}
+	if (!is_cut && fermata_hook_reads_file(fd, &found, buf, len, &result)) {
+		return result;
+	}
+	if (!is_pipe(&found) || !is_blocking(fd)) {
 		return read(fd, buf, len);
 	}
 	for (;;) {
@@ -175,8 +183,16 @@ static ssize_t hooked_read_chk(int fd, void *buf, size_t len, size_t size)
 /* A pipe that can be written to takes PIPE_BUF bytes without blocking; a blocking write takes all. */
 static ssize_t hooked_write(int fd, const void *buf, size_t len)
 {
+	struct stat found;
+	ssize_t result;
 	bool is_cut = fermata_hook_is_cut();
-	if ((!is_cut && !fermata_hook_may_wait()) || !is_pipe(fd) || !is_blocking(fd)) {
+	if (fd <= STDERR_FILENO || !fermata_hook_is_loop() || !fermata.handling || fstat(fd, &found) != 0) {
+		return write(fd, buf, len);
+	}
+	if (fermata_hook_writes_file(fd, &found, buf, len, &result)) {
+		return result;
+	}
+	if (!is_pipe(&found) || (!is_cut && !fermata_hook_may_wait()) || !is_blocking(fd)) {
 		return write(fd, buf, len);
 	}
 	size_t written = 0;
@@ -280,10 +296,14 @@ static int hooked_pclose(FILE *file)
 
 const fermata_replacement fermata_calls_processes[] = {
 	{"waitpid", hooked_waitpid},
-	{"read", hooked_read},
-	{"__read_chk", hooked_read_chk},
-	{"write", hooked_write},
 	{"popen", hooked_popen},
 	{"pclose", hooked_pclose},
 };
 const size_t fermata_calls_processes_len = sizeof(fermata_calls_processes) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_descriptors[] = {
+	{"read", hooked_read},
+	{"__read_chk", hooked_read_chk},
+	{"write", hooked_write},
+};
+const size_t fermata_calls_descriptors_len = sizeof(fermata_calls_descriptors) / sizeof(fermata_replacement);

@@ -2,8 +2,8 @@
  *
  * PHP's stream functions have pointers into the stream on the C stack while they wait. So nobody else may read from it, write
  * to it or close it meanwhile: whoever tries gets an exception. That also keeps two handlers that share a connection from
- * reading each other's answers. The functions behind the streams are exchanged in their tables, which streams of the same kind
- * share, however they came about. */
+ * reading each other's answers. A plain file is no conversation: who writes to it or locks it waits for its turn. The
+ * functions behind the streams are exchanged in their tables, which streams of the same kind share, however they came about. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -15,11 +15,14 @@
 #define KINDS_MAX 16
 /* More than the 1 that PHP itself uses: a stream like this is not freed. */
 #define IN_FREE_PINNED 2
+/* The same, and somebody reads: what PHP has read ahead belongs to that fiber. */
+#define IN_FREE_READ 3
 
 typedef struct kind {
 	const php_stream_ops *ops;
 	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
 	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
+	int (*seek)(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position);
 	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
 } kind;
 
@@ -50,6 +53,15 @@ typedef struct fermata_pin {
 	zend_off_t read_at, write_at;
 } fermata_pin;
 
+/* Who waits for a plain file that another fiber works on. Lies on its C stack. */
+typedef struct turn {
+	fermata_waiter waiter; /* first: the list has these */
+	php_stream *stream;
+	fermata_pin *pin;
+} turn;
+
+static fermata_waiters turns; /* for all streams: mostly nobody */
+
 static ZEND_COLD void refuse(void)
 {
 	if (!EG(exception)) {
@@ -60,7 +72,7 @@ static ZEND_COLD void refuse(void)
 
 static zend_always_inline bool is_pinned(const php_stream *stream)
 {
-	return stream->in_free == IN_FREE_PINNED;
+	return stream->in_free >= IN_FREE_PINNED;
 }
 
 /* Options are set inside of others: a handshake inside a connect. */
@@ -74,13 +86,64 @@ static bool is_ours(const php_stream *stream)
 	return false;
 }
 
+static void unpin(const fermata_pin *it);
+
+static bool is_file(php_stream *stream)
+{
+	php_socket_t fd = -1;
+	struct stat found;
+	return stream->ops == &php_stream_stdio_ops
+		&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS && fd >= 0
+		&& fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+}
+
+/* The pin is handed over, so nobody can close the stream in between. False after an exception. */
+static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
+{
+	turn next = {.waiter = {.fiber = fermata_run.fiber}, .stream = stream, .pin = it};
+	fermata_waiters_add(&turns, &next.waiter);
+	while (next.waiter.list) {
+		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
+			fermata_waiters_remove(&next.waiter);
+			/* It may have been handed over a moment before. */
+			if (it->stream) {
+				it->outer = fermata_run.fiber->pins;
+				fermata_run.fiber->pins = it;
+				unpin(it);
+			}
+			return false;
+		}
+	}
+	it->outer = fermata_run.fiber->pins;
+	fermata_run.fiber->pins = it;
+	return true;
+}
+
+static bool hand_over(const fermata_pin *it)
+{
+	for (fermata_waiter *one = turns.first; one; one = one->next) {
+		turn *next = (turn *)one;
+		if (next->stream == it->stream) {
+			next->pin->stream = it->stream;
+			next->pin->keeps_open = it->keeps_open;
+			fermata_waiters_remove(one);
+			fermata_wake(one->fiber);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* False after an exception: another fiber waits inside it. */
-static bool pin(fermata_pin *it, php_stream *stream)
+static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 {
 	it->stream = NULL;
 	if (UNEXPECTED(is_pinned(stream))) {
 		if (is_ours(stream)) {
 			return true;
+		}
+		if (!reads && stream->in_free == IN_FREE_PINNED && fermata_hook_file_may_wait() && is_file(stream)) {
+			return wait_for_turn(it, stream);
 		}
 		refuse();
 		return false;
@@ -93,7 +156,7 @@ static bool pin(fermata_pin *it, php_stream *stream)
 	it->keeps_open = stream->flags & PHP_STREAM_FLAG_NO_FCLOSE;
 	fermata_run.fiber->pins = it;
 	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
-	stream->in_free = IN_FREE_PINNED;
+	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
 	return true;
 }
 
@@ -132,6 +195,9 @@ static void unpin(const fermata_pin *it)
 		return;
 	}
 	fermata_run.fiber->pins = it->outer;
+	if (UNEXPECTED(turns.first) && hand_over(it)) {
+		return;
+	}
 	stream->in_free = 0;
 	if (!it->keeps_open) {
 		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
@@ -170,7 +236,7 @@ static void put_buffer_back(const fermata_pin *it)
 static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 {
 	fermata_pin it;
-	if (UNEXPECTED(!pin(&it, stream))) {
+	if (UNEXPECTED(!pin(&it, stream, true))) {
 		return -1;
 	}
 	if (it.stream) {
@@ -187,7 +253,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 {
 	fermata_pin it;
-	if (UNEXPECTED(!pin(&it, stream))) {
+	if (UNEXPECTED(!pin(&it, stream, false))) {
 		return -1;
 	}
 	ssize_t len = kind_of(stream)->write(stream, buf, count);
@@ -195,11 +261,27 @@ static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 	return len;
 }
 
-/* Connecting, accepting and handshakes are options, too. */
-static bool may_block(int option, const void *parameter)
+static int seek_pinned(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position)
 {
-	if (option != PHP_STREAM_OPTION_XPORT_API) {
-		return option == PHP_STREAM_OPTION_CRYPTO_API;
+	if (UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
+		refuse();
+		return -1;
+	}
+	return kind_of(stream)->seek(stream, offset, whence, position);
+}
+
+/* Connecting, accepting and handshakes are options, too, and so is what is done with a whole file. */
+static bool may_block(int option, int value, const void *parameter)
+{
+	switch (option) {
+		case PHP_STREAM_OPTION_CRYPTO_API: return true;
+#ifdef PHP_STREAM_OPTION_SYNC_API
+		case PHP_STREAM_OPTION_SYNC_API: return value != PHP_STREAM_SYNC_SUPPORTED;
+#endif
+		case PHP_STREAM_OPTION_TRUNCATE_API: return value != PHP_STREAM_TRUNCATE_SUPPORTED;
+		case PHP_STREAM_OPTION_LOCKING: return (zend_uintptr_t)parameter != PHP_STREAM_LOCK_SUPPORTED;
+		case PHP_STREAM_OPTION_XPORT_API: break;
+		default: return false;
 	}
 	switch (((const php_stream_xport_param *)parameter)->op) {
 		case STREAM_XPORT_OP_CONNECT:
@@ -210,16 +292,42 @@ static bool may_block(int option, const void *parameter)
 	}
 }
 
+#ifdef PHP_STREAM_OPTION_SYNC_API
+/* PHP's own would have the stream go on as a FILE, whose calls nobody can exchange. */
+static int sync_file(php_stream *stream, int value)
+{
+	php_socket_t fd = -1;
+	if (stream->ops->flush(stream) != 0
+			|| php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) != SUCCESS
+			|| fermata_hook_sync(fd, value == PHP_STREAM_SYNC_FDSYNC) != 0) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	return PHP_STREAM_OPTION_RETURN_OK;
+}
+#endif
+
 static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
 {
-	if (!may_block(option, parameter)) {
+	/* Memory that a file is mapped to waits for the disk whenever it is touched. */
+	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	if (!may_block(option, value, parameter)) {
 		return kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	fermata_pin it;
-	if (UNEXPECTED(!pin(&it, stream))) {
+	if (UNEXPECTED(!pin(&it, stream, false))) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
-	int result = kind_of(stream)->set_option(stream, option, value, parameter);
+	int result;
+#ifdef PHP_STREAM_OPTION_SYNC_API
+	if (option == PHP_STREAM_OPTION_SYNC_API && fermata_hook_file_may_wait() && is_file(stream)) {
+		result = sync_file(stream, value);
+	} else
+#endif
+	{
+		result = kind_of(stream)->set_option(stream, option, value, parameter);
+	}
 	unpin(&it);
 	return result;
 }
@@ -234,11 +342,14 @@ static void add_kind(const php_stream_ops *ops)
 	if (kinds.len == KINDS_MAX || !ops->read || !ops->write || !ops->set_option) {
 		return;
 	}
-	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->set_option};
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option};
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
 	fermata_patch_pointer((void **)&table->write, write_pinned);
 	fermata_patch_pointer((void **)&table->set_option, set_option_pinned);
+	if (ops->seek) {
+		fermata_patch_pointer((void **)&table->seek, seek_pinned);
+	}
 }
 
 /* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
