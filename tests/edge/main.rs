@@ -11,6 +11,7 @@ mod bench;
 mod cases;
 mod client;
 mod components;
+mod figures;
 mod origin;
 mod socket;
 mod subject;

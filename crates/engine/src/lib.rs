@@ -63,6 +63,7 @@ pub use hub::{
 };
 pub use log::Logger;
 pub use master::{EXIT_RETIRED, Frames, StartError, Started, control_path};
+pub use metrics::MoreMetrics;
 pub use publisher::{PublisherError, publish};
 pub use pushed::PushedEvent;
 pub use relay::{Encoding, Items, KeepAlive, Relayed, ResponseHead};

@@ -12,7 +12,30 @@ use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
+/// Appends figures to the text for Prometheus.
+pub type MoreMetrics = dyn Fn(&stats::Snapshot, &mut String);
+
 impl<D: Driver> Worker<D> {
+    /// What is told at the address for metrics beside the engine's own figures.
+    pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
+        self.more_metrics = Some(more);
+    }
+
+    /// The figures of all workers as of this moment.
+    pub fn figures(&mut self) -> stats::Snapshot {
+        self.report(self.driver.now_ms());
+        self.snapshot()
+    }
+
+    fn metrics_text(&self) -> String {
+        let snapshot = self.snapshot();
+        let mut text = snapshot.to_prometheus();
+        if let Some(more) = &self.more_metrics {
+            more(&snapshot, &mut text);
+        }
+        text
+    }
+
     /// Answers the current request, which came in at the address for metrics.
     pub(crate) fn answer_metrics(&mut self, index: u32) {
         let view = self.request.view(&self.input);
@@ -25,7 +48,7 @@ impl<D: Driver> Worker<D> {
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"GET" | b"HEAD", b"/metrics") => {
                 self.report(self.driver.now_ms());
-                (200, stats::PROMETHEUS, self.snapshot().to_prometheus())
+                (200, stats::PROMETHEUS, self.metrics_text())
             }
             (b"GET" | b"HEAD", b"/stats") => {
                 self.report(self.driver.now_ms());

@@ -33,6 +33,7 @@ use crate::files::{Compressors, Roots};
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
+use crate::metrics::MoreMetrics;
 use crate::relay::Relay;
 use crate::request::{Request, RequestView};
 use crate::router::{Router, WEBSOCKET};
@@ -234,6 +235,8 @@ pub struct Worker<D: Driver> {
     pub(crate) wires: Wires,
     /// What an embedder has set that publishes in formats of its own; see `relay`.
     pub(crate) relay: Option<Box<Relay>>,
+    /// What an embedder adds to the text for Prometheus.
+    pub(crate) more_metrics: Option<Box<MoreMetrics>>,
     /// The request whose head and body can still be read, by its handle; 0 = none.
     pub(crate) lent: u64,
     pub(crate) streams: Streams,
@@ -395,6 +398,7 @@ impl<D: Driver> Worker<D> {
             waiting: Waiting::new(),
             wires: Wires::new(),
             relay: None,
+            more_metrics: None,
             lent: 0,
             streams: Streams::default(),
             file_jobs: None,

@@ -8,6 +8,7 @@
 mod answer;
 mod cross_origin;
 mod edge;
+mod figures;
 mod forward;
 mod hold;
 mod items;

@@ -12,6 +12,7 @@ use fermata_grip::sig;
 use fermata_io::net;
 
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL};
+use super::figures::{self, prometheus_address};
 use super::publish;
 use super::zmq::{self, Port};
 use crate::routes::Routes;
@@ -129,6 +130,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         Started::Ended { exit_code } => Ok(exit_code),
         Started::Worker(mut worker) => {
             worker.relay(publish::stream);
+            worker.add_metrics(figures::more_metrics(&prepared.settings));
             // One worker publishes, so that items have one order before they get into the ring.
             if worker.index() == 0
                 && let Some(control) = &prepared.control
@@ -205,6 +207,10 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     set("connections_max", settings.text("connections_max"))?;
     set("header_bytes_max", &header_bytes.to_string())?;
     set("target_bytes_max", &header_bytes.to_string())?;
+    if !settings.text("prometheus").is_empty() {
+        set("metrics_listen", &prometheus_address(settings))
+            .map_err(|error| StartError::Setting(format!("prometheus: {error}")))?;
+    }
     set("body_bytes_max", &BODY_BYTES_MAX.to_string())?;
     set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
@@ -224,7 +230,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
 }
 
 /// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
-fn url(scheme: &str, address: &str) -> String {
+pub(super) fn url(scheme: &str, address: &str) -> String {
     match address.contains("://") {
         true => address.to_owned(),
         false if address.bytes().all(|byte| byte.is_ascii_digit()) => {

@@ -101,6 +101,9 @@ pub(crate) struct Reporter {
     /// Longest turns of this window and of the one before, and the end of this one.
     longest_ms: [u64; 2],
     window_ms: u64,
+    /// Clients at the last copy, and when that was.
+    clients: u64,
+    clients_ms: u64,
 }
 
 impl Reporter {
@@ -117,6 +120,8 @@ impl Reporter {
             sample_ms: u64::MAX,
             longest_ms: [0; 2],
             window_ms: 0,
+            clients: 0,
+            clients_ms: 0,
         }
     }
 
@@ -192,6 +197,10 @@ impl<D: Driver> Worker<D> {
             reporter.window_ms = now_ms + WINDOW_MS;
             reporter.longest_ms = [0, reporter.longest_ms[0]];
         }
+        let connected_ms = reporter.clients * now_ms.saturating_sub(reporter.clients_ms);
+        self.counts.add(Counter::ConnectedMs, connected_ms);
+        reporter.clients = reporter.active + reporter.held + reporter.sockets;
+        reporter.clients_ms = now_ms;
         let traffic = self.local.traffic();
         self.counts.0[Counter::RecordsRead as usize] = traffic.records_read;
         self.counts.0[Counter::Deliveries as usize] = traffic.deliveries;

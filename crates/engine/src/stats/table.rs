@@ -249,6 +249,8 @@ figures! {
     "Turns of the event loop that took 100 ms or longer: everybody else waited." { SlowTurns }
     "busy_ms" "busy_seconds_total" Milliseconds Sum
     "Time in turns, that is not waiting for events; includes waiting inside handlers." { BusyMs }
+    "connected_ms" "connected_seconds_total" Milliseconds Sum
+    "Time that clients have been connected, added up: held, as WebSocket, or with a request or answer on its way. A worker that sleeps adds its part when it wakes." { ConnectedMs }
 }
 
 figures! {
