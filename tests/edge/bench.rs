@@ -27,8 +27,6 @@ pub const PROBE: &str = "~";
 const MISSING: &[&str] = &[
     "the_built_in_origin_echoes",
     "sockjs_speaks_to_its_backend",
-    "stats_tell_of_subscriptions_and_messages",
-    "stats_report_connections",
     "json_p_wraps_everything",
     "json_p_wraps_the_body_alone",
     "json_p_makes_any_request",

@@ -1,11 +1,15 @@
-//! Figures of several workers by Pushpin's names, as Prometheus reads them.
+//! Figures of several workers as Pushpin's users read them: by Prometheus, and by the stats socket.
 
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 
-use fermata_testkit::{command_path, free_port, wait_until};
+use fermata_grip::zmtp::Socket;
+use fermata_testkit::{Directory, command_path, free_port, wait_until};
+use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::origin::{Origin, ok};
+use crate::zmq::Zmq;
 
 /// Clients held at once, more than one for each worker.
 const CLIENTS: u64 = 6;
@@ -26,45 +30,76 @@ fn figure(port: u16, name: &str) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-#[test]
-fn prometheus_reads_the_names_of_pushpin() {
-    let origin = Origin::start();
+struct Running {
+    _edge: Edge,
+    port: u16,
+    control: u16,
+}
+
+/// An edge of two workers in front of a backend that holds everybody on the channel `c`.
+fn start(origin: &Origin, arguments: &[String]) -> Running {
     origin.on("figures", |_| {
         ok(
             &[("Grip-Hold", "stream"), ("Grip-Channel", "c")],
             "opened\n",
         )
     });
-    let ports = [free_port(), free_port(), free_port()];
-    let [port, control, metrics] = ports;
+    let (port, control) = (free_port(), free_port());
     let mut command = Command::new(command_path());
     command.args(["edge", "--workers", "2"]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
     command.args(["--control", &format!("127.0.0.1:{control}")]);
-    command.args(["--prometheus", &format!("127.0.0.1:{metrics}")]);
-    command.args(["--prometheus-prefix", "pushpin_"]);
-    command.args(["--route", &format!("* 127.0.0.1:{}", origin.port())]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let _edge = Edge(child.expect("our own program"));
+    command.args(["--route", &format!("*,id=r 127.0.0.1:{}", origin.port())]);
+    let child = command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let running = Running {
+        _edge: Edge(child.expect("our own program")),
+        port,
+        control,
+    };
     wait_until("it listens", || {
         let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-        ports.into_iter().all(is_listening).then_some(())
+        [port, control].into_iter().all(is_listening).then_some(())
     });
+    running
+}
 
-    let mut clients: Vec<Client> = (0..CLIENTS)
-        .map(|_| {
-            let mut client = Client::open(port, "localhost");
+impl Running {
+    fn clients(&self) -> Vec<Client> {
+        let held = (0..CLIENTS).map(|_| {
+            let mut client = Client::open(self.port, "localhost");
             client.send("GET", "/figures", &[], b"");
             assert_eq!(client.read_head().status, 200);
             client.read_until("opened\n");
             client
-        })
-        .collect();
-    let body = r#"{"items":[{"channel":"c","http-stream":{"content":"one"}}]}"#;
-    let json = [("Content-Type", "application/json")];
-    let published =
-        Client::open(control, "localhost").request("POST", "/publish/", &json, body.as_bytes());
-    assert_eq!(published.status, 200);
+        });
+        held.collect()
+    }
+
+    fn publish(&self) {
+        let body = r#"{"items":[{"channel":"c","http-stream":{"content":"one"}}]}"#;
+        let json = [("Content-Type", "application/json")];
+        let mut client = Client::open(self.control, "localhost");
+        let published = client.request("POST", "/publish/", &json, body.as_bytes());
+        assert_eq!(published.status, 200);
+    }
+}
+
+#[test]
+fn prometheus_reads_the_names_of_pushpin() {
+    let (origin, metrics) = (Origin::start(), free_port());
+    let edge = start(
+        &origin,
+        &[
+            format!("--prometheus=127.0.0.1:{metrics}"),
+            "--prometheus-prefix=pushpin_".to_owned(),
+        ],
+    );
+    let mut clients = edge.clients();
+    edge.publish();
     for client in &mut clients {
         client.read_until("one");
     }
@@ -89,4 +124,70 @@ fn prometheus_reads_the_names_of_pushpin() {
         });
         seconds.any(|value| value > 0.0).then_some(())
     });
+}
+
+/// The next packet: its kind and fields.
+fn packet(stats: &mut Zmq) -> (String, Value) {
+    let text = String::from_utf8(stats.receive().concat()).expect("UTF-8");
+    let (kind, fields) = text.split_once(" J").expect("kind and fields");
+    (kind.to_owned(), serde_json::from_str(fields).expect("JSON"))
+}
+
+#[test]
+fn the_stats_socket_tells_of_the_clients_of_all_workers() {
+    let (origin, folder) = (Origin::start(), Directory::new());
+    let socket = folder.join("stats");
+    let edge = start(
+        &origin,
+        &[
+            format!("--zmq-stats=ipc://{}", socket.display()),
+            "--stats-format=json".to_owned(),
+            "--stats-report-interval-ms=200".to_owned(),
+        ],
+    );
+    let mut stats = Zmq::unix(&socket, Socket::Sub);
+    stats.subscribe(b"");
+    let clients = edge.clients();
+    let (mut ids, mut has_channel) = (BTreeSet::new(), false);
+    while (ids.len() as u64) < CLIENTS || !has_channel {
+        match packet(&mut stats) {
+            (kind, fields) if kind == "conn" => {
+                assert_eq!(
+                    (&fields["type"], &fields["route"]),
+                    (&json!("http"), &json!("r"))
+                );
+                assert_eq!(fields["peer-address"], "127.0.0.1");
+                ids.insert(fields["id"].to_string());
+            }
+            (kind, fields) => has_channel |= kind == "sub" && fields["mode"] == "stream",
+        }
+    }
+    // Of clients and channels it is told in one order, so all of them are counted by now but the last of each worker.
+    let mut count = 0;
+    while count < CLIENTS {
+        edge.publish();
+        count = loop {
+            if let (kind, fields) = packet(&mut stats)
+                && kind == "message"
+            {
+                break fields["count"].as_u64().expect("a number");
+            }
+        };
+        assert!(count <= CLIENTS);
+    }
+    loop {
+        let (kind, fields) = packet(&mut stats);
+        if kind == "report" && fields["connections"] == CLIENTS {
+            break;
+        }
+    }
+    drop(clients);
+    let mut is_gone = false;
+    while !ids.is_empty() || !is_gone {
+        let (kind, fields) = packet(&mut stats);
+        if fields["unavailable"] == true {
+            is_gone |= kind == "sub" && fields["channel"] == "c";
+            ids.remove(&fields["id"].to_string());
+        }
+    }
 }

@@ -18,6 +18,7 @@ use super::origin::{Place, Talk};
 use super::request::ClientRequest;
 use super::resolve::Resolver;
 use super::start::Prepared;
+use super::stats::Stats;
 use super::timers::{Timer, Timers};
 use super::zmq::Ports;
 use crate::control::{Intake, Limits as Sequencing};
@@ -162,6 +163,8 @@ pub(super) struct Edge {
     pub backlog: VecDeque<Item>,
     pub control_body_bytes_max: u64,
     pub ports: Ports,
+    /// What the stats socket tells; `None`: there is none.
+    pub stats: Option<Box<Stats>>,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -170,6 +173,7 @@ pub(super) struct Edge {
 
 impl Edge {
     pub fn new(worker: Box<Engine>, prepared: &Prepared) -> Self {
+        let stats = Stats::new(&prepared.settings, worker.index(), prepared.stats_path());
         let mut edge = Self {
             worker,
             is_debug: prepared.settings.is_on("debug"),
@@ -211,6 +215,7 @@ impl Edge {
             backlog: VecDeque::new(),
             control_body_bytes_max: prepared.settings.number("control_body_bytes_max"),
             ports: Ports::default(),
+            stats,
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
             tls: [None, None],
@@ -219,6 +224,7 @@ impl Edge {
             let due_ms = edge.worker.now_ms() + ROUTES_MS;
             edge.timers.at(due_ms, Timer::Routes);
         }
+        edge.begin_stats();
         edge
     }
 
@@ -233,7 +239,7 @@ impl Edge {
                 },
                 Event::Wire => {
                     let event = self.worker.wire();
-                    if !self.on_port(event) {
+                    if !self.on_port(event) && !self.on_feed(event) {
                         self.on_wire(event);
                     }
                 }
@@ -355,6 +361,7 @@ impl Edge {
         self.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
+        self.on_no_longer_held(handle);
         self.abandon(handle);
         self.forget_request(handle);
     }
@@ -399,6 +406,7 @@ impl Edge {
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
+                Timer::Stats => self.on_stats_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),

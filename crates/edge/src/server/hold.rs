@@ -206,8 +206,9 @@ impl Edge {
         instruct: Instruct,
         takes_items: bool,
     ) {
+        self.on_entered(handle, &talk.source, Mode::Stream);
         for subscription in &subscriptions {
-            self.on_subscribed(&subscription.channel, Mode::Stream);
+            self.on_subscribed(handle, &subscription.channel, Mode::Stream);
         }
         if !takes_items {
             return;

@@ -163,6 +163,7 @@ impl Edge {
     pub(super) fn end_stream_of(&mut self, handle: u64) {
         self.sessions.remove(&handle);
         self.abandon(handle);
+        self.on_no_longer_held(handle);
         let _ = self.worker.end_held(handle);
     }
 }

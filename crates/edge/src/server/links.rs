@@ -256,6 +256,7 @@ impl Edge {
                 if updated.is_err() {
                     return;
                 }
+                self.stats_replace(handle);
                 // What was published while it was asked was let go, and a new channel has begun in the middle.
                 match self.is_behind(&subscriptions) {
                     true => self.ask_link_again(handle),

@@ -3,7 +3,7 @@
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
 //! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin,
 //! `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
-//! get into the ring.
+//! get into the ring, `figures` and `stats` what dashboards are told.
 
 mod answer;
 mod cross_origin;
@@ -23,6 +23,7 @@ mod request;
 mod resolve;
 mod sockets;
 mod start;
+mod stats;
 mod test_origin;
 mod timers;
 mod upgrade;

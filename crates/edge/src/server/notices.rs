@@ -1,9 +1,9 @@
 //! What happens to clients and channels, for whoever wants to tell others of it.
 
-use super::edge::Edge;
+use super::edge::{Edge, Source};
 
 /// How a subscriber takes items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mode {
     /// A long poll.
     Response,
@@ -15,5 +15,17 @@ pub(super) enum Mode {
 
 impl Edge {
     /// A client of this worker has been subscribed to a channel.
-    pub(super) fn on_subscribed(&mut self, _channel: &[u8], _mode: Mode) {}
+    pub(super) fn on_subscribed(&mut self, handle: u64, channel: &[u8], mode: Mode) {
+        self.stats_subscribe(handle, mode, channel);
+    }
+
+    /// A client of this worker is held from now on.
+    pub(super) fn on_entered(&mut self, handle: u64, source: &Source, mode: Mode) {
+        self.stats_enter(handle, source, mode);
+    }
+
+    /// It is not any more, or is not there any more.
+    pub(super) fn on_no_longer_held(&mut self, handle: u64) {
+        self.stats_leave(handle);
+    }
 }

@@ -45,8 +45,9 @@ impl Edge {
             self.forget_request(handle);
             return;
         }
+        self.on_entered(handle, &talk.source, Mode::Response);
         for channel in &channels {
-            self.on_subscribed(channel, Mode::Response);
+            self.on_subscribed(handle, channel, Mode::Response);
         }
         let due_ms = self.worker.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));
@@ -86,6 +87,7 @@ impl Edge {
             return;
         };
         self.worker.end_items(handle);
+        self.on_no_longer_held(handle);
         let Poll { answer, body, .. } = *poll;
         let Some(response) = published else {
             let head = Head {
@@ -142,6 +144,7 @@ impl Edge {
             return;
         };
         self.worker.end_items(handle);
+        self.on_no_longer_held(handle);
         let last_ids = session.last_ids();
         let mut source = session.source;
         source.target = 0;

@@ -44,7 +44,9 @@ impl Edge {
             name: None,
             data: data.as_bytes(),
         };
-        self.worker.publish(&item.channel, message).map(|_| ())
+        self.worker.publish(&item.channel, message)?;
+        self.stats_message(item);
+        Ok(())
     }
 
     /// Publishes items, or takes none of them: in the order of their ids, each once.

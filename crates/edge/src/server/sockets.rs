@@ -81,6 +81,7 @@ impl Edge {
         let implicit = source
             .target()
             .map_or(Vec::new(), |it| it.subscriptions.clone());
+        self.on_entered(handle, &source, Mode::Socket);
         let session = Session {
             source,
             subscriptions: Vec::new(),
@@ -133,7 +134,7 @@ impl Edge {
             prev_id: None,
             filters,
         });
-        self.on_subscribed(&channel, Mode::Socket);
+        self.on_subscribed(handle, &channel, Mode::Socket);
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
@@ -189,6 +190,7 @@ impl Edge {
                 let subscription = session.subscriptions.remove(at);
                 self.worker
                     .unsubscribe_socket(handle, &subscription.channel);
+                self.stats_unsubscribe(handle, &subscription.channel);
             }
             Control::Detach => self.detach(handle),
             Control::Session(_) => {}
@@ -427,6 +429,7 @@ impl Edge {
         let event = self.worker.socket_event();
         let (handle, code) = (event.socket, event.code);
         let reason = event.payload.to_vec();
+        self.on_no_longer_held(handle);
         let Some(socket) = self.socket(handle) else {
             return;
         };

@@ -14,6 +14,7 @@ use fermata_io::net;
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL};
 use super::figures::{self, prometheus_address};
 use super::publish;
+use super::stats::{self, Meeting};
 use super::zmq::{self, Port};
 use crate::routes::Routes;
 use crate::settings::Settings;
@@ -57,9 +58,16 @@ pub(super) struct Prepared {
     control: Option<OwnedFd>,
     /// The ZeroMQ ports of publishers.
     zmq: Vec<(Port, OwnedFd)>,
+    /// Where workers tell the one with the stats socket.
+    meeting: Option<Meeting>,
 }
 
 impl Prepared {
+    /// Where workers tell the one with the stats socket.
+    pub fn stats_path(&self) -> Option<PathBuf> {
+        self.meeting.as_ref().map(|it| it.path.clone())
+    }
+
     /// A key that is a setting; checked when the edge started.
     pub fn key(&self, name: &'static str) -> Option<sig::Key> {
         let text = self.settings.text(name);
@@ -124,10 +132,17 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             .unwrap_or(80),
         control,
         zmq,
+        meeting: stats::bind(&settings)?,
         settings,
     };
     match server.start()? {
-        Started::Ended { exit_code } => Ok(exit_code),
+        Started::Ended { exit_code } => {
+            if let Some(meeting) = &prepared.meeting {
+                // It may be gone; nobody meets there any more.
+                let _ = std::fs::remove_file(&meeting.path);
+            }
+            Ok(exit_code)
+        }
         Started::Worker(mut worker) => {
             worker.relay(publish::stream);
             worker.add_metrics(figures::more_metrics(&prepared.settings));
@@ -150,6 +165,13 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                         .map_err(|error| {
                             StartError::Setting(format!("{}: {error}", port.setting()))
                         })?;
+                }
+                if let Some(meeting) = &prepared.meeting {
+                    meeting
+                        .listener
+                        .try_clone()
+                        .and_then(|listener| edge.listen_to_workers(listener))
+                        .map_err(|error| StartError::Setting(format!("zmq_stats: {error}")))?;
                 }
                 edge.ports.uris = zmq::uris(&prepared.settings);
             }

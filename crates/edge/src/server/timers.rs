@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Pool,
     /// The routes file is looked at.
     Routes,
+    /// What dashboards are to be told again.
+    Stats,
     /// Items have waited long enough for their predecessors, or for room.
     Items,
     /// Publishers that had more to say than their turn allows are read on.

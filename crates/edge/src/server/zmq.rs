@@ -29,6 +29,8 @@ const BACKLOG: i32 = 128;
 const PEERS_MAX: usize = 1_024;
 /// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
 const OUT_BYTES_MAX: usize = 1 << 20;
+/// Topics of one subscriber to figures.
+const TOPICS_MAX: usize = 1_024;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of one publisher in its turn: clients and other publishers have theirs in between.
@@ -47,6 +49,8 @@ pub(super) enum Port {
     Sub,
     /// Commands.
     Rep,
+    /// Figures, for whoever subscribes.
+    Stats,
 }
 
 impl Port {
@@ -56,6 +60,7 @@ impl Port {
             Self::Pull => "zmq_pull",
             Self::Sub => "zmq_sub",
             Self::Rep => "zmq_rep",
+            Self::Stats => "zmq_stats",
         }
     }
 
@@ -64,6 +69,7 @@ impl Port {
             Self::Pull => Socket::Pull,
             Self::Sub => Socket::Sub,
             Self::Rep => Socket::Rep,
+            Self::Stats => Socket::Pub,
         }
     }
 }
@@ -93,6 +99,15 @@ struct Connection {
     peer: Peer,
     /// What the kernel has not taken yet.
     out: Vec<u8>,
+    /// What the packets begin with that it wants.
+    topics: Vec<Vec<u8>>,
+}
+
+impl Ports {
+    /// Whether anybody wants figures.
+    pub fn has_listeners_to_stats(&self) -> bool {
+        self.peers.values().any(|it| !it.topics.is_empty())
+    }
 }
 
 /// Opens the ports before workers are forked, so that a worker's end does not close them.
@@ -152,6 +167,7 @@ fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
     let mut endpoints = vec![
         (Port::Pull, settings.text("zmq_pull")),
         (Port::Rep, settings.text("zmq_rep")),
+        (Port::Stats, settings.text("zmq_stats")),
     ];
     endpoints.extend(
         settings
@@ -221,7 +237,12 @@ impl Edge {
                 Ok(Some((wire, _))) => {
                     let mut out = Vec::new();
                     let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
-                    let mut connection = Connection { port, peer, out };
+                    let mut connection = Connection {
+                        port,
+                        peer,
+                        out,
+                        topics: Vec::new(),
+                    };
                     match self.send_to(wire, &mut connection) {
                         true => {
                             self.ports.peers.insert(wire, connection);
@@ -312,8 +333,55 @@ impl Edge {
                 _ => self.drop_message(connection.port, "it has not two parts, channel and item"),
             },
             (Port::Rep, Event::Message(parts)) => self.on_command(connection, &parts),
+            (Port::Stats, Event::Subscribed(topic)) => match connection.topics.len() {
+                TOPICS_MAX.. => {
+                    let line = format!(
+                        "zmq_stats: a subscriber has {TOPICS_MAX} topics; one more has no effect"
+                    );
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                }
+                _ => connection.topics.push(topic),
+            },
+            (Port::Stats, Event::Unsubscribed(topic)) => {
+                // Once for each time it was subscribed.
+                if let Some(at) = connection.topics.iter().position(|it| *it == topic) {
+                    connection.topics.swap_remove(at);
+                }
+            }
+            (Port::Stats, Event::Message(_)) => {}
             (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
         }
+    }
+
+    /// Sends figures to those who want such, and nobody waits for them. Returns for how many they were left out.
+    pub(super) fn send_to_subscribers(&mut self, payload: &[u8]) -> usize {
+        let wants = |it: &Connection| it.topics.iter().any(|topic| payload.starts_with(topic));
+        let peers = self.ports.peers.iter();
+        let wires: Vec<u64> = peers
+            .filter(|(_, it)| wants(it))
+            .map(|(wire, _)| *wire)
+            .collect();
+        let mut left_out = 0;
+        for wire in wires {
+            let Some(mut connection) = self.ports.peers.remove(&wire) else {
+                continue;
+            };
+            if connection.out.len() + payload.len() > OUT_BYTES_MAX / 2 {
+                left_out += 1;
+            } else {
+                zmtp::message(&mut connection.out, &[payload]);
+            }
+            match self.send_to(wire, &mut connection) {
+                true => {
+                    self.ports.peers.insert(wire, connection);
+                }
+                false => {
+                    self.ports.waiting.remove(&wire);
+                    self.worker.close_wire(wire);
+                }
+            }
+        }
+        left_out
     }
 
     fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {

@@ -1,0 +1,232 @@
+//! The wires from workers to the one that has the stats socket.
+//!
+//! A worker connects when it begins and whenever the wire breaks, and then tells everything anew.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use fermata_config::LogLevel;
+use fermata_engine::WireEvent;
+use fermata_io::net;
+
+use super::super::edge::Edge;
+use super::super::start::StartError;
+use super::{Note, Role};
+use crate::settings::Settings;
+
+/// The worker itself, among those that tell; no wire has this number.
+pub(super) const OWN: u64 = 0;
+/// Bytes that wait for the other worker; beyond, the wire is given up and everything told anew.
+const OUT_BYTES_MAX: usize = 16 << 20;
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Connections that may wait: one for each worker.
+const BACKLOG: i32 = 128;
+/// Nobody but this user may tell.
+const FILE_MODE: u32 = 0o600;
+
+/// Where workers meet.
+#[derive(Debug)]
+pub(in super::super) struct Meeting {
+    pub path: PathBuf,
+    pub listener: OwnedFd,
+}
+
+/// Opens it, where several workers have something to tell.
+pub(in super::super) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
+    if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
+        return Ok(None);
+    }
+    let name = format!(
+        "fermata-edge-{}-{:x}.stats",
+        std::process::id(),
+        fermata_io::random::u64()
+    );
+    let path = std::env::temp_dir().join(name);
+    match net::bind_unix(&path, BACKLOG, FILE_MODE) {
+        Ok(listener) => Ok(Some(Meeting { path, listener })),
+        Err(error) => Err(StartError::Setting(format!(
+            "zmq_stats: cannot make {} for the workers: {error}; set TMPDIR to a folder that can be written",
+            path.display()
+        ))),
+    }
+}
+
+/// The wire of a worker that tells.
+#[derive(Debug)]
+pub(super) struct Feed {
+    path: PathBuf,
+    wire: Option<u64>,
+    out: Vec<u8>,
+}
+
+impl Feed {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            wire: None,
+            out: Vec::new(),
+        }
+    }
+}
+
+/// The wires of workers that tell.
+#[derive(Debug, Default)]
+pub(super) struct Feeders {
+    listener: Option<u64>,
+    inputs: HashMap<u64, Vec<u8>>,
+}
+
+impl Edge {
+    /// Hears the other workers.
+    pub(in super::super) fn listen_to_workers(&mut self, listener: OwnedFd) -> std::io::Result<()> {
+        let wire = self.worker.listen_wires(listener)?;
+        if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
+            speaker.feeders.listener = Some(wire);
+        }
+        Ok(())
+    }
+
+    /// Something happened at a wire between workers. False: it was another.
+    pub(in super::super) fn on_feed(&mut self, event: WireEvent) -> bool {
+        match self.stats.as_mut().map(|it| &mut it.role) {
+            Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
+                self.accept_feeders(event.wire);
+                true
+            }
+            Some(Role::Speaker(speaker)) => match speaker.feeders.inputs.remove(&event.wire) {
+                Some(input) => {
+                    self.hear(event.wire, input);
+                    true
+                }
+                None => false,
+            },
+            Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
+                match event.hangup {
+                    true => self.end_feed(),
+                    false => self.flush_feed(),
+                }
+                true
+            }
+            Some(Role::Teller(_)) | None => false,
+        }
+    }
+
+    fn accept_feeders(&mut self, listener: u64) {
+        while let Ok(Some((wire, _))) = self.worker.accept_wire(listener) {
+            if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
+                speaker.feeders.inputs.insert(wire, Vec::new());
+            }
+        }
+    }
+
+    fn hear(&mut self, wire: u64, mut input: Vec<u8>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(buffer.len().max(READ_BYTES), 0);
+        let mut notes = Vec::new();
+        let stays = loop {
+            match self.worker.recv_wire(wire, &mut buffer) {
+                Ok(None) => break true,
+                Ok(Some(0)) | Err(_) => break false,
+                Ok(Some(len)) => {
+                    input.extend_from_slice(&buffer[..len]);
+                    if !Note::take(&mut input, &mut notes) {
+                        break false;
+                    }
+                }
+            }
+        };
+        self.buffer = buffer;
+        self.take_notes(wire, notes);
+        let now_ms = self.worker.now_ms();
+        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            return;
+        };
+        if stays {
+            speaker.feeders.inputs.insert(wire, input);
+            return;
+        }
+        let mut news = Vec::new();
+        speaker.tally.forget(now_ms, wire, &mut news);
+        self.worker.close_wire(wire);
+        self.tell_news(news);
+    }
+
+    /// Connects a worker that tells, if it is not.
+    pub(super) fn keep_feed(&mut self) {
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        let Role::Teller(feed) = &mut stats.role else {
+            return;
+        };
+        if feed.wire.is_some() {
+            return;
+        }
+        // It is tried again at the next tick.
+        let Ok(wire) = self.worker.connect_unix(Path::new(&feed.path)) else {
+            return;
+        };
+        feed.wire = Some(wire);
+        feed.out.clear();
+        let mut notes = Vec::new();
+        stats.clients.all(&mut notes);
+        self.send_notes(&notes);
+    }
+
+    /// Tells the worker with the socket. Without a wire nothing is lost: what is true then is told when it stands.
+    pub(super) fn send_notes(&mut self, notes: &[Note]) {
+        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            return;
+        };
+        if feed.wire.is_none() {
+            return;
+        }
+        let was_waiting = !feed.out.is_empty();
+        for note in notes {
+            note.write(&mut feed.out);
+        }
+        if feed.out.len() > OUT_BYTES_MAX {
+            let line =
+                "zmq_stats: the worker that has the socket is behind; it is told everything anew";
+            self.worker.log_for_client(LogLevel::Warning, line);
+            self.end_feed();
+        } else if !was_waiting {
+            self.flush_feed();
+        }
+    }
+
+    fn flush_feed(&mut self) {
+        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            return;
+        };
+        let Some(wire) = feed.wire else {
+            return;
+        };
+        let mut sent = 0;
+        let stays = loop {
+            if sent == feed.out.len() {
+                break true;
+            }
+            match self.worker.send_wire(wire, &feed.out[sent..]) {
+                Ok(Some(len)) => sent += len,
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        feed.out.drain(..sent);
+        if !stays {
+            self.end_feed();
+        }
+    }
+
+    fn end_feed(&mut self) {
+        if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
+            feed.out.clear();
+            if let Some(wire) = feed.wire.take() {
+                self.worker.close_wire(wire);
+            }
+        }
+    }
+}

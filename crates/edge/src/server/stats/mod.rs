@@ -1,0 +1,405 @@
+//! The ZeroMQ stats socket: packets about clients, channels and messages, as Pushpin's dashboards read them.
+//!
+//! The worker that publishes has the socket. Each worker keeps a list of the clients it holds (only where the socket is
+//! asked for: otherwise clients cost nothing here); what changes goes to that worker, over a Unix socket of its own.
+//! Nobody waits for a subscriber: what one does not take is left out, counted and logged.
+
+mod clients;
+mod feed;
+mod note;
+mod tally;
+
+use std::path::PathBuf;
+
+use fermata_config::LogLevel;
+use fermata_engine::stats::{Counter, Figures};
+use fermata_grip::item::Item;
+use fermata_grip::packet::Notation;
+use fermata_grip::stats::{Packet, Report, Transport};
+
+use super::edge::{Edge, Source};
+use super::figures::{connected, minutes};
+use super::notices::Mode;
+use super::timers::Timer;
+use crate::settings::Settings;
+
+use clients::Clients;
+use feed::{Feed, Feeders};
+use note::{Client, Note};
+use tally::{News, Tally};
+
+pub(super) use feed::{Meeting, bind};
+
+/// How often it is looked what is to be told again.
+const TICK_MS: u64 = 1_000;
+
+/// What a worker knows for the socket.
+pub(super) struct Stats {
+    clients: Clients,
+    role: Role,
+    worker: u16,
+    connection_ttl_ms: u64,
+}
+
+/// Which part a worker has.
+enum Role {
+    /// It has the socket.
+    Speaker(Box<Speaker>),
+    /// It tells that one.
+    Teller(Box<Feed>),
+}
+
+/// What the worker with the socket has.
+struct Speaker {
+    feeders: Feeders,
+    tally: Tally,
+    from: Vec<u8>,
+    notation: Notation,
+    subscription_ttl_ms: u64,
+    report_ms: u64,
+    /// When the next report is sent, and when the last was.
+    due_ms: u64,
+    since_ms: u64,
+    /// Counters as they were then.
+    last: [u64; 4],
+    connections_max: u64,
+    http_response_sent: u64,
+}
+
+impl Stats {
+    /// What worker number `worker` needs; `None`: nobody asks.
+    pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
+        if settings.text("zmq_stats").is_empty() {
+            return None;
+        }
+        let connection_ttl_ms = settings.number("stats_connection_ttl_ms");
+        let subscription_ttl_ms = settings.number("stats_subscription_ttl_ms");
+        let role = match (worker, meeting) {
+            (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
+            _ => Role::Speaker(Box::new(Speaker {
+                feeders: Feeders::default(),
+                // Twice within its time, so that one packet may be lost.
+                tally: Tally::new(
+                    subscription_ttl_ms / 2,
+                    settings.number("subscription_linger_ms"),
+                ),
+                from: format!("fermata-edge_{}", std::process::id()).into_bytes(),
+                notation: match settings.text("stats_format") {
+                    "json" => Notation::Json,
+                    _ => Notation::Tnetstring,
+                },
+                subscription_ttl_ms,
+                report_ms: settings.number("stats_report_interval_ms"),
+                due_ms: 0,
+                since_ms: 0,
+                last: [0; 4],
+                connections_max: 0,
+                http_response_sent: 0,
+            })),
+        };
+        Some(Box::new(Self {
+            clients: Clients::new(
+                connection_ttl_ms / 2,
+                settings.is_on("stats_connection_send"),
+            ),
+            role,
+            worker,
+            connection_ttl_ms,
+        }))
+    }
+}
+
+/// Counters of which reports have the difference: requests, minutes, received, sent.
+fn totals(figures: &Figures) -> [u64; 4] {
+    [
+        figures.counter(Counter::Requests),
+        minutes(figures),
+        figures.counter(Counter::Published),
+        figures.counter(Counter::Deliveries),
+    ]
+}
+
+fn transport(mode: Mode) -> Transport {
+    match mode {
+        Mode::Response => Transport::HttpResponse,
+        Mode::Stream => Transport::HttpStream,
+        Mode::Socket => Transport::WsMessage,
+    }
+}
+
+/// Seconds as packets have them: never less than it was meant.
+fn seconds(ms: u64) -> u64 {
+    ms.div_ceil(1_000)
+}
+
+impl Edge {
+    /// Begins to look after the clock.
+    pub(super) fn begin_stats(&mut self) {
+        let now_ms = self.worker.now_ms();
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        if let Role::Speaker(speaker) = &mut stats.role {
+            // What the worker before has reported is not reported again.
+            speaker.last = totals(&self.worker.figures().total);
+            speaker.since_ms = now_ms;
+            speaker.due_ms = now_ms + speaker.report_ms;
+        }
+        self.timers.at(now_ms, Timer::Stats);
+    }
+
+    /// A client of this worker is held, or its WebSocket is open.
+    pub(super) fn stats_enter(&mut self, handle: u64, source: &Source, mode: Mode) {
+        let now_ms = self.worker.now_ms();
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        let route = source.rule().and_then(|rule| rule.id.clone());
+        let peer = source.request.peer.ip();
+        let client = Client {
+            id: format!("{}:{handle:x}", stats.worker).into_bytes(),
+            route: route.unwrap_or_default().into_bytes(),
+            peer: peer.map_or(Vec::new(), |ip| ip.to_string().into_bytes()),
+            is_websocket: mode == Mode::Socket,
+            is_tls: source.request.is_tls,
+        };
+        let mut notes = Vec::new();
+        stats.clients.enter(now_ms, handle, client, &mut notes);
+        self.tell(notes);
+    }
+
+    /// A client is subscribed.
+    pub(super) fn stats_subscribe(&mut self, handle: u64, mode: Mode, channel: &[u8]) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats {
+            stats.clients.subscribe(handle, mode, channel, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// A client is no longer subscribed.
+    pub(super) fn stats_unsubscribe(&mut self, handle: u64, channel: &[u8]) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats {
+            stats.clients.unsubscribe(handle, channel, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// The channels of a held stream are others from now on.
+    pub(super) fn stats_replace(&mut self, handle: u64) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats
+            && let Some(session) = self.sessions.get(&handle)
+        {
+            let subscriptions = session.subscriptions.iter();
+            let channels: Vec<&[u8]> = subscriptions.map(|it| &it.channel[..]).collect();
+            for old in stats.clients.channels(handle) {
+                if !channels.contains(&&old[..]) {
+                    stats.clients.unsubscribe(handle, &old, &mut notes);
+                }
+            }
+            for channel in channels {
+                let clients = &mut stats.clients;
+                clients.subscribe(handle, Mode::Stream, channel, &mut notes);
+            }
+            self.tell(notes);
+        }
+    }
+
+    /// A client is not held any more.
+    pub(super) fn stats_leave(&mut self, handle: u64) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats
+            && stats.clients.is_known(handle)
+        {
+            stats.clients.leave(handle, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// An item is on its way to its channel's clients.
+    pub(super) fn stats_message(&mut self, item: &Item) {
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        let Role::Speaker(speaker) = &mut stats.role else {
+            return;
+        };
+        let mut counts = Vec::new();
+        for (mode, is_for_it) in [
+            (Mode::Response, item.http_response.is_some()),
+            (Mode::Stream, item.http_stream.is_some()),
+            (Mode::Socket, item.ws_message.is_some()),
+        ] {
+            let count = match is_for_it {
+                true => speaker.tally.count(mode, &item.channel),
+                false => 0,
+            };
+            if count > 0 {
+                counts.push((mode, count));
+            }
+            if mode == Mode::Response {
+                speaker.http_response_sent += count;
+            }
+        }
+        for (mode, count) in counts {
+            let packet = Packet::Message {
+                channel: &item.channel,
+                item_id: item.id.as_deref(),
+                count,
+                blocks: None,
+                transport: transport(mode),
+            };
+            self.send_stats(&packet, b"");
+        }
+    }
+
+    /// Some time has gone by.
+    pub(super) fn on_stats_due(&mut self) {
+        let now_ms = self.worker.now_ms();
+        let (mut notes, mut news) = (Vec::new(), Vec::new());
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        stats.clients.expire(now_ms, &mut notes);
+        let mut tick_ms = TICK_MS;
+        if let Role::Speaker(speaker) = &mut stats.role {
+            speaker.tally.expire(now_ms, &mut news);
+            tick_ms = tick_ms.min(speaker.report_ms);
+        }
+        self.timers.at(now_ms + tick_ms, Timer::Stats);
+        self.tell(notes);
+        self.tell_news(news);
+        self.keep_feed();
+        self.report(now_ms);
+    }
+
+    fn report(&mut self, now_ms: u64) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            return;
+        };
+        let figures = self.worker.figures().total;
+        speaker.connections_max = speaker.connections_max.max(connected(&figures));
+        if now_ms < speaker.due_ms {
+            return;
+        }
+        let totals = totals(&figures);
+        let last = std::mem::replace(&mut speaker.last, totals);
+        // The counters of a server go on over restarts of its workers, but not over those of a machine.
+        let mut since = totals.into_iter().zip(last);
+        let mut next = || since.next().map_or(0, |(now, was)| now.saturating_sub(was));
+        let requests = next();
+        let report = Report {
+            connections: std::mem::take(&mut speaker.connections_max),
+            minutes: next(),
+            received: next(),
+            sent: next(),
+            http_response_sent: std::mem::take(&mut speaker.http_response_sent),
+            duration_ms: now_ms - speaker.since_ms,
+            ..Report::default()
+        };
+        speaker.since_ms = now_ms;
+        speaker.due_ms = now_ms + speaker.report_ms;
+        self.send_stats(&Packet::Activity { count: requests }, b"");
+        let counts = Packet::Counts {
+            requests_received: requests,
+        };
+        self.send_stats(&counts, b"");
+        self.send_stats(&Packet::Report(report), b"");
+    }
+
+    /// Passes on what has changed at this worker.
+    fn tell(&mut self, notes: Vec<Note>) {
+        match self.stats.as_mut().map(|it| &mut it.role) {
+            Some(Role::Speaker(_)) => self.take_notes(feed::OWN, notes),
+            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
+            Some(Role::Teller(_)) | None => {}
+        }
+    }
+
+    /// What a worker has told.
+    fn take_notes(&mut self, worker: u64, notes: Vec<Note>) {
+        let now_ms = self.worker.now_ms();
+        for note in notes {
+            let Some(stats) = &mut self.stats else {
+                return;
+            };
+            let ttl_s = seconds(stats.connection_ttl_ms);
+            let Role::Speaker(speaker) = &mut stats.role else {
+                return;
+            };
+            match note {
+                Note::Subscribers {
+                    mode,
+                    channel,
+                    count,
+                } => {
+                    let mut news = Vec::new();
+                    let key = (mode, channel);
+                    speaker.tally.set(now_ms, worker, key, count, &mut news);
+                    self.tell_news(news);
+                }
+                Note::Client(client) => {
+                    let packet = Packet::Connection {
+                        id: &client.id,
+                        is_websocket: client.is_websocket,
+                        peer_address: (!client.peer.is_empty()).then_some(&client.peer[..]),
+                        is_tls: client.is_tls,
+                        ttl_s,
+                    };
+                    self.send_stats(&packet, &client.route);
+                }
+                Note::Gone { id, route } => {
+                    self.send_stats(&Packet::ConnectionGone { id: &id }, &route);
+                }
+            }
+        }
+    }
+
+    fn tell_news(&mut self, news: Vec<News>) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+            return;
+        };
+        let ttl_s = seconds(speaker.subscription_ttl_ms);
+        for news in news {
+            match news {
+                News::There((mode, channel), count) => {
+                    let packet = Packet::Subscription {
+                        transport: transport(mode),
+                        channel: &channel,
+                        ttl_s,
+                        subscribers: Some(count),
+                    };
+                    self.send_stats(&packet, b"");
+                }
+                News::Gone((mode, channel)) => {
+                    let packet = Packet::SubscriptionGone {
+                        transport: transport(mode),
+                        channel: &channel,
+                    };
+                    self.send_stats(&packet, b"");
+                }
+            }
+        }
+    }
+
+    /// Sends a packet to those who want its kind; an empty route: it has none.
+    fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+            return;
+        };
+        if !self.ports.has_listeners_to_stats() {
+            return;
+        }
+        let route = (!route.is_empty()).then_some(route);
+        let payload = packet.encode(&speaker.from, route, speaker.notation);
+        let left_out = self.send_to_subscribers(&payload);
+        if left_out > 0 {
+            let line = format!(
+                "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"
+            );
+            self.worker.log_for_client(LogLevel::Warning, &line);
+        }
+    }
+}
