@@ -177,6 +177,11 @@ fn stats_report_connections(bench: &Bench) {
     let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
     stats.subscribe(b"");
     let client = bench.opened_stream();
+    let connection = packet(&mut stats, "conn", |fields| fields["type"] == "http");
+    assert!(
+        connection["id"].is_string() && connection["ttl"].is_u64(),
+        "{connection}"
+    );
     let report = packet(&mut stats, "report", |fields| {
         fields["connections"].as_u64() > Some(0)
     });
@@ -189,10 +194,5 @@ fn stats_report_connections(bench: &Bench) {
     ] {
         assert!(report[field].is_u64(), "{field} in {report}");
     }
-    let connection = packet(&mut stats, "conn", |fields| fields["type"] == "http");
-    assert!(
-        connection["id"].is_string() && connection["ttl"].is_u64(),
-        "{connection}"
-    );
     drop(client);
 }
