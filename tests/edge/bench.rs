@@ -24,15 +24,7 @@ pub const SETTLE: Duration = Duration::from_millis(700);
 pub const PROBE: &str = "~";
 
 /// Cases of parts that `fermata edge` does not have yet; docs/pushpin-users.md names these parts.
-const MISSING: &[&str] = &[
-    "the_built_in_origin_echoes",
-    "sockjs_speaks_to_its_backend",
-    "json_p_wraps_everything",
-    "json_p_wraps_the_body_alone",
-    "json_p_makes_any_request",
-    "a_bad_callback_is_refused",
-    "a_long_poll_is_wrapped",
-];
+const MISSING: &[&str] = &["the_built_in_origin_echoes", "sockjs_speaks_to_its_backend"];
 
 /// One case: its name and what it does.
 pub type Case = (&'static str, fn(&Bench));

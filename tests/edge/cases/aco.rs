@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::cases;
 use crate::bench::Bench;
 use crate::origin::{Reply, ok, text};
+use crate::subject::Kind;
 
 cases!(
     cross_origin_headers_are_added,
@@ -15,6 +16,7 @@ cases!(
     json_p_makes_any_request,
     a_bad_callback_is_refused,
     a_long_poll_is_wrapped,
+    what_cannot_be_a_script_is_an_error,
 );
 
 fn cross_origin_headers_are_added(bench: &Bench) {
@@ -173,4 +175,30 @@ fn a_long_poll_is_wrapped(bench: &Bench) {
     let item = json!({"channel": bench.channel("c"), "http-response": {"body": "something"}});
     let answer = bench.publish_until_answered(&mut client, item);
     assert_eq!(called(answer.text())["body"], "something");
+}
+
+fn what_cannot_be_a_script_is_an_error(bench: &Bench) {
+    // What Pushpin does with these is not written down anywhere.
+    if bench.kind() == Kind::Pushpin {
+        return;
+    }
+    let channel = bench.channel("c");
+    bench.origin(move |request| match request.target.ends_with("/stream") {
+        true => ok(
+            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
+            "opened",
+        ),
+        false => text(&"x".repeat(200_000)),
+    });
+    for path in ["/stream", "/large"] {
+        let answer = bench.get("aco.test", &format!("{path}?callback=cb"));
+        let called = called(answer.text());
+        assert_eq!(
+            (answer.status, &called["code"]),
+            (200, &json!(502)),
+            "{path}"
+        );
+    }
+    let answer = bench.get("basic.test", "/large?callback=cb");
+    assert_eq!(answer.status, 500);
 }

@@ -7,6 +7,7 @@ use fermata_proto::response::bodiless;
 use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
+use super::jsonp::SCRIPT_BYTES_MAX;
 use super::origin::{Head, Purpose, Said, Step, Talk};
 use super::over_http::RESPONSE_BYTES_MAX;
 
@@ -119,7 +120,7 @@ impl Edge {
             };
             return Step::Goes;
         };
-        if is_instruct || is_whole || is_events {
+        if is_instruct || is_whole || is_events || self.is_script(handle) {
             talk.phase = Phase::Whole {
                 head,
                 body: Vec::new(),
@@ -192,6 +193,10 @@ impl Edge {
         let Owner::Client(handle) = talk.owner else {
             return self.fail(talk, 502, "the response is too large");
         };
+        if self.is_script(handle) {
+            let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
+            return self.fail(talk, 502, &reason);
+        }
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::Asked) else {
             return Step::Goes;
         };
@@ -305,6 +310,11 @@ impl Edge {
         if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
             instruct.hold = Hold::Answered;
         }
+        let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
+        if goes_on && instruct.hold != Hold::Response && self.is_script(handle) {
+            self.fail(talk, 502, "a script cannot go on: hold it as a response");
+            return;
+        }
         let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
         match instruct.hold {
             // The response goes on with what its link leads to.
@@ -329,6 +339,11 @@ impl Edge {
 
     /// Answers a client with a response that is here whole.
     pub(super) fn respond(&mut self, handle: u64, head: &Head, body: &[u8]) {
+        if let Some(script) = self.scripts.remove(&handle) {
+            let (head, body) = script.wrap(head, body);
+            self.respond(handle, &head, &body);
+            return;
+        }
         let headers = passed(&head.headers);
         let response = ResponseHead {
             status: head.status,

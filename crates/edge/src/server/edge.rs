@@ -14,6 +14,7 @@ use fermata_tls::{ClientConfig, ClientOptions, Tls};
 
 use super::forward::Rewriting;
 use super::hold::Session;
+use super::jsonp::Script;
 use super::origin::{Place, Talk};
 use super::request::ClientRequest;
 use super::resolve::Resolver;
@@ -165,6 +166,8 @@ pub(super) struct Edge {
     pub ports: Ports,
     /// What the stats socket tells; `None`: there is none.
     pub stats: Option<Box<Stats>>,
+    /// What the answers to some requests become, by the request.
+    pub scripts: HashMap<u64, Script>,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -216,6 +219,7 @@ impl Edge {
             control_body_bytes_max: prepared.settings.number("control_body_bytes_max"),
             ports: Ports::default(),
             stats,
+            scripts: HashMap::new(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
             tls: [None, None],
@@ -310,6 +314,15 @@ impl Edge {
             self.begin_socket(handle, source);
             return;
         }
+        let mut source = source;
+        match self.read_jsonp(handle, &source, &source.request) {
+            Ok(Some(meant)) => source.request = Rc::new(meant),
+            Ok(None) => {}
+            Err(text) => {
+                self.answer_text(handle, 400, text);
+                return;
+            }
+        }
         // Whichever target it would reach in the end.
         let takes_events = source.rule().is_some_and(Rule::is_over_http);
         if takes_events && !is_trusted && source.request.has_events() {
@@ -368,6 +381,7 @@ impl Edge {
 
     /// A request is over: its body is needed no more.
     pub(super) fn forget_request(&mut self, handle: u64) {
+        self.scripts.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {
             self.worker.release_upload(upload);
         }

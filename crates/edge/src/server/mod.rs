@@ -3,7 +3,8 @@
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
 //! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin,
 //! `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
-//! get into the ring, `figures` and `stats` what dashboards are told.
+//! get into the ring, `figures` and `stats` what dashboards are told,
+//! `jsonp` how a script element asks.
 
 mod answer;
 mod cross_origin;
@@ -12,6 +13,7 @@ mod figures;
 mod forward;
 mod hold;
 mod items;
+mod jsonp;
 mod links;
 mod notices;
 mod origin;
