@@ -13,6 +13,8 @@ use crate::zmq::Zmq;
 
 /// Clients held at once, more than one for each worker.
 const CLIENTS: u64 = 6;
+/// So many that each worker has some.
+const CLIENTS_OF_BOTH: u64 = 32;
 
 struct Edge(Child);
 
@@ -31,7 +33,7 @@ fn figure(port: u16, name: &str) -> Option<u64> {
 }
 
 struct Running {
-    _edge: Edge,
+    edge: Edge,
     port: u16,
     control: u16,
 }
@@ -56,7 +58,7 @@ fn start(origin: &Origin, arguments: &[String]) -> Running {
         .stderr(Stdio::null())
         .spawn();
     let running = Running {
-        _edge: Edge(child.expect("our own program")),
+        edge: Edge(child.expect("our own program")),
         port,
         control,
     };
@@ -68,8 +70,8 @@ fn start(origin: &Origin, arguments: &[String]) -> Running {
 }
 
 impl Running {
-    fn clients(&self) -> Vec<Client> {
-        let held = (0..CLIENTS).map(|_| {
+    fn clients(&self, count: u64) -> Vec<Client> {
+        let held = (0..count).map(|_| {
             let mut client = Client::open(self.port, "localhost");
             client.send("GET", "/figures", &[], b"");
             assert_eq!(client.read_head().status, 200);
@@ -98,7 +100,7 @@ fn prometheus_reads_the_names_of_pushpin() {
             "--prometheus-prefix=pushpin_".to_owned(),
         ],
     );
-    let mut clients = edge.clients();
+    let mut clients = edge.clients(CLIENTS);
     edge.publish();
     for client in &mut clients {
         client.read_until("one");
@@ -147,7 +149,7 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
     );
     let mut stats = Zmq::unix(&socket, Socket::Sub);
     stats.subscribe(b"");
-    let clients = edge.clients();
+    let clients = edge.clients(CLIENTS);
     let (mut ids, mut has_channel) = (BTreeSet::new(), false);
     while (ids.len() as u64) < CLIENTS || !has_channel {
         match packet(&mut stats) {
@@ -189,5 +191,56 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             is_gone |= kind == "sub" && fields["channel"] == "c";
             ids.remove(&fields["id"].to_string());
         }
+    }
+}
+
+/// The next client that is there.
+fn client_id(stats: &mut Zmq) -> String {
+    loop {
+        let (kind, fields) = packet(stats);
+        if kind == "conn" && fields["unavailable"] != true {
+            return fields["id"].as_str().expect("a text").to_owned();
+        }
+    }
+}
+
+#[test]
+fn a_new_worker_with_the_stats_socket_hears_of_the_clients_of_others() {
+    let (origin, folder) = (Origin::start(), Directory::new());
+    let socket = folder.join("stats");
+    let edge = start(
+        &origin,
+        &[
+            format!("--zmq-stats=ipc://{}", socket.display()),
+            "--stats-format=json".to_owned(),
+            "--stats-connection-ttl-ms=1000".to_owned(),
+        ],
+    );
+    let mut stats = Zmq::unix(&socket, Socket::Sub);
+    stats.subscribe(b"conn");
+    let _clients = edge.clients(CLIENTS_OF_BOTH);
+    let mut others = BTreeSet::new();
+    let mut all = BTreeSet::new();
+    while (all.len() as u64) < CLIENTS_OF_BOTH {
+        let id = client_id(&mut stats);
+        if id.starts_with("1:") {
+            others.insert(id.clone());
+        }
+        all.insert(id);
+    }
+    assert!(!others.is_empty() && others.len() < all.len(), "{all:?}");
+    let master = edge.edge.0.id().to_string();
+    let workers = Command::new("pgrep").args(["-P", &master]).output();
+    let workers = String::from_utf8(workers.expect("pgrep").stdout).expect("numbers");
+    // The oldest is worker 0.
+    let first = workers.lines().next().expect("a worker");
+    let killed = Command::new("kill").args(["-KILL", first]).status();
+    assert!(killed.expect("kill").success());
+    let mut stats = Zmq::unix(&socket, Socket::Sub);
+    stats.subscribe(b"conn");
+    while !others.is_empty() {
+        let id = client_id(&mut stats);
+        assert!(id.starts_with("1:"), "{id}");
+        others.remove(&id);
     }
 }
