@@ -94,8 +94,7 @@ class _Unclosed:
 
 def _check_script(running: Running) -> dict[str, Captured]:
     """Every answer has the text that was written, which is another one each time."""
-    for file in running.peer.scratch.glob("*.txt"):
-        file.unlink()
+    running.peer.clear_scratch()
     constant = _check_get(running.port, CONSTANT_PATH, b"x" * FILE_BYTES)
     texts = set()
     for _ in range(2):

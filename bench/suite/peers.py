@@ -24,6 +24,9 @@ from . import process
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
+SCRATCH = Path(os.environ.get("FERMATA_BENCH_SCRATCH", "/dev/shm/fermata-bench"))
+"""Where the servers write files. In memory: an ext4 without a journal looks through all inodes freed in the last minutes
+for each file that is made, so on such a disk the rows would measure how much had been deleted before."""
 PAGE = BENCH / "page.html"
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
 FERMATA = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
@@ -109,6 +112,7 @@ class Peer:
             "root": ROOT,
             "here": self.here,
             "out": self.out,
+            "scratch": self.scratch,
             "peers": self.directory,
             "page": PAGE,
             "port": ports[0],
@@ -142,7 +146,12 @@ class Peer:
     @property
     def scratch(self) -> Path:
         """Where the `script` service writes."""
-        return self.out / "files"
+        return SCRATCH / self.id
+
+    def clear_scratch(self) -> None:
+        """Remove what the `script` service has written."""
+        for file in self.scratch.glob("*.txt"):
+            file.unlink(missing_ok=True)
 
     def check_requires(self, service: str) -> None:
         """Raises Lacks when the extension does not have what the service needs."""
@@ -184,7 +193,7 @@ class Running:
         peer.check_requires(service)
         for name in self.service.render:
             text = (peer.here / name).read_text()
-            (peer.out / name).write_text(peer.fill(text, self.ports, workers))
+            (peer.out / Path(name).name).write_text(peer.fill(text, self.ports, workers))
         self.command = prefix + [peer.fill(word, self.ports, workers) for word in self.service.start]
         with self.log.open("wb") as log:
             self.started = time.monotonic()

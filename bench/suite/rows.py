@@ -280,8 +280,7 @@ def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int,
     finally:
         if row.settles:
             settle(running)
-        for file in running.peer.scratch.glob("*.txt"):
-            file.unlink(missing_ok=True)
+        running.peer.clear_scratch()
         running.pause()
 
 

@@ -241,7 +241,7 @@ class Configuration(unittest.TestCase):
             "chat": "c java node node-net apache nginx php-seed",
             "json": "go nginx node node-cluster php-single php-select php-nonblocking php-prefork amphp revolt "
             "roadrunner mod-php php-fpm workerman swoole openswoole",
-            "files": "node node-cluster php-fpm mod-php fermata-hooks fermata-file fermata-blocking",
+            "files": "node node-cluster php-fpm php-fpm-jit mod-php fermata-hooks fermata-file fermata-interpreted fermata-blocking",
         }
         peers = load_all()
         for table, ids in seeds.items():

@@ -2,14 +2,15 @@
 
 declare(strict_types=1);
 
-// `php files.php PORT WORKERS FOLDER [hooks]`: seed 002's script as a handler, with PHP's own file functions.
-// `/` as in the seed, `/constant` without the loop that makes the text.
+// `php files.php PORT WORKERS FOLDER [hooks|file]`: seed 002's script as a handler, with PHP's own file functions, with
+// the same after Runtime::hook(), or with Fermata\File. `/` as in the seed, `/constant` without the loop that makes the text.
 
-use Fermata\{Hook, Response, Runtime, Server};
+use Fermata\{File, Hook, Response, Runtime, Server};
 
 [, $port, $workers, $folder] = $argv;
+$how = $argv[4] ?? '';
 chdir($folder);
-if (($argv[4] ?? '') === 'hooks') {
+if ($how === 'hooks') {
     Runtime::hook(Hook::Files);
 }
 
@@ -21,23 +22,32 @@ function unusedName(): string
     return $name;
 }
 
-$server = new Server("http://127.0.0.1:$port", workers: (int) $workers);
-
-$server->get('/', static function (): Response {
-    $name = unusedName();
+function randomText(): string
+{
     $text = '';
     for ($i = 0; $i < 108000; $i++) {
         $n = rand(0, 57) + 65;
         $text .= chr($n);
     }
+    return $text;
+}
+
+function writtenAndRead(string $text): Response
+{
+    $name = unusedName();
     file_put_contents($name, $text);
     return Response::text(file_get_contents($name));
-});
+}
 
-$server->get('/constant', static function (): Response {
+function writtenAndReadByFile(string $text): Response
+{
     $name = unusedName();
-    file_put_contents($name, str_repeat('x', 108000));
-    return Response::text(file_get_contents($name));
-});
+    File::write($name, $text);
+    return Response::text(File::read($name));
+}
 
+$answer = $how === 'file' ? writtenAndReadByFile(...) : writtenAndRead(...);
+$server = new Server("http://127.0.0.1:$port", workers: (int) $workers);
+$server->get('/', static fn (): Response => $answer(randomText()));
+$server->get('/constant', static fn (): Response => $answer(str_repeat('x', 108000)));
 $server->run();
