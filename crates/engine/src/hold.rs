@@ -388,7 +388,7 @@ impl<D: Driver> Worker<D> {
     /// caches since its last message, so a count alone does not bound the time that others wait.
     ///
     /// The ring is read on only when everybody has been offered what was read before: a client that
-    /// keeps up is then never overtaken by its channel's log.
+    /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
     pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
         let mut served = 0;
         let mut until_ms = 0;
@@ -397,6 +397,7 @@ impl<D: Driver> Worker<D> {
                 self.send_held(index);
                 served += 1;
                 if served == subscribers_max {
+                    self.gather.add_served(served);
                     return true;
                 }
                 if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
@@ -404,12 +405,18 @@ impl<D: Driver> Worker<D> {
                     if served == FANOUT_CLOCK_EVERY {
                         until_ms = now_ms + FANOUT_MS_MAX;
                     } else if now_ms >= until_ms {
+                        self.gather.add_served(served);
                         return true;
                     }
                 }
             }
-            if served > 0 || !self.reader.has_more() {
-                return self.reader.has_more();
+            if served > 0 {
+                self.gather.add_served(served);
+                self.gather.end_round(self.driver.now_ms());
+                return self.reader.has_more() && !self.is_gathering();
+            }
+            if !self.reader.has_more() || self.is_gathering() {
+                return false;
             }
             self.pump();
         }

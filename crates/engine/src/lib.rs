@@ -20,6 +20,7 @@ mod errors;
 mod file_jobs;
 pub mod files;
 mod forwarded;
+mod gather;
 mod hold;
 mod hub;
 mod input;

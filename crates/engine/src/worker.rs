@@ -30,6 +30,7 @@ use crate::body::{Spools, Upload, Uploads};
 use crate::connection::{Connection, Origin};
 use crate::encode::Encoder;
 use crate::files::{Compressors, Roots};
+use crate::gather::Gather;
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
 use crate::master::Link;
@@ -255,6 +256,7 @@ pub struct Worker<D: Driver> {
     pub(crate) reader: Reader,
     pub(crate) local: Local,
     pub(crate) encoder: Encoder,
+    pub(crate) gather: Gather,
     /// Tells this life of the worker from all others, in the ids of its sockets.
     pub(crate) identity: u64,
     pub(crate) rest: Vec<u8>,
@@ -411,6 +413,7 @@ impl<D: Driver> Worker<D> {
             reader,
             local,
             encoder: Encoder::new(ids),
+            gather: Gather::new(settings.gather_ms_max),
             identity,
             rest: Vec::new(),
             // Users whose worker has died may be waiting to be announced as gone.
@@ -705,7 +708,7 @@ impl<D: Driver> Worker<D> {
             let timeout = if self.reader.set_sleeping() {
                 timeout
             } else {
-                Some(0)
+                Some(self.gathering_ms(timeout))
             };
             self.wait(timeout);
             self.reader.set_awake();

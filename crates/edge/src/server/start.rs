@@ -32,6 +32,9 @@ const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 /// What a channel keeps for clients that have not taken it yet.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// How long items wait for more behind one to a crowd. Pushpin gathers for 25 ms whatever there is.
+const GATHER_MS_MAX: u64 = 10;
+
 /// The largest body of a request; what is above `body_memory_bytes_max` waits in a temporary file.
 const BODY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
@@ -238,6 +241,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("history_bytes_max", &RING_BYTES.to_string())?;
     set("channel_log_bytes_max", &LOG_BYTES_MAX.to_string())?;
+    set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     // The responses are the origins' own.
     set("compression", "off")?;
     set(

@@ -92,6 +92,30 @@ fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
 }
 
 #[test]
+fn messages_that_follow_a_crowd_closely_are_sent_together() {
+    let mut settings = super::settings();
+    settings.gather_ms_max = 10;
+    let mut rig = Rig::with(1, settings);
+    let per_ms = crate::gather::SERVED_PER_MS as usize;
+    let peers = subscribers(&mut rig, 4 * per_ms);
+    let sends = |peers: &[FakePeer]| peers.iter().map(FakePeer::sends).collect::<Vec<_>>();
+    rig.publish("all", "alone");
+    rig.turn();
+    rig.turn();
+    assert_eq!(sends(&peers), vec![2; peers.len()], "what comes alone does not wait");
+    for text in ["first", "second", "third"] {
+        rig.publish("all", text);
+        rig.turn();
+    }
+    assert_eq!(sends(&peers), vec![2; peers.len()]);
+    rig.advance(10);
+    for peer in &peers {
+        assert_eq!(peer.sends(), 3, "the three of them together");
+        assert!(peer.read().ends_with(b"data: third\n\n\r\n"));
+    }
+}
+
+#[test]
 fn a_socket_that_joins_in_the_middle_of_a_broadcast_finishes_none() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
