@@ -1,40 +1,69 @@
 //! The clients of this worker, as long as somebody may want to know of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
+use std::rc::Rc;
 
 use super::super::notices::Mode;
 use super::note::{Client, Note};
 
+/// The modes in the order of their numbers.
+const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
+/// Names of routes that are kept once; more come only from files that change.
+const ROUTES_KEPT: usize = 1_024;
+
+/// A client as it is known: a hundred bytes or so, since there may be very many.
 #[derive(Debug)]
 struct Known {
-    client: Client,
-    subscriptions: Vec<(Mode, Vec<u8>)>,
+    peer: Option<IpAddr>,
+    /// One copy for all of a route.
+    route: Rc<[u8]>,
+    is_websocket: bool,
+    is_tls: bool,
     /// Tells it from another with the same handle.
-    serial: u64,
+    serial: u32,
+    /// The names are those of `counts`.
+    subscriptions: Vec<(Mode, Rc<[u8]>)>,
+}
+
+/// Who it is that is held from now on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held<'a> {
+    pub peer: Option<IpAddr>,
+    /// Empty: it has none.
+    pub route: &'a [u8],
+    pub is_websocket: bool,
+    pub is_tls: bool,
 }
 
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Clients {
     known: HashMap<u64, Known>,
-    counts: HashMap<(Mode, Vec<u8>), u64>,
+    /// By mode and channel.
+    counts: [HashMap<Rc<[u8]>, u64>; 3],
+    routes: HashSet<Rc<[u8]>>,
     /// When each is told of again.
-    due: VecDeque<(u64, u64, u64)>,
+    due: VecDeque<(u64, u64, u32)>,
     again_ms: u64,
-    serial: u64,
+    serial: u32,
     /// Whether each is told of.
     is_told: bool,
+    /// In front of handles, in ids.
+    worker: u16,
 }
 
 impl Clients {
-    pub fn new(again_ms: u64, is_told: bool) -> Self {
+    pub fn new(again_ms: u64, is_told: bool, worker: u16) -> Self {
         Self {
             known: HashMap::new(),
-            counts: HashMap::new(),
+            counts: Default::default(),
+            routes: HashSet::new(),
             due: VecDeque::new(),
             again_ms: again_ms.max(1),
             serial: 0,
             is_told,
+            worker,
         }
     }
 
@@ -43,19 +72,22 @@ impl Clients {
     }
 
     /// One that is held from now on.
-    pub fn enter(&mut self, now_ms: u64, handle: u64, client: Client, notes: &mut Vec<Note>) {
+    pub fn enter(&mut self, now_ms: u64, handle: u64, held: Held<'_>, notes: &mut Vec<Note>) {
         self.leave(handle, notes);
-        self.serial += 1;
+        self.serial = self.serial.wrapping_add(1);
+        let known = Known {
+            peer: held.peer,
+            route: self.route(held.route),
+            is_websocket: held.is_websocket,
+            is_tls: held.is_tls,
+            serial: self.serial,
+            subscriptions: Vec::new(),
+        };
         if self.is_told {
-            notes.push(Note::Client(client.clone()));
+            notes.push(Note::Client(known.told(self.worker, handle)));
             let entry = (now_ms + self.again_ms, handle, self.serial);
             self.due.push_back(entry);
         }
-        let known = Known {
-            client,
-            subscriptions: Vec::new(),
-            serial: self.serial,
-        };
         self.known.insert(handle, known);
     }
 
@@ -63,13 +95,13 @@ impl Clients {
         let Some(known) = self.known.remove(&handle) else {
             return;
         };
-        for key in known.subscriptions {
-            self.count_down(key, notes);
+        for (mode, channel) in known.subscriptions {
+            self.count_down(mode, channel, notes);
         }
         if self.is_told {
             notes.push(Note::Gone {
-                id: known.client.id,
-                route: known.client.route,
+                id: id_of(self.worker, handle),
+                route: known.route.to_vec(),
             });
         }
     }
@@ -78,24 +110,31 @@ impl Clients {
         let Some(known) = self.known.get_mut(&handle) else {
             return;
         };
-        let key = (mode, channel.to_vec());
-        if known.subscriptions.contains(&key) {
+        let is_same = |it: &(Mode, Rc<[u8]>)| it.0 == mode && *it.1 == *channel;
+        if known.subscriptions.iter().any(is_same) {
             return;
         }
-        known.subscriptions.push(key.clone());
-        let count = self.counts.entry(key.clone()).or_default();
+        let counts = &mut self.counts[mode as usize];
+        let name = match counts.get_key_value(channel) {
+            Some((name, _)) => Rc::clone(name),
+            None => Rc::from(channel),
+        };
+        // Most have one.
+        known.subscriptions.reserve_exact(1);
+        known.subscriptions.push((mode, Rc::clone(&name)));
+        let count = counts.entry(name).or_default();
         *count += 1;
-        notes.push(subscribers(key, *count));
+        notes.push(subscribers(mode, channel, *count));
     }
 
     pub fn unsubscribe(&mut self, handle: u64, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
             return;
         };
-        let position = known.subscriptions.iter().position(|it| it.1 == channel);
+        let position = known.subscriptions.iter().position(|it| *it.1 == *channel);
         if let Some(at) = position {
-            let key = known.subscriptions.swap_remove(at);
-            self.count_down(key, notes);
+            let (mode, channel) = known.subscriptions.swap_remove(at);
+            self.count_down(mode, channel, notes);
         }
     }
 
@@ -103,16 +142,30 @@ impl Clients {
     pub fn channels(&self, handle: u64) -> Vec<Vec<u8>> {
         let known = self.known.get(&handle).map(|it| &it.subscriptions[..]);
         let all = known.unwrap_or_default().iter();
-        all.map(|(_, channel)| channel.clone()).collect()
+        all.map(|(_, channel)| channel.to_vec()).collect()
     }
 
-    fn count_down(&mut self, key: (Mode, Vec<u8>), notes: &mut Vec<Note>) {
-        let count = self.counts.get(&key).map_or(0, |count| count - 1);
+    fn count_down(&mut self, mode: Mode, channel: Rc<[u8]>, notes: &mut Vec<Note>) {
+        let counts = &mut self.counts[mode as usize];
+        let count = counts.get(&channel).map_or(0, |count| count - 1);
+        notes.push(subscribers(mode, &channel, count));
         match count {
-            0 => self.counts.remove(&key),
-            count => self.counts.insert(key.clone(), count),
+            0 => counts.remove(&channel),
+            count => counts.insert(channel, count),
         };
-        notes.push(subscribers(key, count));
+    }
+
+    /// One copy of each name, as long as there are not more of them than a file of routes has.
+    fn route(&mut self, name: &[u8]) -> Rc<[u8]> {
+        if let Some(known) = self.routes.get(name) {
+            return Rc::clone(known);
+        }
+        if self.routes.len() >= ROUTES_KEPT {
+            self.routes.clear();
+        }
+        let name: Rc<[u8]> = Rc::from(name);
+        self.routes.insert(Rc::clone(&name));
+        name
     }
 
     /// Those to be told of again.
@@ -124,7 +177,7 @@ impl Clients {
             if let Some(known) = self.known.get(&handle)
                 && known.serial == serial
             {
-                notes.push(Note::Client(known.client.clone()));
+                notes.push(Note::Client(known.told(self.worker, handle)));
                 self.due.push_back((now_ms + self.again_ms, handle, serial));
             }
         }
@@ -132,20 +185,41 @@ impl Clients {
 
     /// Everything, for one that knows nothing.
     pub fn all(&self, notes: &mut Vec<Note>) {
-        for (key, count) in &self.counts {
-            notes.push(subscribers(key.clone(), *count));
+        for (mode, counts) in MODES.iter().zip(&self.counts) {
+            for (channel, count) in counts {
+                notes.push(subscribers(*mode, channel, *count));
+            }
         }
         if self.is_told {
-            let clients = self.known.values();
-            notes.extend(clients.map(|it| Note::Client(it.client.clone())));
+            let clients = self.known.iter();
+            notes.extend(clients.map(|(&handle, it)| Note::Client(it.told(self.worker, handle))));
         }
     }
 }
 
-fn subscribers((mode, channel): (Mode, Vec<u8>), count: u64) -> Note {
+impl Known {
+    /// As it is told.
+    fn told(&self, worker: u16, handle: u64) -> Client {
+        Client {
+            id: id_of(worker, handle),
+            route: self.route.to_vec(),
+            peer: self
+                .peer
+                .map_or(Vec::new(), |ip| ip.to_string().into_bytes()),
+            is_websocket: self.is_websocket,
+            is_tls: self.is_tls,
+        }
+    }
+}
+
+fn id_of(worker: u16, handle: u64) -> Vec<u8> {
+    format!("{worker}:{handle:x}").into_bytes()
+}
+
+fn subscribers(mode: Mode, channel: &[u8], count: u64) -> Note {
     Note::Subscribers {
         mode,
-        channel,
+        channel: channel.to_vec(),
         count,
     }
 }
@@ -154,10 +228,17 @@ fn subscribers((mode, channel): (Mode, Vec<u8>), count: u64) -> Note {
 mod tests {
     use super::*;
 
+    const HELD: Held<'_> = Held {
+        peer: None,
+        route: b"r",
+        is_websocket: false,
+        is_tls: false,
+    };
+
     fn client(id: &str) -> Client {
         Client {
             id: id.into(),
-            route: Vec::new(),
+            route: b"r".to_vec(),
             peer: Vec::new(),
             is_websocket: false,
             is_tls: false,
@@ -165,28 +246,28 @@ mod tests {
     }
 
     fn count(count: u64) -> Note {
-        subscribers((Mode::Stream, b"c".to_vec()), count)
+        subscribers(Mode::Stream, b"c", count)
     }
 
     #[test]
     fn clients_count_until_they_leave() {
-        let (mut clients, mut notes) = (Clients::new(10, true), Vec::new());
-        clients.enter(0, 1, client("a"), &mut notes);
+        let (mut clients, mut notes) = (Clients::new(10, true, 7), Vec::new());
+        clients.enter(0, 1, HELD, &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
-        clients.enter(0, 2, client("b"), &mut Vec::new());
+        clients.enter(0, 2, HELD, &mut Vec::new());
         clients.subscribe(2, Mode::Stream, b"c", &mut notes);
         clients.unsubscribe(2, b"c", &mut notes);
         clients.leave(1, &mut notes);
         clients.leave(1, &mut notes);
         let gone = Note::Gone {
-            id: b"a".to_vec(),
-            route: Vec::new(),
+            id: b"7:1".to_vec(),
+            route: b"r".to_vec(),
         };
         assert_eq!(
             notes,
             [
-                Note::Client(client("a")),
+                Note::Client(client("7:1")),
                 count(1),
                 count(2),
                 count(1),
@@ -197,14 +278,14 @@ mod tests {
         notes.clear();
         clients.expire(10, &mut notes);
         clients.expire(19, &mut notes);
-        assert_eq!(notes, [Note::Client(client("b"))]);
-        assert!(clients.counts.is_empty());
+        assert_eq!(notes, [Note::Client(client("7:2"))]);
+        assert!(clients.counts.iter().all(HashMap::is_empty));
     }
 
     #[test]
     fn without_packets_for_each_only_channels_are_told() {
-        let (mut clients, mut notes) = (Clients::new(10, false), Vec::new());
-        clients.enter(0, 1, client("a"), &mut notes);
+        let (mut clients, mut notes) = (Clients::new(10, false, 7), Vec::new());
+        clients.enter(0, 1, HELD, &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
         clients.expire(100, &mut notes);
         clients.all(&mut notes);

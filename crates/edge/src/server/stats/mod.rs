@@ -23,9 +23,9 @@ use super::notices::Mode;
 use super::timers::Timer;
 use crate::settings::Settings;
 
-use clients::Clients;
+use clients::{Clients, Held};
 use feed::{Feed, Feeders};
-use note::{Client, Note};
+use note::Note;
 use tally::{News, Tally};
 
 pub(super) use feed::{Meeting, bind};
@@ -37,7 +37,6 @@ const TICK_MS: u64 = 1_000;
 pub(super) struct Stats {
     clients: Clients,
     role: Role,
-    worker: u16,
     connection_ttl_ms: u64,
 }
 
@@ -101,9 +100,9 @@ impl Stats {
             clients: Clients::new(
                 connection_ttl_ms / 2,
                 settings.is_on("stats_connection_send"),
+                worker,
             ),
             role,
-            worker,
             connection_ttl_ms,
         }))
     }
@@ -154,17 +153,15 @@ impl Edge {
         let Some(stats) = &mut self.stats else {
             return;
         };
-        let route = source.rule().and_then(|rule| rule.id.clone());
-        let peer = source.request.peer.ip();
-        let client = Client {
-            id: format!("{}:{handle:x}", stats.worker).into_bytes(),
-            route: route.unwrap_or_default().into_bytes(),
-            peer: peer.map_or(Vec::new(), |ip| ip.to_string().into_bytes()),
+        let route = source.rule().and_then(|rule| rule.id.as_deref());
+        let held = Held {
+            peer: source.request.peer.ip(),
+            route: route.unwrap_or_default().as_bytes(),
             is_websocket: mode == Mode::Socket,
             is_tls: source.request.is_tls,
         };
         let mut notes = Vec::new();
-        stats.clients.enter(now_ms, handle, client, &mut notes);
+        stats.clients.enter(now_ms, handle, held, &mut notes);
         self.tell(notes);
     }
 
