@@ -3,6 +3,8 @@
 //! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
 //! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
 
+use std::rc::Rc;
+
 use fermata_engine::{KeepAlive, Relayed, ResponseHead};
 use fermata_grip::filter::{Filters, Subscriber};
 use fermata_grip::instruct::{self, Instruct, KeepAliveMode, Meta, NextLink};
@@ -145,6 +147,8 @@ impl Edge {
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
             found.truncate(self.subscriptions_max);
         }
+        // It is kept as long as the client is.
+        found.shrink_to_fit();
         found
     }
 
@@ -214,8 +218,13 @@ impl Edge {
             return;
         }
         let is_behind = self.is_behind(&subscriptions);
+        let mut source = talk.source.clone();
+        if instruct.next.is_none() {
+            // Its origin is asked nothing more.
+            source.request = Rc::new(source.request.sender());
+        }
         let session = Session {
-            source: talk.source.clone(),
+            source,
             subscriptions,
             meta: instruct.meta,
             kind: Kind::Stream(Box::new(Stream {

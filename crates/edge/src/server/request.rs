@@ -69,6 +69,19 @@ impl ClientRequest {
         }
     }
 
+    /// What is worth keeping of one that is not asked again: who sent it.
+    pub fn sender(&self) -> Self {
+        Self {
+            method: Vec::new(),
+            target: Vec::new(),
+            headers: Vec::new(),
+            body: Body::None,
+            peer: self.peer.clone(),
+            host: Vec::new(),
+            is_tls: self.is_tls,
+        }
+    }
+
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers
