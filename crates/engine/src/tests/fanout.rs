@@ -102,7 +102,11 @@ fn messages_that_follow_a_crowd_closely_are_sent_together() {
     rig.publish("all", "alone");
     rig.turn();
     rig.turn();
-    assert_eq!(sends(&peers), vec![2; peers.len()], "what comes alone does not wait");
+    assert_eq!(
+        sends(&peers),
+        vec![2; peers.len()],
+        "what comes alone does not wait"
+    );
     for text in ["first", "second", "third"] {
         rig.publish("all", text);
         rig.turn();
