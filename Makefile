@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-held bench-million bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -56,10 +56,20 @@ bench-held: ## Measure what a held client costs, beside Pushpin where it is inst
 	@scripts/build-ext.sh
 	python3 bench/held.py
 
+bench-edge: ## Measure the edge beside Pushpin, where it is installed; about seven minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/edge.py
+
 bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/million.py
+
+bench-million-edge: ## The same through the edge, PHP-FPM answering each client; under ten minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 bench/million.py --server edge
 
 soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SECONDS=60 is shorter
 	@scripts/setup.sh bench
@@ -124,7 +134,9 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 bench/counts.py --check
 	python3 bench/websocket.py --quick --peers fermata node-ws
 	python3 bench/held.py --quick
+	python3 bench/edge.py --quick
 	python3 bench/million.py --quick
+	python3 bench/million.py --quick --server edge
 	python3 bench/soak.py --quick --out build/bench/quick
 	python3 bench/attack.py --quick
 

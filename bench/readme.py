@@ -1,4 +1,4 @@
-"""Writes the newest runs of bench/runs into the README, between its markers: the tables of run.py, and million.py.
+"""Writes the newest runs of bench/runs into the README, between its markers: the tables of run.py, edge.py and million.py.
 
 `python3 bench/readme.py` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
 number stands in the README that no run has printed.
@@ -18,6 +18,7 @@ RUNS = ROOT / "bench" / "runs"
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- bench:begin -->\n)(.*?)(<!-- bench:end -->)", re.DOTALL)
 MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
+EDGE = re.compile(r"(<!-- edge:begin -->\n).*?(<!-- edge:end -->)", re.DOTALL)
 SUBJECT, CONTROL = "fermata", "control"
 LEGEND = """One run each on one machine, everybody in turns; medians over the rounds. Of Fermata the table has the rate,
 of all others how many times their rate Fermata's is: above 1× Fermata is faster. The C servers, Node `net` and the
@@ -142,6 +143,30 @@ def million() -> str:
     return "\n".join([machine, "", *goals, "", whole_run, ""])
 
 
+def edge() -> str:
+    """The block of `make bench-edge`: its goals, with both sides' figures and the ratio."""
+    path = newest("edge")
+    if path is None:
+        return "No run of `make bench-edge` is kept in bench/runs yet.\n"
+    run = json.loads(path.read_text())
+    facts = run["machine"]
+    machine = (
+        f"{facts['processor']}, {facts['cores']} cores, {facts['memory']}, {facts['system']}, "
+        f"Linux {facts['kernel']}, commit {facts['commit']}."
+    )
+    lines = ["| | Fermata | Pushpin | ratio | goal | |", "|---|---:|---:|---:|---|---|"]
+    for goal in run["goals"]:
+        shown = run["figures"][goal["figure"]]["shown"]
+        limit = f"≥ {goal['at_least']:g}×" if goal["at_least"] is not None else f"≤ {goal['at_most']:g}×"
+        value = goal["value"]
+        ratio = "–" if value is None else f"{value['median']:.2g}×"
+        met = goal["verdict"] if goal["verdict"].startswith("met") else f"**{goal['verdict']}**"
+        cells = (shown.get("fermata-edge", "–"), shown.get("pushpin", "–"), ratio, limit, met)
+        lines.append(f"| {goal['title']} | {' | '.join(cells)} |")
+    folder = path.parent.relative_to(ROOT)
+    return "\n".join([machine, "", *lines, "", f"[Everything this run printed]({folder}/{path.stem}.md).", ""])
+
+
 def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: readme.py [--check]", file=sys.stderr)
@@ -149,6 +174,7 @@ def main(arguments: list[str]) -> int:
     old = README.read_text()
     new = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], old)
     new = MILLION.sub(lambda match: match[1] + million() + match[2], new)
+    new = EDGE.sub(lambda match: match[1] + edge() + match[2], new)
     if new == old:
         return 0
     if arguments:

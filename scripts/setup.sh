@@ -103,6 +103,9 @@ need_test() {
     need "$php_package-redis" has_module redis
     need "$php_package-pgsql" has_module pdo_pgsql
     need "$php_package-curl" has_module curl
+    # What stands behind the edge.
+    need nginx-light has nginx
+    need "$php_package-fpm" has "php-fpm${php_version:-}"
     need shellcheck has shellcheck
     need chromium has chromium
     need rustfmt has rustfmt

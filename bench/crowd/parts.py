@@ -76,10 +76,9 @@ class Part:
 class Stage:
     """A server, its clients, and what is read while the clients' steps go on."""
 
-    def __init__(self, part: Part, size: Size, clients: int, groups: int, keep_alive_s: int = 0) -> None:
-        self.part, self.size = part, size
+    def __init__(self, part: Part, size: Size, server: Server, clients: int, groups: int) -> None:
+        self.part, self.size, self.server = part, size, server
         self.clients, self.groups = clients, groups
-        self.server = Server(size.workers_for(clients), CONNECTIONS_MAX, groups, keep_alive_s)
         part.commands.append(" ".join([*(f"{k}={v}" for k, v in self.server.environment.items()), *self.server.command]))
         part.details["workers"] = self.server.workers
         self.costs: dict[str, Costs] = {}
@@ -90,12 +89,12 @@ class Stage:
     def warm_up(self) -> None:
         """Every worker has served requests and a few clients, who are gone again: what is left is the workers' own."""
         count = str(self.server.workers * WARM_UP_PER_WORKER)
-        events = self.server.url("/groups/{n}/events")
-        messages = self.server.url("/groups/{n}/messages")
+        # To all only with a rate of its own.
+        publishing = [*self.server.publishing(), "--publish-connections", "64"]
         for arguments in (
-            ["sse", events, "--clients", count, "--groups", "8", "--duration", "1s", "--publish", messages,
-             "--publish-rate", "20", "--publish-connections", "64"],
-            ["http", self.server.url("/"), "--no-keep-alive", "--requests", str(self.server.workers * 20)],
+            ["sse", self.server.streams(), "--clients", count, "--groups", "8", "--step", "warm-up=1s,groups=20",
+             *publishing],
+            ["http", self.server.url(self.server.page), "--no-keep-alive", "--requests", str(self.server.workers * 20)],
         ):
             subprocess.run([str(FERMATA), "load", *arguments, "--quiet"], check=True, stdout=subprocess.DEVNULL)
         self.pids = self.server.pids()
@@ -115,17 +114,16 @@ class Stage:
             elif event["event"] == "begins":
                 watches[name] = Watch(self.pids)
                 if seconds := gets.get(name):
-                    running[name] = requests(self.server.url("/"), GET_RATE, seconds)
+                    running[name] = requests(self.server.url(self.server.page), GET_RATE, seconds)
                 waiting.append(event)
             elif name in watches:
                 self.costs[name] = watches[name].stop()
 
         arguments = [
-            "hold", self.server.url("/groups/{n}/events"),
+            "hold", self.server.streams(),
             "--clients", str(self.clients), "--groups", str(self.groups), "--settle", SETTLE,
             "--interval", f"{self.size.interval_s}s",
-            "--publish", self.server.url("/groups/{n}/messages"), "--publish-all", self.server.url("/all"),
-            "--publish-queue-max", "1000000", "--publish-timeout", SETTLE, "--coalesce", COALESCE,
+            *self.server.publishing(), "--publish-queue-max", "1000000", "--publish-timeout", SETTLE, "--coalesce", COALESCE,
             *(f"--step={step}" for step in steps),
         ]
         clients = Clients(arguments, on_event)
@@ -172,12 +170,16 @@ class Stage:
         self.server.close()
 
 
+def server_for(size: Size, clients: int, groups: int, keep_alive_s: int = 0) -> Server:
+    return Server(size.workers_for(clients), CONNECTIONS_MAX, groups, keep_alive_s)
+
+
 def hold_a_crowd(part: Part, size: Size) -> None:
     """A million clients: connect, sit still, be published to."""
     before_server = kernel.Kernel.now()
-    stage = Stage(part, size, size.clients, size.groups)
+    server = server_for(size, size.clients, size.groups)
+    stage = Stage(part, size, server, size.clients, size.groups)
     try:
-        server = stage.server
         part.figures["start_ms"] = server.first_answer_s * 1000
         part.figures["start_all_ms"] = server.all_started_s * 1000
         stage.warm_up()
@@ -236,7 +238,7 @@ def hold_a_crowd(part: Part, size: Size) -> None:
 
 def broadcast(part: Part, size: Size) -> None:
     """One channel with a tenth of the clients."""
-    stage = Stage(part, size, size.broadcast_clients, 1)
+    stage = Stage(part, size, server_for(size, size.broadcast_clients, 1), size.broadcast_clients, 1)
     try:
         stage.warm_up()
         steps = stage.run(
@@ -257,7 +259,8 @@ def broadcast(part: Part, size: Size) -> None:
 
 def keep_alive(part: Part, size: Size) -> None:
     """The crowd again, each client with a comment after every `keep_alive_s` of silence."""
-    stage = Stage(part, size, size.clients, size.groups, size.keep_alive_s)
+    server = server_for(size, size.clients, size.groups, size.keep_alive_s)
+    stage = Stage(part, size, server, size.clients, size.groups)
     sent: list[tuple[float, int]] = []
     try:
         stage.warm_up()

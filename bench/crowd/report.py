@@ -15,11 +15,27 @@ from .network import Network
 from .parts import Part
 from .plot import plot
 
-GOALS = Path(__file__).with_name("goals.toml")
+GOALS = {
+    "million": Path(__file__).with_name("goals.toml"),
+    "soak": Path(__file__).with_name("goals.toml"),
+    "crowd-edge": Path(__file__).with_name("goals-edge.toml"),
+}
+"""By kind of run."""
+TITLES = {"crowd-edge": " through the edge, each answered by PHP-FPM"}
 VERSION = 1
 """Of the raw file; raised when a field changes its meaning."""
 
 FURTHER = (
+    ("connects_per_s", "connect and subscribe", "/s"),
+    ("fill_s", "time to fill", "s"),
+    ("edge_us_per_hold", "processor of the edge per hold while it fills", "µs"),
+    ("php_us_per_hold", "processor of PHP-FPM per hold", "µs"),
+    ("user_pss_per_client", "user memory per client, by PSS", "B"),
+    ("server_total_gb", "server side in all: user and kernel", "GB"),
+    ("keep_alive_cpu_percent", "processor with a comment to each every 55 s, share of a core", "%"),
+    ("group_last_byte_p99_ms", "publish to a group: last byte, p99", "ms"),
+    ("get_p99_ms", "a plain page meanwhile, a connection each, p99", "ms"),
+    ("deliveries_per_core_s", "one message per socket: deliveries per second of server processor", "/s"),
     ("start_all_ms", "all workers forked", "ms"),
     ("base_private_per_worker", "private memory of an empty worker that has served", "B"),
     ("base_pss_per_worker", "the same by PSS", "B"),
@@ -52,8 +68,8 @@ class Goal:
         return f"≤ {amount(self.at_most or 0, self.unit)}"
 
 
-def goals() -> list[Goal]:
-    return [Goal(**goal) for goal in tomllib.loads(GOALS.read_text())["goal"]]
+def goals(kind: str = "million") -> list[Goal]:
+    return [Goal(**goal) for goal in tomllib.loads(GOALS[kind].read_text())["goal"]]
 
 
 def amount(value: float, unit: str) -> str:
@@ -63,12 +79,20 @@ def amount(value: float, unit: str) -> str:
     return f"{value:,.{digits}f}{space}{unit}"
 
 
-def markdown(parts: list[Part], facts: dict[str, str], network: Network, started: datetime, options: dict[str, Any]) -> str:
+def markdown(
+    parts: list[Part],
+    facts: dict[str, str],
+    network: Network,
+    started: datetime,
+    options: dict[str, Any],
+    kind: str = "million",
+) -> str:
     """The table for people."""
+    wanted = goals(kind)
     figures = {name: value for part in parts for name, value in part.figures.items()}
     is_whole = options["clients"] == 1_000_000
     out = [
-        f"# {options['clients']:,} held clients, {started:%Y-%m-%d %H:%M} UTC",
+        f"# {options['clients']:,} held clients{TITLES.get(kind, '')}, {started:%Y-%m-%d %H:%M} UTC",
         "",
         f"{facts['processor']}, {facts['cores']} cores, {facts['memory']}, {facts['system']}, Linux {facts['kernel']}, "
         f"commit {facts['commit']}. Server and clients share the machine.",
@@ -77,13 +101,14 @@ def markdown(parts: list[Part], facts: dict[str, str], network: Network, started
         "| figure | measured | goal | |",
         "|---|---:|---:|---|",
     ]
-    for goal in goals():
+    for goal in wanted:
         if (value := figures.get(goal.figure)) is not None:
             # The goals are those of a million.
             verdict = ("met" if goal.is_met(value) else "**missed**") if is_whole else ""
             out.append(f"| {goal.about} | {amount(value, goal.unit)} | {goal.text()} | {verdict} |")
+    shown = {goal.figure for goal in wanted}
     for name, about, unit in FURTHER:
-        if (value := figures.get(name)) is not None:
+        if name not in shown and (value := figures.get(name)) is not None:
             out.append(f"| {about} | {amount(value, unit)} | | |")
     out += ["", "## How", ""]
     for part in parts:
@@ -125,7 +150,7 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{kind}-{started:%H%M%S}"
     table = stem.with_suffix(".md")
-    text = markdown(parts, facts, network, started, options)
+    text = markdown(parts, facts, network, started, options, kind)
     raw = {
         "version": VERSION,
         "started": started.isoformat(),

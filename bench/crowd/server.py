@@ -27,6 +27,9 @@ class CannotStart(Exception):
 class Server:
     """A running server. Ends with `close`."""
 
+    page = "/"
+    """What is asked for while clients are held."""
+
     def __init__(
         self,
         workers: int,
@@ -39,21 +42,27 @@ class Server:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`behind`: a command that becomes what follows it, such as `prlimit`."""
-        self.workers = workers
-        self.port = process.free_port()
-        self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
-        self.log_path = Path(self._folder.name, "log")
-        self.control = f"unix:{self._folder.name}/control"
-        self.command = [*behind, PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(script)]
-        self.environment = {
+        port = process.free_port()
+        command = [*behind, PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(script)]
+        own = {
             "WORKERS": str(workers),
             "CONNECTIONS": str(connections),
             "KEEP_ALIVE": str(keep_alive_s),
-            "CONTROL": self.control,
+            "CONTROL": "unix:{folder}/control",
             "GROUPS": str(groups),
-            "PORT": str(self.port),
-            **(environment or {}),
+            "PORT": str(port),
         }
+        self._launch(workers, port, command, own | dict(environment or {}))
+
+    def _launch(self, workers: int, port: int, command: list[str], environment: Mapping[str, str]) -> None:
+        """`{folder}` in the environment is replaced by a folder of its own."""
+        self.workers = workers
+        self.port = port
+        self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
+        self.log_path = Path(self._folder.name, "log")
+        self.control = f"unix:{self._folder.name}/control"
+        self.command = command
+        self.environment = {key: value.replace("{folder}", self._folder.name) for key, value in environment.items()}
         begin = time.monotonic()
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -75,6 +84,14 @@ class Server:
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
+
+    def streams(self) -> str:
+        """Where clients are held: {n} is the number of the group."""
+        return self.url("/groups/{n}/events")
+
+    def publishing(self) -> list[str]:
+        """What `fermata load` has to be told to publish."""
+        return ["--publish", self.url("/groups/{n}/messages"), "--publish-all", self.url("/all")]
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
@@ -107,7 +124,7 @@ class Server:
                 raise CannotStart(f"the server ended: {self.log()[-2000:]}")
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
             try:
-                connection.request("GET", "/")
+                connection.request("GET", self.page)
                 if connection.getresponse().status == 200:
                     return time.monotonic() - begin
             except OSError:

@@ -35,16 +35,16 @@ PHP = os.environ.get("FERMATA_PHP", "php")
 ELSEWHERE = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
 """Where peers are that this repository does not have, unless --peers-in says otherwise."""
 BACKEND = "BENCH_BACKEND"
-"""The environment variable with the address that the peers of the waiting row wait for."""
+"""The environment variable with the address of the backend: the peers of the waiting row wait for it, edges ask it."""
 
 SUBJECT = "fermata"
 """The peer that all ratios are about."""
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
-SERVICES = ("json", "cores", "chat", "static", "held", "echo", "script", "waits", "pauses")
+SERVICES = ("json", "cores", "chat", "static", "held", "edge", "echo", "script", "waits", "pauses")
 COMPARED = ("json", "cores", "chat", "script", "waits", "pauses")
-"""The services of the peers in `run.py` and `counts.py`; `held` belongs to `held.py`."""
+"""The services of the peers in `run.py` and `counts.py`; `held` and `edge` belong to the programs of these names."""
 MESSAGES = ("", "answered", "closed")
 
 
@@ -60,8 +60,8 @@ class Lacks(CannotRun):
 class Service:
     """One program of a peer: `json` answers GET / with small JSON from one process or worker, `cores` does so with as
     many as there are cores, `chat` is seed 000's server, `static` serves its page from a file, `held` holds event
-    streams, `echo` sends WebSocket messages back, `script` is seed 002's script, `waits` and `pauses` take 50 ms for an
-    answer: of a backend, or of nobody."""
+    streams, `edge` holds those of a GRIP backend and proxies its other answers, `echo` sends WebSocket messages back,
+    `script` is seed 002's script, `waits` and `pauses` take 50 ms for an answer: of a backend, or of nobody."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()
@@ -121,6 +121,7 @@ class Peer:
             "workers": workers,
             "php": PHP,
             "extension": EXTENSION,
+            "fermata": FERMATA,
             "backend": os.environ.get(BACKEND, ""),
         }
         if "$phpversion" in text or "${phpversion}" in text:
