@@ -120,6 +120,17 @@ fn php_fpm_behind_the_edge_behind_nginx() {
         let head = client.request("HEAD", "/stream.php", &[], b"");
         assert_eq!(head.status, 200);
     }
+    // All at once: no child stays with one worker while requests of the other wait for it.
+    let mut crowd: Vec<Client> = (0..12)
+        .map(|_| {
+            let mut client = Client::open(edge, "localhost");
+            client.send("GET", "/stream.php", &[], b"");
+            client
+        })
+        .collect();
+    for client in &mut crowd {
+        assert_eq!(client.read_head().status, 200);
+    }
     // More clients than children of PHP-FPM, so that held ones take none; some through nginx, over both workers.
     let mut clients: Vec<Client> = (0..8)
         .map(|at| {

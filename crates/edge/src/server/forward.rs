@@ -269,7 +269,7 @@ impl Forwarded {
             },
             script,
         )?;
-        fastcgi::Request::begin(out, true).params(
+        fastcgi::Request::begin(out, false).params(
             variables
                 .iter()
                 .map(|(name, value)| (&name[..], &value[..])),

@@ -675,7 +675,10 @@ impl Edge {
 
     /// The response is complete: its connection may serve another request.
     pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
-        if !is_reusable || talk.has_hung_up || !talk.is_sent() {
+        // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
+        // others wait for a process.
+        let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
+        if is_fastcgi || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);
             return;
         }
