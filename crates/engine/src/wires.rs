@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -135,6 +136,21 @@ impl<D: Driver> Worker<D> {
     /// What the kernel says, such as a watch limit that is reached.
     pub fn listen_requests(&mut self, listener: OwnedFd, handler: u32) -> io::Result<u64> {
         self.watch_listener(listener, Kind::Requests(handler))
+    }
+
+    /// Opens a connection within this worker: what the wire sends are HTTP requests for this handler, as those of
+    /// [`Worker::listen_requests`].
+    ///
+    /// # Errors
+    /// What the kernel says, such as a limit of descriptors.
+    pub fn connect_self(&mut self, handler: u32) -> io::Result<u64> {
+        let (own, other) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let wire = self.watch_wire(own.into_raw_fd())?;
+        self.wires.accepting = handler;
+        self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
+        Ok(wire)
     }
 
     /// Takes one connection that waits at a listener. `None`: there is none.

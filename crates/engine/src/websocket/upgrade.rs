@@ -6,7 +6,7 @@ use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::ws::handshake::{self, Handshake, Refused};
 
 use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
-use crate::connection::Reading;
+use crate::connection::{Origin, Reading};
 use crate::stats::Counter;
 use crate::trace::End;
 use crate::worker::{Event, Running, Worker};
@@ -172,6 +172,11 @@ impl<D: Driver> Worker<D> {
         );
         self.reporter.end_active(connection);
         self.reporter.sockets += 1;
+        if connection.origin == Origin::Own {
+            // It counts as a WebSocket from here on, as any other, and once.
+            connection.origin = Origin::Public;
+            self.reporter.control -= 1;
+        }
         self.counts.response(101);
         self.counts.add(Counter::WebSocketUpgrades, 1);
         socket.message_s = (self.driver.now_ms() / 1000) as u32;
