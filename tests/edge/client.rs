@@ -320,8 +320,8 @@ impl Client {
     }
 
     /// The socket, for another protocol.
-    pub fn into_stream(self) -> TcpStream {
-        self.stream
+    pub fn into_stream(self) -> (TcpStream, Vec<u8>) {
+        (self.stream, self.inbox)
     }
 
     fn drop_probes(&mut self) {

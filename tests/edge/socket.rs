@@ -1,5 +1,6 @@
 //! WebSockets of either end, frame by frame.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Frame {
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
+    /// What came with the handshake.
+    early: VecDeque<u8>,
     is_client: bool,
 }
 
@@ -59,7 +62,10 @@ pub fn open(client: Client, path: &str) -> Socket {
         Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
     );
     assert_eq!(head.header("sec-websocket-extensions"), None);
-    Socket::new(client.into_stream(), true)
+    let (stream, early) = client.into_stream();
+    let mut socket = Socket::new(stream, true);
+    socket.early = early.into();
+    socket
 }
 
 /// Accepts a WebSocket at the origin, with these header lines, and lets `serve` have it.
@@ -84,7 +90,11 @@ pub fn accept(
 impl Socket {
     fn new(stream: TcpStream, is_client: bool) -> Self {
         stream.set_read_timeout(Some(deadline())).expect("a socket");
-        Self { stream, is_client }
+        Self {
+            stream,
+            early: VecDeque::new(),
+            is_client,
+        }
     }
 
     /// Sends a frame; the other end may have closed meanwhile.
@@ -155,6 +165,9 @@ impl Socket {
 
     /// Whether anything comes within a short time.
     pub fn has_news(&mut self, patience: Duration) -> bool {
+        if !self.early.is_empty() {
+            return true;
+        }
         self.stream
             .set_read_timeout(Some(patience))
             .expect("a socket");
@@ -173,28 +186,37 @@ impl Socket {
                 .is_some_and(|frame| frame.payload == PROBE.as_bytes())
     }
 
+    fn read_exact(&mut self, buffer: &mut [u8]) -> Option<()> {
+        let early = self.early.len().min(buffer.len());
+        let (first, rest) = buffer.split_at_mut(early);
+        for (byte, early) in first.iter_mut().zip(self.early.drain(..early)) {
+            *byte = early;
+        }
+        self.stream.read_exact(rest).ok()
+    }
+
     fn read(&mut self) -> Option<Frame> {
         let mut head = [0; 2];
-        self.stream.read_exact(&mut head).ok()?;
+        self.read_exact(&mut head)?;
         let len = match head[1] & 0x7f {
             126 => {
                 let mut len = [0; 2];
-                self.stream.read_exact(&mut len).ok()?;
+                self.read_exact(&mut len)?;
                 u64::from(u16::from_be_bytes(len))
             }
             127 => {
                 let mut len = [0; 8];
-                self.stream.read_exact(&mut len).ok()?;
+                self.read_exact(&mut len)?;
                 u64::from_be_bytes(len)
             }
             len => len.into(),
         };
         let mut mask = [0; 4];
         if head[1] & 0x80 != 0 {
-            self.stream.read_exact(&mut mask).ok()?;
+            self.read_exact(&mut mask)?;
         }
         let mut payload = vec![0; len as usize];
-        self.stream.read_exact(&mut payload).ok()?;
+        self.read_exact(&mut payload)?;
         for (byte, mask) in payload.iter_mut().zip(mask.iter().cycle()) {
             *byte ^= mask;
         }

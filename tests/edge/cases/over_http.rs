@@ -91,7 +91,7 @@ fn events_subscribe_and_close(bench: &Bench) {
         }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
-    // What comes with the handshake itself may get lost on its way through Pushpin.
+    // The client speaks first: what comes is then behind the handshake.
     socket.text("go");
     assert_eq!(socket.next_text(), "ready");
     let end = std::time::Instant::now() + deadline();

@@ -48,7 +48,7 @@ fn control(bench: &Bench, messages: Vec<Value>) {
     bench.origin(move |request| {
         let messages = messages.clone();
         accept(request, GRIP, move |mut socket| {
-            // What comes with the handshake itself may get lost on its way through Pushpin.
+            // The client speaks first: what comes is then behind the handshake.
             socket.next();
             for message in messages {
                 socket.text(&format!("c:{message}"));
