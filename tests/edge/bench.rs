@@ -25,9 +25,6 @@ pub const SETTLE: Duration = Duration::from_millis(700);
 /// What reaches clients only to see whether they are held; no case has it in its messages.
 pub const PROBE: &str = "~";
 
-/// Cases of parts that `fermata edge` does not have yet; docs/pushpin-users.md names these parts.
-const MISSING: &[&str] = &["the_built_in_origin_echoes", "sockjs_speaks_to_its_backend"];
-
 /// One case: its name and what it does.
 pub type Case = (&'static str, fn(&Bench));
 
@@ -198,7 +195,6 @@ pub fn run_all(subject: Subject) {
     let wanted = std::env::var("FERMATA_TEST_CASE").unwrap_or_default();
     let cases: Vec<Case> = cases::all()
         .filter(|(name, _)| name.contains(&wanted))
-        .filter(|(name, _)| kind == Kind::Pushpin || !MISSING.contains(name))
         .collect();
     let count = cases.len();
     assert!(count > 0, "no case has {wanted:?} in its name");

@@ -13,7 +13,10 @@ mod client;
 mod components;
 mod figures;
 mod origin;
+mod publishers;
 mod socket;
+mod sockjs;
+mod state;
 mod subject;
 mod zmq;
 

@@ -67,6 +67,12 @@ orig.test,orig_headers 127.0.0.1:{origin}
 nogrip.test,no_grip 127.0.0.1:{origin}
 sig.test,sig_iss=issuer,sig_key=other 127.0.0.1:{origin}
 sockjs.test,sockjs=/sockjs,sockjs_as_path=/{sockjs} 127.0.0.1:{origin}
+sockjs-own.test,path_beg=/sockjs_ends_as_its_backend_says,sockjs=/sockjs_ends_as_its_backend_says 127.0.0.1:{origin}
+sockjs-own.test,path_beg=/sockjs_passes_a_refusal_on,sockjs=/sockjs_passes_a_refusal_on 127.0.0.1:{origin}
+sockjs-own.test,path_beg=/sockjs_gets_what_is_published,sockjs=/sockjs_gets_what_is_published 127.0.0.1:{origin}
+sockjs-own.test,path_beg=/sockjs_tells_that_its_client_has_left,sockjs=/sockjs_tells_that_its_client_has_left 127.0.0.1:{origin}
+sockjs-over.test,path_beg=/sockjs_reaches_backends_over_http,sockjs=/sockjs_reaches_backends_over_http 127.0.0.1:{origin},over_http
+sockjs-test.test,sockjs=/s,sockjs_as_path=/ws test
 built-in.test test
 path.test,path_beg=/a 127.0.0.1:{closed}
 path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}

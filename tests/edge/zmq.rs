@@ -1,7 +1,7 @@
 //! A ZeroMQ socket with one connection, as publishers and dashboards have.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -32,6 +32,14 @@ impl Zmq {
     #[track_caller]
     pub fn unix(path: &Path, socket: Socket) -> Self {
         let stream = UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        Self::over(Box::new(stream), socket)
+    }
+
+    /// Takes a connection by TCP.
+    #[track_caller]
+    pub fn accept(listener: &TcpListener, socket: Socket) -> Self {
+        let (stream, _) = listener.accept().expect("somebody connects");
         stream.set_read_timeout(Some(deadline())).expect("a socket");
         Self::over(Box::new(stream), socket)
     }

@@ -1,10 +1,14 @@
 //! The built-in origin `test`.
 
+use std::time::Duration;
+
+use fermata_testkit::wait_until;
+use fermata_testkit::websocket::BINARY;
 use serde_json::json;
 
 use super::cases;
 use crate::bench::Bench;
-use crate::socket::open;
+use crate::socket::{ask, open};
 
 cases!(the_built_in_origin_answers, the_built_in_origin_echoes);
 
@@ -42,7 +46,20 @@ fn the_built_in_origin_answers(bench: &Bench) {
 }
 
 fn the_built_in_origin_echoes(bench: &Bench) {
-    let mut socket = open(bench.client("built-in.test"), "/ws");
+    let path = format!("/ws?channel={}", bench.channel("c"));
+    let mut socket = open(bench.client("built-in.test"), &path);
     socket.text("hello");
     assert_eq!(socket.next_text(), "hello");
+    socket.send(BINARY, b"\x01\xff");
+    assert_eq!(socket.message(), (BINARY, b"\x01\xff".to_vec()));
+    let item = json!({"channel": bench.channel("c"), "ws-message": {"content": "one"}});
+    wait_until("it is subscribed", || {
+        bench.publish(json!([item]));
+        socket.has_news(Duration::from_millis(100)).then_some(())
+    });
+    assert_eq!(socket.next_text(), "one");
+
+    let (head, mut client) = ask(bench.client("built-in.test"), "/none", &[]);
+    assert_eq!(head.status, 404);
+    assert_eq!(client.read_until("\n"), "no such test resource\n");
 }

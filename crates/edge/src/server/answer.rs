@@ -206,7 +206,10 @@ impl Edge {
         let mut then = None;
         if is_instruct {
             let instruct = match read_instruct(&head, None) {
-                Some(Ok(instruct)) if instruct.hold != Hold::Response => instruct,
+                Some(Ok(mut instruct)) if instruct.hold != Hold::Response => {
+                    self.settle_session(&talk.source, &mut instruct);
+                    instruct
+                }
                 Some(Err(reason)) => return self.fail(talk, 502, &reason),
                 _ => {
                     let reason =
@@ -288,7 +291,10 @@ impl Edge {
             return;
         }
         match read_instruct(&head, Some(&body)) {
-            Some(Ok(instruct)) => self.follow(talk, handle, instruct, body),
+            Some(Ok(mut instruct)) => {
+                self.settle_session(&talk.source, &mut instruct);
+                self.follow(talk, handle, instruct, body);
+            }
             Some(Err(reason)) => {
                 self.fail(talk, 502, &reason);
             }

@@ -16,11 +16,15 @@ use super::forward::Rewriting;
 use super::hold::Session;
 use super::jsonp::Script;
 use super::origin::{Place, Talk};
+use super::publishers::Publisher;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
+use super::sockjs::{self, SockJs};
 use super::start::Prepared;
+use super::state::State;
 use super::stats::Stats;
 use super::timers::{Timer, Timers};
+use super::unserved::{self, Parts};
 use super::zmq::Ports;
 use crate::control::{Intake, Limits as Sequencing};
 use crate::routes::{Proto, Request, Routes, Rule, Target};
@@ -29,6 +33,10 @@ use crate::upstream::{Limits as PoolLimits, Pool};
 /// The handlers of the engine: clients, and publishers.
 pub(super) const HANDLER_CLIENTS: u32 = 0;
 pub(super) const HANDLER_CONTROL: u32 = 1;
+/// WebSockets of the worker's own, which SockJS sessions have.
+pub(super) const HANDLER_SESSIONS: u32 = 2;
+/// Requests of SockJS sessions that other workers have got.
+pub(super) const HANDLER_WORKERS: u32 = 3;
 
 /// Bytes read from an origin at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -66,6 +74,10 @@ pub(super) struct Source {
     pub target: usize,
     /// The client is an edge itself, whose signature is good.
     pub is_trusted: bool,
+    /// The messages of its WebSocket are wrapped for SockJS.
+    pub is_sockjs: bool,
+    /// The session that an outside service knows it by.
+    pub session_id: Option<Rc<str>>,
 }
 
 impl Source {
@@ -118,6 +130,8 @@ impl Owner {
 pub(super) enum WireUse {
     Talk(u64),
     Idle(Place),
+    /// The WebSocket of a SockJS session.
+    Session(u64),
 }
 
 /// Times that origins have.
@@ -164,10 +178,16 @@ pub(super) struct Edge {
     pub backlog: VecDeque<Item>,
     pub control_body_bytes_max: u64,
     pub ports: Ports,
+    /// Those that are connected to.
+    pub publishers: Vec<Publisher>,
     /// What the stats socket tells; `None`: there is none.
     pub stats: Option<Box<Stats>>,
     /// What the answers to some requests become, by the request.
     pub scripts: HashMap<u64, Script>,
+    pub sockjs: SockJs,
+    parts: Parts,
+    /// The service that keeps sessions; `None`: there is none.
+    pub state: Option<Box<State>>,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -176,6 +196,7 @@ pub(super) struct Edge {
 
 impl Edge {
     pub fn new(worker: Box<Engine>, prepared: &Prepared) -> Self {
+        let worker_index = worker.index();
         let stats = Stats::new(&prepared.settings, worker.index(), prepared.stats_path());
         let mut edge = Self {
             worker,
@@ -218,8 +239,12 @@ impl Edge {
             backlog: VecDeque::new(),
             control_body_bytes_max: prepared.settings.number("control_body_bytes_max"),
             ports: Ports::default(),
+            publishers: Vec::new(),
             stats,
             scripts: HashMap::new(),
+            state: State::new(&prepared.settings, worker_index, prepared.state_path()),
+            parts: Parts::new(&prepared.settings),
+            sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
             tls: [None, None],
@@ -239,6 +264,7 @@ impl Edge {
             match self.worker.next_event() {
                 Event::Request => match self.worker.request().handler() {
                     HANDLER_CONTROL => self.on_control(),
+                    HANDLER_SESSIONS => self.on_session_handshake(),
                     _ => self.on_request(),
                 },
                 Event::Wire => {
@@ -277,6 +303,7 @@ impl Edge {
     fn on_request(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
+        let is_of_worker = view.handler() == HANDLER_WORKERS;
         let upload = view.upload();
         let spooled = self
             .worker
@@ -288,6 +315,9 @@ impl Edge {
         }
         let is_tls = self.worker.is_secure();
         let mut request = ClientRequest::new(&view, spooled, is_tls);
+        if is_of_worker {
+            sockjs::unpack(&mut request);
+        }
         if self.accepts_forwarded_proto {
             let said = request
                 .header("x-forwarded-proto")
@@ -305,7 +335,18 @@ impl Edge {
             rule,
             target: 0,
             is_trusted,
+            is_sockjs: false,
+            session_id: None,
         };
+        if let Some(at) = sockjs::base_bytes(&source) {
+            self.begin_sockjs(handle, source, at, is_of_worker);
+            return;
+        }
+        if is_of_worker {
+            // Its route is another by now.
+            self.answer_text(handle, 404, "Not Found");
+            return;
+        }
         if source.request.is_websocket() {
             if source.request.body.bytes() > 0 {
                 self.answer_text(handle, 400, "A WebSocket handshake has no body.");
@@ -334,7 +375,7 @@ impl Edge {
             self.forget_request(handle);
             return;
         }
-        self.ask(Owner::Client(handle), source, Vec::new());
+        self.ask_with_session(handle, source);
     }
 
     fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
@@ -374,6 +415,8 @@ impl Edge {
         self.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
+        self.on_asker_left(handle);
+        self.forget_questions(handle);
         self.on_no_longer_held(handle);
         self.abandon(handle);
         self.forget_request(handle);
@@ -418,9 +461,12 @@ impl Edge {
                     }
                 }
                 Timer::Poll(handle) => self.on_poll_due(handle),
+                Timer::Session(id) => self.on_session_due(id),
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
+                Timer::Publishers => self.connect_publishers(),
                 Timer::Stats => self.on_stats_due(),
+                Timer::State => self.on_state_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
@@ -449,6 +495,9 @@ impl Edge {
         let (routes, problems) = Routes::read(&text, super::start::check_file);
         for problem in &problems {
             self.worker.log(LogLevel::Warning, &problem.to_string());
+        }
+        for line in unserved::routes(&routes, self.parts) {
+            self.worker.log(LogLevel::Warning, &line);
         }
         self.generation += 1;
         let line = format!("routes read again: {} of them", routes.rules().len());

@@ -120,6 +120,8 @@ pub(super) struct Hop<'a> {
     pub is_events: bool,
     /// The value of `Grip-Sig`.
     pub signature: Option<&'a str>,
+    /// The session that the request belongs to.
+    pub session_id: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
 }
@@ -166,6 +168,9 @@ impl Forwarded {
         }
         for (name, value) in &rule.headers {
             set(name, value.clone().into_bytes());
+        }
+        if let Some(id) = hop.session_id {
+            set("Grip-Session-Id", id.as_bytes().to_vec());
         }
         for (channel, id) in hop.last_ids {
             if let Some(value) = last::write(channel, id) {

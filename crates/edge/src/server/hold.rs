@@ -34,6 +34,8 @@ pub(super) struct Session {
     pub source: Source,
     pub subscriptions: Vec<Subscription>,
     pub meta: Meta,
+    /// The session that an outside service knows it by.
+    pub session_id: Option<Vec<u8>>,
     pub kind: Kind,
 }
 
@@ -227,6 +229,7 @@ impl Edge {
             source,
             subscriptions,
             meta: instruct.meta,
+            session_id: instruct.session_id,
             kind: Kind::Stream(Box::new(Stream {
                 next: instruct.next,
                 link_due_ms: u64::MAX,
@@ -234,6 +237,7 @@ impl Edge {
             })),
         };
         self.sessions.insert(handle, Box::new(session));
+        self.watch_sessions();
         match is_behind {
             true => self.on_missed(handle),
             false => self.watch_link(handle),
@@ -244,7 +248,7 @@ impl Edge {
 /// Whether a client needs more than what everybody gets.
 pub(super) fn takes_items(subscriptions: &[Subscription], instruct: &Instruct) -> bool {
     let is_special = |it: &Subscription| !it.filters.is_empty() || it.prev_id.is_some();
-    instruct.next.is_some() || subscriptions.iter().any(is_special)
+    instruct.next.is_some() || instruct.session_id.is_some() || subscriptions.iter().any(is_special)
 }
 
 pub(super) fn keep_alive(instruct: &Instruct) -> Option<KeepAlive<'_>> {

@@ -31,6 +31,9 @@ enum Delivery {
 impl Edge {
     /// Something was published to one client.
     pub(super) fn on_items(&mut self, items: &Items) {
+        if self.state.is_some() {
+            self.note_ids(items);
+        }
         match items.client {
             Left::Request(handle) => {
                 if items.gap {
@@ -58,6 +61,18 @@ impl Edge {
                 }
             }
             Left::Socket(handle) => self.on_items_of_socket(handle, items),
+        }
+    }
+
+    /// Remembers what a client's session has had, for the service that keeps it.
+    fn note_ids(&mut self, items: &Items) {
+        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = items.client;
+        for (channel, data) in items.iter() {
+            if let Some(item) = self.item(data)
+                && let Some(id) = &item.id
+            {
+                self.note_id(handle, channel, id);
+            }
         }
     }
 

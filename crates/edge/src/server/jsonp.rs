@@ -130,7 +130,7 @@ fn read(
 }
 
 /// What stands in front of the bracket is a script of the edge's own site, so it must be nothing but a name.
-fn is_callback(name: &str) -> bool {
+pub(super) fn is_callback(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_$.[]".contains(&byte);
     !name.is_empty() && name.len() <= CALLBACK_BYTES_MAX && name.bytes().all(is_part)
 }
@@ -157,7 +157,7 @@ fn read_headers(json: Option<&[u8]>) -> Result<Headers, &'static str> {
 }
 
 /// A part of a query without percent-encoding; what is none stays.
-fn decoded(text: &[u8]) -> Vec<u8> {
+pub(super) fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
     let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = text.get(at) {

@@ -179,6 +179,8 @@ impl Edge {
             rule,
             target: 0,
             is_trusted: is_home && home.is_trusted,
+            is_sockjs: false,
+            session_id: home.session_id.clone().filter(|_| is_home),
         })
     }
 

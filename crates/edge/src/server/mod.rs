@@ -4,7 +4,7 @@
 //! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin,
 //! `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
 //! get into the ring, `figures` and `stats` what dashboards are told,
-//! `jsonp` how a script element asks.
+//! `jsonp` how a script element asks, `sockjs` how a browser without WebSockets does.
 
 mod answer;
 mod cross_origin;
@@ -20,14 +20,18 @@ mod origin;
 mod over_http;
 mod poll;
 mod publish;
+mod publishers;
 mod reliable;
 mod request;
 mod resolve;
 mod sockets;
+mod sockjs;
 mod start;
+mod state;
 mod stats;
 mod test_origin;
 mod timers;
+mod unserved;
 mod upgrade;
 mod zmq;
 

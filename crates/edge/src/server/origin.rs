@@ -18,6 +18,7 @@ use super::edge::{Edge, Owner, Source, WireUse};
 use super::forward::{Forwarded, Hop};
 use super::over_http::OverHttp;
 use super::request::{Body, without_port};
+use super::sockjs;
 use super::test_origin;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
@@ -41,6 +42,8 @@ pub(super) enum Purpose {
     Plain,
     /// A WebSocket, with this key.
     Upgrade([u8; KEY_BYTES]),
+    /// What another worker's SockJS session answers.
+    Worker,
     /// Events of a WebSocket; while it is being opened, with the state it will have.
     Events(Option<Box<OverHttp>>),
 }
@@ -266,8 +269,12 @@ impl Edge {
                 let failures = talk.failures.join("; ");
                 return self.fail(talk, 502, &failures);
             };
-            if target.origin == Origin::Test && matches!(talk.purpose, Purpose::Plain) {
-                return self.ask_test(talk, &rule.path_beg);
+            if target.origin == Origin::Test {
+                match talk.purpose {
+                    Purpose::Upgrade(_) => return self.open_test_socket(talk, &rule.path_beg),
+                    Purpose::Events(_) => {}
+                    _ => return self.ask_test(talk, &rule.path_beg),
+                }
             }
             let opened = self.open_target(talk, target, may_reuse);
             match opened {
@@ -284,11 +291,8 @@ impl Edge {
 
     /// Asks the built-in origin, which answers at once.
     fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
-        let target = &talk.source.request.target;
-        let at = target.iter().position(|&byte| byte == b'?');
-        let (path, query) = target.split_at(at.unwrap_or(target.len()));
-        let path = path.strip_prefix(start.as_bytes()).unwrap_or(path);
-        let (head, body) = test_origin::answer(path, query.get(1..).unwrap_or_default());
+        let (path, query) = test_origin::parts(&talk.source.request.target, start);
+        let (head, body) = test_origin::answer(path, query);
         let end = Said::End { is_reusable: false };
         self.take(talk, vec![Said::Head(head), Said::Body(body), end])
     }
@@ -393,6 +397,13 @@ impl Edge {
 
     fn write_request(&mut self, talk: &mut Talk, target: &Target) -> Result<(), String> {
         let source = &talk.source;
+        if let Purpose::Worker = talk.purpose {
+            talk.codec = Codec::Http(upstream::Exchange::new(false, false));
+            talk.out.clear();
+            talk.sent = 0;
+            sockjs::pack(&source.request, &mut talk.out);
+            return Ok(());
+        }
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err("the route is gone".to_owned());
         };
@@ -408,6 +419,7 @@ impl Edge {
             is_trusted: source.is_trusted,
             is_events: matches!(talk.purpose, Purpose::Events(_)),
             signature: signature.as_deref(),
+            session_id: source.session_id.as_deref(),
             last_ids: &talk.last_ids,
         };
         let forwarded = Forwarded::new(&source.request, &hop);
@@ -436,7 +448,7 @@ impl Edge {
         } else {
             let key = match &talk.purpose {
                 Purpose::Upgrade(key) => Some(key),
-                Purpose::Plain | Purpose::Events(_) => None,
+                Purpose::Plain | Purpose::Worker | Purpose::Events(_) => None,
             };
             let is_head = source.request.is_head();
             talk.codec = Codec::Http(upstream::Exchange::new(is_head, key.is_some()));
@@ -459,6 +471,7 @@ impl Edge {
                 self.wires.remove(&event.wire);
                 self.worker.close_wire(event.wire);
             }
+            Some(&WireUse::Session(id)) => self.on_session_wire(id, event),
             Some(WireUse::Idle(_)) | None => {}
         }
     }
@@ -782,7 +795,7 @@ fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
     fermata_proto::number::parse_decimal(first.trim_ascii())
 }
 
-fn of_http(event: upstream::Event) -> Option<Said> {
+pub(super) fn of_http(event: upstream::Event) -> Option<Said> {
     match event {
         // An interim response is for this hop; what it says comes again.
         upstream::Event::Interim(_) => None,

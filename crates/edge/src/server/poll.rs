@@ -55,6 +55,7 @@ impl Edge {
             source: talk.source.clone(),
             subscriptions,
             meta: instruct.meta,
+            session_id: instruct.session_id,
             kind: Kind::Poll(Box::new(Poll {
                 answer: instruct.answer,
                 body,
@@ -62,6 +63,7 @@ impl Edge {
             })),
         };
         self.sessions.insert(handle, Box::new(session));
+        self.watch_sessions();
     }
 
     /// A long poll's time is over, if it is still waiting.

@@ -33,6 +33,8 @@ pub(super) struct Socket {
     pub via: Option<Via>,
     keep_alive: Option<(Timed, u64)>,
     delayed: Option<(Timed, u64)>,
+    /// When a client that speaks SockJS hears that it is still connected; `u64::MAX`: it does not.
+    heartbeat_ms: u64,
     /// The client has left; what is left to say to the origin is being said.
     pub is_gone: bool,
 }
@@ -43,6 +45,8 @@ pub(super) enum Via {
     Pass(u64),
     /// By requests.
     Http(Box<OverHttp>),
+    /// It is the built-in one, which says back what it hears.
+    Echo,
 }
 
 impl Socket {
@@ -52,6 +56,7 @@ impl Socket {
             via: Some(via),
             keep_alive: None,
             delayed: None,
+            heartbeat_ms: u64::MAX,
             is_gone: false,
         })
     }
@@ -63,7 +68,10 @@ impl Socket {
             Some(Via::Http(over)) => over.idle_due_ms,
             _ => u64::MAX,
         };
-        keep_alive_ms.min(delayed_ms).min(idle_ms)
+        keep_alive_ms
+            .min(delayed_ms)
+            .min(idle_ms)
+            .min(self.heartbeat_ms)
     }
 }
 
@@ -82,15 +90,26 @@ impl Edge {
             .target()
             .map_or(Vec::new(), |it| it.subscriptions.clone());
         self.on_entered(handle, &source, Mode::Socket);
+        let mut socket = socket;
+        let is_sockjs = source.is_sockjs;
+        if is_sockjs {
+            // Before anything that the backend says.
+            self.open_frames(handle);
+            socket.heartbeat_ms = self.worker.now_ms() + self.sockjs.heartbeat_ms;
+        }
         let session = Session {
             source,
             subscriptions: Vec::new(),
             meta: Default::default(),
+            session_id: None,
             kind: Kind::Socket(socket),
         };
         self.sessions.insert(handle, Box::new(session));
         for channel in implicit {
             self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
+        }
+        if is_sockjs {
+            self.watch_socket(handle);
         }
     }
 
@@ -166,7 +185,7 @@ impl Edge {
         }
     }
 
-    fn control(&mut self, handle: u64, control: Control) {
+    pub(super) fn control(&mut self, handle: u64, control: Control) {
         let now_ms = self.worker.now_ms();
         match control {
             Control::Subscribe { channel, filters } => {
@@ -193,7 +212,15 @@ impl Edge {
                 self.stats_unsubscribe(handle, &subscription.channel);
             }
             Control::Detach => self.detach(handle),
-            Control::Session(_) => {}
+            Control::Session(id) => {
+                if let Some(id) = &id {
+                    self.tell_session(id, &Default::default());
+                }
+                if let Some(session) = self.sessions.get_mut(&handle) {
+                    session.session_id = id.filter(|it| !it.is_empty());
+                    self.watch_sessions();
+                }
+            }
             Control::SetMeta { name, value } => {
                 if let Some(session) = self.sessions.get_mut(&handle) {
                     match value {
@@ -250,7 +277,7 @@ impl Edge {
     }
 
     pub(super) fn on_socket_due(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let (now_ms, heartbeat_ms) = (self.worker.now_ms(), self.sockjs.heartbeat_ms);
         let Some(socket) = self.socket(handle) else {
             return;
         };
@@ -267,6 +294,10 @@ impl Edge {
             message = Some((timed.kind, timed.content.clone()));
         }
         let is_delayed = socket.delayed.as_ref().is_some_and(|it| it.1 <= now_ms);
+        let is_silent = socket.heartbeat_ms <= now_ms;
+        if is_silent {
+            socket.heartbeat_ms = now_ms + heartbeat_ms;
+        }
         let is_idle = match &mut socket.via {
             Some(Via::Http(over)) if over.idle_due_ms <= now_ms => {
                 over.idle_due_ms = u64::MAX;
@@ -281,6 +312,9 @@ impl Edge {
         if is_delayed {
             self.flush_delayed(handle);
         }
+        if is_silent {
+            self.beat(handle);
+        }
         if is_idle {
             self.ask_events(handle);
         }
@@ -288,6 +322,10 @@ impl Edge {
     }
 
     fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+        if self.sockjs.has_framed && self.is_framed(handle) {
+            self.send_framed(handle, kind, content);
+            return;
+        }
         // A client that has left takes nothing.
         let _ = match kind {
             MessageKind::Text => self.worker.send(handle, false, content),
@@ -411,11 +449,21 @@ impl Edge {
         let event = self.worker.socket_event();
         let (handle, is_text) = (event.socket, !event.is_binary);
         let message = event.payload.to_vec();
+        if self.sockjs.has_framed && self.is_framed(handle) {
+            self.on_framed(handle, &message);
+            return;
+        }
+        self.on_message(handle, is_text, message);
+    }
+
+    /// A message of the client, whatever it was wrapped in.
+    pub(super) fn on_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
         let Some(socket) = self.socket(handle) else {
             return;
         };
         match &mut socket.via {
             None => {}
+            Some(Via::Echo) => self.send_to_client(handle, is_text, &message),
             Some(Via::Pass(id)) => {
                 let id = *id;
                 self.pass_message(id, handle, is_text, &message);
@@ -448,7 +496,7 @@ impl Edge {
                 };
                 self.queue_close(handle, close);
             }
-            None => {
+            Some(Via::Echo) | None => {
                 self.sessions.remove(&handle);
             }
         }

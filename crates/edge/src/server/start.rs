@@ -11,10 +11,14 @@ use fermata_engine::{Server, Started};
 use fermata_grip::sig;
 use fermata_io::net;
 
-use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL};
+use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
 use super::publish;
+use super::publishers::{self, Publisher};
+use super::sockjs;
+use super::state;
 use super::stats::{self, Meeting};
+use super::unserved::{self, Parts};
 use super::zmq::{self, Port};
 use crate::routes::Routes;
 use crate::settings::Settings;
@@ -61,14 +65,30 @@ pub(super) struct Prepared {
     control: Option<OwnedFd>,
     /// The ZeroMQ ports of publishers.
     zmq: Vec<(Port, OwnedFd)>,
+    /// Publishers to connect to.
+    publishers: Vec<Publisher>,
     /// Where workers tell the one with the stats socket.
     meeting: Option<Meeting>,
+    /// Where workers ask the one that has the service of sessions.
+    questions: Option<Meeting>,
+    /// Where workers hand each other requests of SockJS sessions, by their numbers.
+    workers: Vec<Meeting>,
 }
 
 impl Prepared {
     /// Where workers tell the one with the stats socket.
     pub fn stats_path(&self) -> Option<PathBuf> {
         self.meeting.as_ref().map(|it| it.path.clone())
+    }
+
+    /// Where workers ask the one that has the service of sessions.
+    pub fn state_path(&self) -> Option<PathBuf> {
+        self.questions.as_ref().map(|it| it.path.clone())
+    }
+
+    /// Where each worker is found by the others; none where there is one.
+    pub fn workers_paths(&self) -> Vec<PathBuf> {
+        self.workers.iter().map(|it| it.path.clone()).collect()
     }
 
     /// A key that is a setting; checked when the edge started.
@@ -106,6 +126,10 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     let mut server = Server::new();
     configure(&mut server, &settings)?;
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
+    let in_vain = unserved::routes(&routes, Parts::new(&settings));
+    for line in unserved::settings(&settings).iter().chain(&in_vain) {
+        server.warn(line);
+    }
     for name in ["sig_key", "upstream_key"] {
         let text = settings.text(name);
         if !text.is_empty() {
@@ -135,12 +159,16 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             .unwrap_or(80),
         control,
         zmq,
+        publishers: publishers::read(&settings)?,
         meeting: stats::bind(&settings)?,
+        questions: state::bind(&settings)?,
+        workers: sockjs::bind(&settings)?,
         settings,
     };
     match server.start()? {
         Started::Ended { exit_code } => {
-            if let Some(meeting) = &prepared.meeting {
+            let meetings = prepared.meeting.iter().chain(&prepared.questions);
+            for meeting in meetings.chain(&prepared.workers) {
                 // It may be gone; nobody meets there any more.
                 let _ = std::fs::remove_file(&meeting.path);
             }
@@ -157,6 +185,14 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                     .try_clone()
                     .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL))
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
+            }
+            let place = usize::from(worker.index());
+            if let Some(meeting) = prepared.workers.get(place) {
+                meeting
+                    .listener
+                    .try_clone()
+                    .and_then(|listener| worker.listen_requests(listener, HANDLER_WORKERS))
+                    .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
             }
             let publishes = worker.index() == 0;
             let mut edge = Edge::new(worker, &prepared);
@@ -176,7 +212,16 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                         .and_then(|listener| edge.listen_to_workers(listener))
                         .map_err(|error| StartError::Setting(format!("zmq_stats: {error}")))?;
                 }
+                if let Some(questions) = &prepared.questions {
+                    questions
+                        .listener
+                        .try_clone()
+                        .and_then(|listener| edge.listen_at(Port::Questions, listener))
+                        .map_err(|error| StartError::Setting(format!("zmq_state: {error}")))?;
+                }
                 edge.ports.uris = zmq::uris(&prepared.settings);
+                edge.publishers = prepared.publishers.clone();
+                edge.connect_publishers();
             }
             Ok(edge.run())
         }

@@ -1,12 +1,54 @@
 //! The built-in origin `test`: a route can be tried without any backend.
 //!
 //! `/` greets, `/response` holds a long poll and `/stream` a stream, on the channels that `?channel=` names, or on
-//! `test`.
+//! `test`. `/ws` is a WebSocket that is subscribed to them and says back what it hears.
 
 use fermata_grip::instruct::MEDIA_TYPE;
+use fermata_grip::ws_control::Control;
 use serde_json::{Value, json};
 
-use super::origin::Head;
+use super::edge::{Edge, Owner};
+use super::origin::{Head, Step, Talk};
+use super::sockets::{Socket, Via};
+
+/// The path of the WebSocket.
+const ECHO: &[u8] = b"/ws";
+
+impl Edge {
+    /// Opens a client's WebSocket to the built-in origin; `start` is what paths of its route begin with.
+    pub(super) fn open_test_socket(&mut self, talk: &mut Talk, start: &str) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return Step::Over;
+        };
+        let (path, query) = parts(&talk.source.request.target, start);
+        if path != ECHO {
+            let (head, body) = answer(b"/none", b"");
+            self.respond(handle, &head, &body);
+            return Step::Over;
+        }
+        let channels = channels(query);
+        self.asking.remove(&handle);
+        let Some(socket) = self.accept(handle, &Head::default()) else {
+            return self.fail(talk, 502, "the handshake cannot be accepted");
+        };
+        let state = Socket::new(None, Via::Echo);
+        self.enter_socket(socket, talk.source.clone(), state);
+        for channel in channels {
+            let channel = channel.into_bytes();
+            let filters = Vec::new();
+            self.control(socket, Control::Subscribe { channel, filters });
+        }
+        Step::Over
+    }
+}
+
+/// Path and query, the path without what its route begins with.
+pub(super) fn parts<'a>(target: &'a [u8], start: &str) -> (&'a [u8], &'a [u8]) {
+    let at = target.iter().position(|&byte| byte == b'?');
+    let (path, query) = target.split_at(at.unwrap_or(target.len()));
+    let path = path.strip_prefix(start.as_bytes()).unwrap_or(path);
+    (path, query.get(1..).unwrap_or_default())
+}
 
 /// What the origin answers to a path, without what its route begins with, and a query.
 pub(super) fn answer(path: &[u8], query: &[u8]) -> (Head, Vec<u8>) {

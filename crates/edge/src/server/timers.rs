@@ -11,6 +11,8 @@ pub(super) enum Timer {
     Talks,
     /// A long poll has waited long enough, by its request.
     Poll(u64),
+    /// A SockJS session tells its client that it is there, or is over.
+    Session(u64),
     /// A stream without news asks its next link, by the request it was held with.
     Link(u64),
     /// A WebSocket's keep-alive, delayed message or request without news.
@@ -23,10 +25,14 @@ pub(super) enum Timer {
     Pool,
     /// The routes file is looked at.
     Routes,
+    /// The service of sessions is to be told something, or has not answered.
+    State,
     /// What dashboards are to be told again.
     Stats,
     /// Items have waited long enough for their predecessors, or for room.
     Items,
+    /// Publishers that are not there are connected to once more.
+    Publishers,
     /// Publishers that had more to say than their turn allows are read on.
     Ports,
 }

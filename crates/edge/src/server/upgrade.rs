@@ -11,6 +11,7 @@ use super::edge::{Edge, Owner, Source};
 use super::origin::{Head, Purpose, Step, Talk};
 use super::sockets::{Socket, Via};
 use super::timers::Timer;
+use crate::routes::{Origin, Target};
 
 /// The largest message of an origin.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -51,7 +52,8 @@ impl Edge {
         if self.worker.defer(handle).is_err() {
             return;
         }
-        if source.target().is_some_and(|it| it.over_http) {
+        let speaks_http = |it: &Target| it.over_http && it.origin != Origin::Test;
+        if source.target().is_some_and(speaks_http) {
             self.begin_events(handle, source);
             return;
         }

@@ -51,6 +51,10 @@ pub(super) enum Port {
     Rep,
     /// Figures, for whoever subscribes.
     Stats,
+    /// Services that keep sessions, or the worker that has them.
+    State,
+    /// Workers that ask them through this one.
+    Questions,
 }
 
 impl Port {
@@ -61,6 +65,7 @@ impl Port {
             Self::Sub => "zmq_sub",
             Self::Rep => "zmq_rep",
             Self::Stats => "zmq_stats",
+            Self::State | Self::Questions => "zmq_state",
         }
     }
 
@@ -70,6 +75,8 @@ impl Port {
             Self::Sub => Socket::Sub,
             Self::Rep => Socket::Rep,
             Self::Stats => Socket::Pub,
+            Self::State => Socket::Dealer,
+            Self::Questions => Socket::Router,
         }
     }
 }
@@ -104,6 +111,22 @@ struct Connection {
 }
 
 impl Ports {
+    /// The connections of a port that may be sent to.
+    pub fn open(&self, port: Port) -> Vec<u64> {
+        let peers = self.peers.iter();
+        let mut open: Vec<u64> = peers
+            .filter(|(_, it)| it.port == port && it.peer.is_open())
+            .map(|(&wire, _)| wire)
+            .collect();
+        open.sort_unstable();
+        open
+    }
+
+    /// Whether a connection may be sent to.
+    pub fn is_open(&self, wire: u64) -> bool {
+        self.peers.get(&wire).is_some_and(|it| it.peer.is_open())
+    }
+
     /// Whether anybody wants figures.
     pub fn has_listeners_to_stats(&self) -> bool {
         self.peers.values().any(|it| !it.topics.is_empty())
@@ -115,10 +138,6 @@ pub(super) fn bind(
     server: &mut Server,
     settings: &Settings,
 ) -> Result<Vec<(Port, OwnedFd)>, StartError> {
-    if settings.is_on("zmq_sub_connect") && !settings.list("zmq_sub").is_empty() {
-        let text = "zmq_sub_connect: SUB sockets are bound here; let publishers connect to zmq_sub, or remove the setting";
-        return Err(StartError::Setting(text.to_owned()));
-    }
     let mut bound = Vec::new();
     for (port, text) in endpoints(settings) {
         let failed = |error: &dyn std::fmt::Display| {
@@ -156,9 +175,11 @@ pub(super) fn uris(settings: &Settings) -> Uris {
     Uris {
         command: settings.text("zmq_rep").to_owned(),
         pull: first(settings.text("zmq_pull")),
+        // Publishers that are connected to need not be told where.
         sub: settings
             .list("zmq_sub")
             .first()
+            .filter(|_| !settings.is_on("zmq_sub_connect"))
             .and_then(|text| first(text)),
     }
 }
@@ -168,13 +189,12 @@ fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
         (Port::Pull, settings.text("zmq_pull")),
         (Port::Rep, settings.text("zmq_rep")),
         (Port::Stats, settings.text("zmq_stats")),
+        (Port::State, settings.text("zmq_state")),
     ];
-    endpoints.extend(
-        settings
-            .list("zmq_sub")
-            .into_iter()
-            .map(|it| (Port::Sub, it)),
-    );
+    if !settings.is_on("zmq_sub_connect") {
+        let publishers = settings.list("zmq_sub").into_iter();
+        endpoints.extend(publishers.map(|it| (Port::Sub, it)));
+    }
     endpoints.retain(|(_, text)| !text.is_empty());
     endpoints
 }
@@ -207,9 +227,50 @@ impl Edge {
             false => {
                 self.ports.waiting.remove(&event.wire);
                 self.worker.close_wire(event.wire);
+                self.on_publisher_gone(event.wire);
+                self.on_line_gone(event.wire);
             }
         }
+        // What it has said may have been a reason to ask, and now it can be asked itself.
+        self.flush_state();
         true
+    }
+
+    /// Sends a message to one connection. False: it is not there, or takes nothing.
+    pub(super) fn send_parts(&mut self, wire: u64, parts: &[&[u8]]) -> bool {
+        let Some(mut connection) = self.ports.peers.remove(&wire) else {
+            return false;
+        };
+        let has_room = connection.peer.is_open() && connection.out.len() < OUT_BYTES_MAX / 2;
+        if has_room {
+            zmtp::message(&mut connection.out, parts);
+        }
+        match self.send_to(wire, &mut connection) {
+            true => {
+                self.ports.peers.insert(wire, connection);
+            }
+            false => {
+                self.ports.waiting.remove(&wire);
+                self.worker.close_wire(wire);
+                self.on_publisher_gone(wire);
+                self.on_line_gone(wire);
+                return false;
+            }
+        }
+        has_room
+    }
+
+    /// Has a connection that is being opened speak as one of a port, when it stands.
+    pub(super) fn greet(&mut self, wire: u64, port: Port) {
+        let mut out = Vec::new();
+        let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
+        let connection = Connection {
+            port,
+            peer,
+            out,
+            topics: Vec::new(),
+        };
+        self.ports.peers.insert(wire, connection);
     }
 
     /// Those who had more to say than fitted in their turn.
@@ -302,7 +363,7 @@ impl Edge {
                 .peer
                 .handle(&buffer[..len], &mut connection.out, &mut events);
             for event in events {
-                self.on_peer(connection, event);
+                self.on_peer(wire, connection, event);
             }
             if let Err(error) = handled {
                 let line = format!(
@@ -320,10 +381,13 @@ impl Edge {
         stays
     }
 
-    fn on_peer(&mut self, connection: &mut Connection, event: Event) {
+    fn on_peer(&mut self, wire: u64, connection: &mut Connection, event: Event) {
         match (connection.port, event) {
             // Which of the workers has clients on which channel is not known here: everything is wanted.
-            (Port::Sub, Event::Ready(_)) => zmtp::subscription(&mut connection.out, b"", true),
+            (Port::Sub, Event::Ready(_)) => {
+                zmtp::subscription(&mut connection.out, b"", true);
+                self.on_publisher_ready(wire);
+            }
             (Port::Pull, Event::Message(parts)) => match &parts[..] {
                 [payload] => self.take_item(payload, None, connection.port),
                 _ => self.drop_message(connection.port, "it has several parts"),
@@ -349,6 +413,8 @@ impl Edge {
                 }
             }
             (Port::Stats, Event::Message(_)) => {}
+            (Port::State, Event::Message(parts)) => self.on_state_message(&parts),
+            (Port::Questions, Event::Message(parts)) => self.on_worker_question(wire, &parts),
             (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
         }
     }

@@ -47,10 +47,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.stats_report_interval", "[handler] has the same key"),
     ("proxy.prometheus_port", "[handler] has the same key"),
     ("proxy.prometheus_prefix", "[handler] has the same key"),
-    (
-        "handler.state_spec",
-        "sessions of an outside service are not kept",
-    ),
 ];
 
 /// Reads a file into `settings`; `place` is its name. What has no effect here is returned.

@@ -1,0 +1,52 @@
+//! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
+
+use fermata_grip::item::MessageKind;
+
+use super::super::edge::Edge;
+use super::text;
+
+/// The code of a client whose frames are none.
+const BROKEN: u16 = 1002;
+
+impl Edge {
+    /// Tells a client that its session is open.
+    pub(in super::super) fn open_frames(&mut self, handle: u64) {
+        self.sockjs.has_framed = true;
+        // A client that has left takes nothing, here and below.
+        let _ = self.worker.send(handle, false, b"o");
+    }
+
+    /// Tells a client that it is still connected.
+    pub(in super::super) fn beat(&mut self, handle: u64) {
+        let _ = self.worker.send(handle, false, b"h");
+    }
+
+    /// Whether messages of a WebSocket are wrapped.
+    pub(in super::super) fn is_framed(&self, handle: u64) -> bool {
+        let session = self.sessions.get(&handle);
+        session.is_some_and(|it| it.source.is_sockjs)
+    }
+
+    /// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
+    pub(in super::super) fn send_framed(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+        if matches!(kind, MessageKind::Text | MessageKind::Binary) {
+            let message = String::from_utf8_lossy(content).into_owned();
+            let frame = text::array(&[message]);
+            let _ = self.worker.send(handle, false, frame.as_bytes());
+        }
+    }
+
+    /// The client has sent an array of messages.
+    pub(in super::super) fn on_framed(&mut self, handle: u64, frame: &[u8]) {
+        // Empty ones are to be passed over.
+        if frame.is_empty() {
+            return;
+        }
+        let Some(messages) = text::messages(frame) else {
+            return self.close_socket(handle, BROKEN, b"Broken framing.");
+        };
+        for message in messages {
+            self.on_message(handle, true, message.into_bytes());
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! SockJS: WebSockets for browsers and networks without them, in the transports that Pushpin has.
+//!
+//! Three things stand below a route's `sockjs` path. A WebSocket at `/websocket` is one like any other; one at
+//! `/SERVER/SESSION/websocket` has its messages wrapped (`framed`). Everything else is polling, by `xhr` or by script
+//! elements: a [`Session`] collects what its client is to get between two requests (`session`, `queue`). Towards its
+//! backend it is the client of a WebSocket in its own worker, over a pair of sockets: subscriptions, control messages
+//! and backends over HTTP are those of every WebSocket, and the price is two descriptors per session.
+//!
+//! Requests of one session may reach any worker. Its name says which one has it; the others hand them on over a Unix
+//! socket and pass the answer back (`workers`). A worker that ends takes its sessions along, as its WebSockets.
+
+mod framed;
+mod place;
+mod queue;
+mod reply;
+mod session;
+mod text;
+mod workers;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::edge::{Edge, Source, Table};
+use super::request::{Body, ClientRequest};
+use crate::settings::Settings;
+use place::{Place, Transport};
+use queue::Asker;
+use session::Session;
+
+pub(super) use workers::{bind, pack, unpack};
+
+/// The largest body of a request.
+const BODY_BYTES_MAX: u64 = 100_000;
+/// The largest page of an iframe lasts a year: its name has a version in it.
+const PAGE_CACHE: &str = "public, max-age=31536000";
+
+/// What a worker knows of SockJS.
+pub(super) struct SockJs {
+    /// Where the page in an iframe has its library from; empty: there is no such page.
+    url: String,
+    pub heartbeat_ms: u64,
+    linger_ms: u64,
+    sessions_max: usize,
+    /// Some WebSocket of this worker has, or had, its messages wrapped.
+    pub has_framed: bool,
+    sessions: HashMap<u64, Box<Session>>,
+    by_name: HashMap<Name, u64>,
+    last: u64,
+    /// Which session a request waits for.
+    asking: HashMap<u64, u64>,
+    /// Where the other workers are, and the routes to them.
+    paths: Vec<PathBuf>,
+    routes: HashMap<usize, Rc<Table>>,
+}
+
+/// What a session is found by: host, base path, and the client's own name for it.
+type Name = (String, String, Vec<u8>);
+
+impl SockJs {
+    pub fn new(settings: &Settings, paths: &[PathBuf]) -> Self {
+        Self {
+            url: settings.text("sockjs_url").to_owned(),
+            heartbeat_ms: settings.number("sockjs_heartbeat_ms"),
+            linger_ms: settings.number("sockjs_linger_ms"),
+            sessions_max: settings.number("sockjs_sessions_max") as usize,
+            has_framed: false,
+            sessions: HashMap::new(),
+            by_name: HashMap::new(),
+            last: 0,
+            asking: HashMap::new(),
+            paths: paths.to_vec(),
+            routes: HashMap::new(),
+        }
+    }
+}
+
+/// How many bytes of the path come before what SockJS says; `None`: it is not spoken there.
+pub(super) fn base_bytes(source: &Source) -> Option<usize> {
+    let base = base(source)?;
+    let rest = source.request.path().strip_prefix(base.as_bytes())?;
+    matches!(rest, [] | [b'/', ..]).then_some(base.len())
+}
+
+fn base(source: &Source) -> Option<&str> {
+    let base = source.rule()?.sockjs.as_deref()?;
+    Some(base.trim_end_matches('/'))
+}
+
+impl Edge {
+    /// Serves a request below the path of SockJS, of which `at` bytes come before; `is_of_worker`: another worker has got it.
+    pub(super) fn begin_sockjs(
+        &mut self,
+        handle: u64,
+        source: Source,
+        at: usize,
+        is_of_worker: bool,
+    ) {
+        let request = Rc::clone(&source.request);
+        let place = place::read(&request.path()[at..]);
+        if request.is_websocket() {
+            let is_framed = match place {
+                Place::Socket => false,
+                Place::Session(_, Transport::Socket) => true,
+                _ => return self.answer_text(handle, 404, "Not Found"),
+            };
+            if request.body.bytes() > 0 {
+                return self.answer_text(handle, 400, "A WebSocket handshake has no body.");
+            }
+            let mut source = source;
+            source.request = Rc::new(for_backend(&source, at));
+            source.is_sockjs = is_framed;
+            return self.begin_socket(handle, source);
+        }
+        if request.body.bytes() > BODY_BYTES_MAX {
+            return self.refuse(handle, &request, 400, "Request too large.");
+        }
+        match (&request.method[..], place) {
+            (b"OPTIONS", _) => self.answer_preflight(handle, &request),
+            (b"GET", Place::Info) => self.answer_info(handle, &request),
+            (b"GET", Place::Page) if !self.sockjs.url.is_empty() => {
+                self.answer_page(handle, &request);
+            }
+            (method, Place::Session(name, transport)) if transport.takes(method) => {
+                let owner = self.owner_of(name);
+                match owner == usize::from(self.worker.index()) || is_of_worker {
+                    true => self.on_session_request(handle, source, at, name, transport),
+                    false => self.hand_on(handle, &source, owner),
+                }
+            }
+            _ => self.refuse(handle, &request, 404, "Not Found"),
+        }
+    }
+
+    /// A request of a polling session, in the worker that has it.
+    fn on_session_request(
+        &mut self,
+        handle: u64,
+        source: Source,
+        at: usize,
+        name: &[u8],
+        transport: Transport,
+    ) {
+        let request = Rc::clone(&source.request);
+        let callback = match text::callback(&request, transport.is_script()) {
+            Ok(callback) => callback,
+            Err(()) => return self.refuse(handle, &request, 400, "Invalid callback parameter."),
+        };
+        if transport == Transport::ScriptPoll && callback.is_none() {
+            return self.refuse(handle, &request, 400, "Bad Request");
+        }
+        let asker = Asker {
+            handle,
+            callback,
+            origin: request.header("origin").map(<[u8]>::to_vec),
+        };
+        let name = (
+            request.host_name().to_ascii_lowercase(),
+            base(&source).unwrap_or_default().to_owned(),
+            name.to_vec(),
+        );
+        let known = self.sockjs.by_name.get(&name).copied();
+        match (known, transport.is_send()) {
+            (Some(id), true) => match text::payload(&request, transport) {
+                Some(messages) => self.take_messages(id, asker, messages),
+                None => self.refuse(handle, &request, 400, "Payload expected"),
+            },
+            (Some(id), false) => self.poll_session(id, asker),
+            (None, true) => self.refuse(handle, &request, 404, "Not Found"),
+            (None, false) => {
+                let mut source = source;
+                source.request = Rc::new(for_backend(&source, at));
+                self.open_session(name, source, asker);
+            }
+        }
+    }
+}
+
+/// The handshake of a session as its backend sees it.
+fn for_backend(source: &Source, at: usize) -> ClientRequest {
+    const OF_REQUEST: [&str; 4] = [
+        "content-type",
+        "content-length",
+        "transfer-encoding",
+        "expect",
+    ];
+    let request = &source.request;
+    let own_path = source
+        .rule()
+        .and_then(|rule| rule.sockjs_as_path.as_deref());
+    let mut target = match own_path {
+        Some(path) if !path.is_empty() => path.as_bytes().to_vec(),
+        _ => [&request.path()[..at], b"/websocket"].concat(),
+    };
+    let query = text::query_for_backend(request);
+    if !query.is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(&query);
+    }
+    let is_passed = |name: &[u8]| {
+        !OF_REQUEST
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    };
+    let headers = request.headers.iter();
+    ClientRequest {
+        method: b"GET".to_vec(),
+        target,
+        headers: headers
+            .filter(|(name, _)| is_passed(name))
+            .cloned()
+            .collect(),
+        body: Body::None,
+        peer: request.peer,
+        host: request.host.clone(),
+        is_tls: request.is_tls,
+    }
+}

@@ -1,0 +1,188 @@
+//! Answers to requests of SockJS: any page may read them, and none is kept.
+
+use super::super::edge::Edge;
+use super::super::origin::Head;
+use super::super::request::ClientRequest;
+use super::queue::Asker;
+use super::{PAGE_CACHE, text};
+
+const PLAIN: &str = "text/plain; charset=UTF-8";
+const SCRIPT: &str = "application/javascript; charset=UTF-8";
+const NEVER: &str = "no-store, no-cache, must-revalidate, max-age=0";
+
+/// How long browsers need not ask again whether they may ask.
+const PREFLIGHT_AGE_S: &str = "31536000";
+
+type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn push(headers: &mut Headers, name: &str, value: &[u8]) {
+    headers.push((name.as_bytes().to_vec(), value.to_vec()));
+}
+
+/// What lets the page of `origin` read the answer.
+fn headers(origin: Option<&[u8]>, media: &str, cache: &str) -> Headers {
+    let mut headers = Headers::new();
+    push(&mut headers, "Content-Type", media.as_bytes());
+    push(&mut headers, "Cache-Control", cache.as_bytes());
+    push(&mut headers, "Vary", b"Origin");
+    let allowed = origin.unwrap_or(b"*");
+    push(&mut headers, "Access-Control-Allow-Origin", allowed);
+    push(&mut headers, "Access-Control-Allow-Credentials", b"true");
+    headers
+}
+
+fn head(status: u16, headers: Headers) -> Head {
+    Head {
+        status,
+        headers,
+        ..Head::default()
+    }
+}
+
+impl Edge {
+    /// Answers with a frame.
+    pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
+        self.sockjs.asking.remove(&asker.handle);
+        let (media, body) = match &asker.callback {
+            Some(callback) => (SCRIPT, text::script(callback, frame)),
+            None => (PLAIN, format!("{frame}\n")),
+        };
+        let headers = headers(asker.origin.as_deref(), media, NEVER);
+        self.respond(asker.handle, &head(200, headers), body.as_bytes());
+    }
+
+    /// Says that messages were taken.
+    pub(super) fn reply_ok(&mut self, asker: &Asker) {
+        self.sockjs.asking.remove(&asker.handle);
+        let (media, body) = match &asker.callback {
+            Some(callback) => (SCRIPT, text::script(callback, "ok")),
+            None => (PLAIN, "ok".to_owned()),
+        };
+        let headers = headers(asker.origin.as_deref(), media, NEVER);
+        self.respond(asker.handle, &head(200, headers), body.as_bytes());
+    }
+
+    /// Answers what cannot be done.
+    pub(super) fn refuse(
+        &mut self,
+        handle: u64,
+        request: &ClientRequest,
+        status: u16,
+        reason: &str,
+    ) {
+        let asker = Asker {
+            handle,
+            callback: None,
+            origin: request.header("origin").map(<[u8]>::to_vec),
+        };
+        self.refuse_asker(&asker, status, reason);
+    }
+
+    /// The same, for a request that has waited.
+    pub(super) fn refuse_asker(&mut self, asker: &Asker, status: u16, reason: &str) {
+        self.sockjs.asking.remove(&asker.handle);
+        let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
+        let body = format!("{reason}\n");
+        self.respond(asker.handle, &head(status, headers), body.as_bytes());
+    }
+
+    /// Answers with what the backend says instead of a WebSocket.
+    pub(super) fn relay_refusal(&mut self, asker: &Asker, said: Head, body: &[u8]) {
+        self.sockjs.asking.remove(&asker.handle);
+        let mut said = said;
+        for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
+            let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&name);
+            if !said.headers.iter().any(is_there) {
+                said.headers.push((name, value));
+            }
+        }
+        self.respond(asker.handle, &said, body);
+    }
+
+    /// A browser asks whether a page may ask.
+    pub(super) fn answer_preflight(&mut self, handle: u64, request: &ClientRequest) {
+        let mut headers = headers(request.header("origin"), PLAIN, NEVER);
+        push(
+            &mut headers,
+            "Access-Control-Allow-Methods",
+            b"OPTIONS, GET, POST",
+        );
+        if let Some(asked) = request.header("access-control-request-headers") {
+            push(&mut headers, "Access-Control-Allow-Headers", asked);
+        }
+        push(
+            &mut headers,
+            "Access-Control-Max-Age",
+            PREFLIGHT_AGE_S.as_bytes(),
+        );
+        self.respond(handle, &head(204, headers), b"");
+    }
+
+    /// What clients ask first.
+    pub(super) fn answer_info(&mut self, handle: u64, request: &ClientRequest) {
+        let info = serde_json::json!({
+            "websocket": true,
+            "origins": ["*:*"],
+            "cookie_needed": false,
+            "entropy": fermata_io::random::u64() as u32,
+        });
+        let headers = headers(
+            request.header("origin"),
+            "application/json; charset=UTF-8",
+            NEVER,
+        );
+        self.respond(handle, &head(200, headers), format!("{info}\n").as_bytes());
+    }
+
+    /// The page that clients of other hosts load in an iframe.
+    pub(super) fn answer_page(&mut self, handle: u64, request: &ClientRequest) {
+        let page = page(&self.sockjs.url);
+        let origin = request.header("origin");
+        let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
+        // The same page has the same tag in every worker.
+        let tag = format!("\"{:016x}\"", super::workers::hash(page.as_bytes()));
+        push(&mut headers, "ETag", tag.as_bytes());
+        match request.header("if-none-match") == Some(tag.as_bytes()) {
+            true => self.respond(handle, &head(304, headers), b""),
+            false => self.respond(handle, &head(200, headers), page.as_bytes()),
+        }
+    }
+}
+
+fn page(url: &str) -> String {
+    let url = url
+        .replace('&', "&amp;")
+        .replace('"', "&quot;")
+        .replace('<', "&lt;");
+    format!(
+        "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>SockJS</title>\n\
+        <script src=\"{url}\"></script>\n<script>\nSockJS.bootstrap_iframe();\n</script>\n</head>\n\
+        <body>\n<p>This page carries messages of a page of another host.</p>\n</body>\n</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_loads_the_library_and_nothing_else() {
+        let page = page("https://host/a.js?b&c\"><script>");
+        assert!(page.contains("src=\"https://host/a.js?b&amp;c&quot;>&lt;script>\""));
+    }
+
+    #[test]
+    fn answers_are_for_the_page_that_asks() {
+        let value = |headers: &Headers, name: &str| {
+            let found = headers.iter().find(|(other, _)| other == name.as_bytes());
+            found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        let name = "Access-Control-Allow-Origin";
+        let own = headers(Some(b"https://page"), PLAIN, NEVER);
+        assert_eq!(value(&own, name).as_deref(), Some("https://page"));
+        assert_eq!(
+            value(&headers(None, PLAIN, NEVER), name).as_deref(),
+            Some("*")
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What is set and has no effect here. It is said when the edge starts, so that nobody finds it out later.
+
+use crate::routes::{Origin, Routes};
+use crate::settings::{Settings, table};
+
+/// Settings without effect, and what holds instead.
+const SETTINGS: [(&str, &str); 4] = [
+    ("share_all", "every request goes to its backend by itself"),
+    ("log_from", "log lines name no addresses of clients"),
+    ("log_user_agent", "log lines name no programs of clients"),
+    (
+        "control_header_bytes_max",
+        "header_bytes_max bounds the heads of control requests, too",
+    ),
+];
+
+/// Which parts that routes may ask for are there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    has_sessions: bool,
+    has_sockjs_url: bool,
+}
+
+impl Parts {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            has_sessions: !settings.text("zmq_state").is_empty(),
+            has_sockjs_url: !settings.text("sockjs_url").is_empty(),
+        }
+    }
+}
+
+/// A sentence for each setting that is another than the built-in one and has no effect.
+pub(super) fn settings(settings: &Settings) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, instead) in SETTINGS {
+        let row = table().iter().find(|row| row.name == name);
+        if row.is_some_and(|row| settings.text(row.name) != row.default) {
+            lines.push(format!("{name} has no effect: {instead}"));
+        }
+    }
+    lines
+}
+
+/// A sentence for each property of a route that has no effect.
+pub(super) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
+    let mut lines = Vec::new();
+    for rule in routes.rules() {
+        let mut say = |text: &str| lines.push(format!("routes, line {}: {text}", rule.line));
+        if rule.session && !parts.has_sessions {
+            say("session has no effect without zmq_state");
+        }
+        if rule.sockjs.is_some() && !parts.has_sockjs_url {
+            say("sockjs has no page for iframes without sockjs_url");
+        }
+        if rule.log_level.is_some() {
+            say("log_level has no effect: the setting log_level is that of all routes");
+        }
+        for target in &rule.targets {
+            if let Origin::Zhttp(spec) | Origin::ZhttpReq(spec) = &target.origin {
+                say(&format!(
+                    "ZHTTP is not spoken here: requests pass over {spec} to the next target"
+                ));
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            let outcome = settings.set("test", name, &[(*value).to_owned()]);
+            outcome.expect("a setting");
+        }
+        settings
+    }
+
+    #[test]
+    fn only_what_was_changed_is_said() {
+        assert_eq!(settings(&given(&[])), [] as [String; 0]);
+        assert_eq!(settings(&given(&[("share_all", "false")])).len(), 0);
+        let lines = settings(&given(&[("share_all", "true")]));
+        assert_eq!(
+            lines,
+            ["share_all has no effect: every request goes to its backend by itself"]
+        );
+    }
+
+    #[test]
+    fn routes_say_what_they_ask_for_in_vain() {
+        let text = "*,session,sockjs=/s a:1\nb,log_level=3 zhttp/ipc://x";
+        let (rules, problems) = Routes::read(text, |_| Ok(()));
+        assert_eq!(problems, []);
+        let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();
+        assert_eq!(count(&[]), 4);
+        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 2);
+    }
+}

@@ -1,0 +1,134 @@
+//! SockJS over several workers, and with the library that pages use.
+
+use std::process::{Child, Command, Stdio};
+
+use fermata_testkit::install::{install_node, installed, shown, skipped, works};
+use fermata_testkit::{command_path, free_port, wait_until, workspace_root};
+
+use crate::client::Client;
+
+/// So many workers that requests of a session reach others than its own.
+const WORKERS: &str = "4";
+/// Sessions at once, of which some are refused where a worker may have one.
+const SESSIONS: usize = 12;
+
+struct Edge {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        let _ = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
+        let _ = self.child.wait();
+    }
+}
+
+/// An edge that echoes what clients of SockJS below `/s` say.
+fn start(arguments: &[&str]) -> Edge {
+    let port = free_port();
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", WORKERS, "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--route", "*,sockjs=/s,sockjs_as_path=/ws test"]);
+    let child = command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("our own program");
+    let edge = Edge { child, port };
+    wait_until("it listens", || {
+        std::net::TcpStream::connect(("127.0.0.1", port))
+            .is_ok()
+            .then_some(())
+    });
+    edge
+}
+
+impl Edge {
+    /// A POST on a connection of its own, which may reach any worker.
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let mut client = Client::open(self.port, "localhost");
+        let answer = client.request("POST", path, &[], body.as_bytes());
+        (answer.status, answer.text().to_owned())
+    }
+}
+
+#[test]
+fn a_session_is_one_whatever_workers_its_requests_reach() {
+    let edge = start(&[]);
+    for session in 0..SESSIONS {
+        let path = |transport: &str| format!("/s/000/{session}/{transport}");
+        assert_eq!(edge.post(&path("xhr"), ""), (200, "o\n".to_owned()));
+        for message in ["one", "two"] {
+            let sent = edge.post(&path("xhr_send"), &format!("[\"{message}\"]"));
+            assert_eq!(sent, (200, "ok".to_owned()));
+            let polled = edge.post(&path("xhr"), "");
+            assert_eq!(polled, (200, format!("a[\"{message}\"]\n")));
+        }
+    }
+}
+
+#[test]
+fn silence_is_told_and_absence_ends_a_session() {
+    let edge = start(&["--sockjs-heartbeat-ms=100", "--sockjs-linger-ms=300"]);
+    assert_eq!(edge.post("/s/000/a/xhr", ""), (200, "o\n".to_owned()));
+    assert_eq!(edge.post("/s/000/a/xhr", ""), (200, "h\n".to_owned()));
+    wait_until("it has ended", || {
+        (edge.post("/s/000/a/xhr_send", "[]").0 == 404).then_some(())
+    });
+    assert_eq!(edge.post("/s/000/a/xhr", ""), (200, "o\n".to_owned()));
+
+    let mut socket =
+        crate::socket::open(Client::open(edge.port, "localhost"), "/s/000/b/websocket");
+    assert_eq!(socket.next_text(), "o");
+    for _ in 0..3 {
+        assert_eq!(socket.next_text(), "h");
+    }
+}
+
+#[test]
+fn a_worker_has_so_many_sessions() {
+    let edge = start(&["--sockjs-sessions-max=1"]);
+    let opened: Vec<(u16, String)> = (0..SESSIONS)
+        .map(|session| edge.post(&format!("/s/000/{session}/xhr"), ""))
+        .collect();
+    let workers: usize = WORKERS.parse().expect("a number");
+    let count = opened.iter().filter(|it| it.0 == 200).count();
+    assert!((1..=workers).contains(&count), "{opened:?}");
+    let refused = (503, "Too many sessions.\n".to_owned());
+    let is_known = |it: &(u16, String)| it.0 == 200 || *it == refused;
+    assert!(opened.iter().all(is_known), "{opened:?}");
+}
+
+#[test]
+fn the_library_of_pages_talks_in_each_transport() {
+    if !works("node", &["--version"]) || !works("npm", &["--version"]) {
+        return skipped("node or npm is not installed");
+    }
+    let scripts = workspace_root().join("tests/edge/clients");
+    let folder = installed("sockjs-node");
+    std::fs::create_dir_all(&folder).expect("a folder in target/");
+    for (name, own) in [
+        ("package.json", "sockjs-package.json"),
+        ("package-lock.json", "sockjs-package-lock.json"),
+    ] {
+        std::fs::copy(scripts.join(own), folder.join(name)).expect("a file of ours");
+    }
+    install_node(&folder);
+    let edge = start(&[]);
+    for transport in ["xhr-polling", "websocket"] {
+        let output = Command::new("node")
+            .arg(scripts.join("sockjs.cjs"))
+            .arg(folder.join("node_modules/sockjs-client"))
+            .args([&format!("http://127.0.0.1:{}/s", edge.port), transport])
+            .output()
+            .expect("it was tried before");
+        assert!(output.status.success(), "{transport}: {}", shown(&output));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said, format!("{transport} ok\n"));
+    }
+}
