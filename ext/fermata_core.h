@@ -388,6 +388,16 @@
 #define FM_CALL_MAKE_DIRECTORY 13
 
 /**
+ * As FM_CALL_LOAD, of an `fd` that must not be copied: it stays open until the call is over.
+ */
+#define FM_CALL_LOAD_HELD 14
+
+/**
+ * As FM_CALL_SYNC, likewise.
+ */
+#define FM_CALL_SYNC_HELD 15
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -871,7 +881,7 @@ typedef struct FmFileCall {
    */
   uint32_t mode;
   /**
-   * See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned.
+   * See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned unless it is held.
    */
   int32_t fd;
   /**

@@ -38,6 +38,11 @@ pub const FM_CALL_REMOVE_DIRECTORY: u32 = 12;
 /// `path`, `mode`.
 pub const FM_CALL_MAKE_DIRECTORY: u32 = 13;
 
+/// As FM_CALL_LOAD, of an `fd` that must not be copied: it stays open until the call is over.
+pub const FM_CALL_LOAD_HELD: u32 = 14;
+/// As FM_CALL_SYNC, likewise.
+pub const FM_CALL_SYNC_HELD: u32 = 15;
+
 /// What is to be called. Which fields count is said at FM_CALL_*.
 #[repr(C)]
 pub struct FmFileCall {
@@ -47,7 +52,7 @@ pub struct FmFileCall {
     pub flags: i32,
     /// Permissions of what is made.
     pub mode: u32,
-    /// See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned.
+    /// See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned unless it is held.
     pub fd: i32,
     /// See FM_CALL_*.
     pub other_fd: i32,
@@ -211,6 +216,15 @@ unsafe fn call_of(call: &FmFileCall) -> Option<Call> {
             },
             FM_CALL_SYNC => Call::Sync {
                 file: copy(call.fd)?,
+                data_only: call.flags == 1,
+            },
+            FM_CALL_LOAD_HELD => Call::LoadHeld {
+                fd: call.fd,
+                offset: call.offset,
+                len: call.len,
+            },
+            FM_CALL_SYNC_HELD => Call::SyncHeld {
+                fd: call.fd,
                 data_only: call.flags == 1,
             },
             FM_CALL_TRUNCATE => Call::Truncate {

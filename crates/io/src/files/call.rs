@@ -4,7 +4,7 @@
 //! copies, which share all that, so the program may close its own while the work goes on.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use super::job::{Job, Output};
 use super::op::{Answer, Op};
 use super::work::BLOCK_BYTES;
 use super::{Key, absolute};
+
+/// Read at once of a descriptor that is held: a page of a database, on the thread's stack.
+const LOAD_BYTES: usize = 16 * 1024;
 
 /// What is to be called. Relative paths are those of now.
 pub enum Call {
@@ -42,6 +45,23 @@ pub enum Call {
         offset: u64,
         /// How many bytes.
         len: u64,
+    },
+    /// As `Load`, of a descriptor that must not have a copy: closing one would let go the POSIX locks of its file. Whoever
+    /// asks keeps it open until the job is over; of one that it has forgotten, another file may be read.
+    LoadHeld {
+        /// What.
+        fd: RawFd,
+        /// From where on.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// As `Sync`, of a descriptor that is held likewise.
+    SyncHeld {
+        /// What.
+        fd: RawFd,
+        /// Without what is not needed to read it.
+        data_only: bool,
     },
     /// `write`.
     Write {
@@ -114,6 +134,8 @@ pub(super) enum Ready {
     Write(OwnedFd, Bytes),
     Copy(OwnedFd, OwnedFd, usize),
     Sync(OwnedFd, bool),
+    LoadHeld(RawFd, u64, u64),
+    SyncHeld(RawFd, bool),
     Truncate(OwnedFd, i64),
     Rename(CString, CString),
     Link(CString, CString),
@@ -145,6 +167,8 @@ pub fn call(call: Call) -> Result<Job, Failure> {
         }
         Call::Copy { from, to, len } => (inode_of(&to), Ready::Copy(from, to, len)),
         Call::Sync { file, data_only } => (inode_of(&file), Ready::Sync(file, data_only)),
+        Call::LoadHeld { fd, offset, len } => (Vec::new(), Ready::LoadHeld(fd, offset, len)),
+        Call::SyncHeld { fd, data_only } => (Vec::new(), Ready::SyncHeld(fd, data_only)),
         Call::Truncate { file, len } => (inode_of(&file), Ready::Truncate(file, len)),
         Call::Rename { from, to } => {
             let (from, to) = (place(from)?, place(to)?);
@@ -263,6 +287,9 @@ impl Ready {
                 }),
                 Ready::Sync(file, true) => again(|| libc::fdatasync(file.as_raw_fd()).into()),
                 Ready::Sync(file, false) => again(|| libc::fsync(file.as_raw_fd()).into()),
+                Ready::LoadHeld(fd, offset, len) => Ok(load_held(*fd, *offset, *len)),
+                Ready::SyncHeld(fd, true) => again(|| libc::fdatasync(*fd).into()),
+                Ready::SyncHeld(fd, false) => again(|| libc::fsync(*fd).into()),
                 Ready::Truncate(file, len) => {
                     again(|| libc::ftruncate(file.as_raw_fd(), *len).into())
                 }
@@ -283,6 +310,29 @@ impl Ready {
             }
         }
     }
+}
+
+/// Whatever is wrong is said by the call that this is done for.
+fn load_held(fd: RawFd, offset: u64, len: u64) -> u64 {
+    let mut block = [0u8; LOAD_BYTES];
+    let mut at = offset;
+    let end = offset.saturating_add(len);
+    while at < end {
+        let wanted = usize::try_from(end - at).unwrap_or(LOAD_BYTES);
+        let Ok(from) = libc::off_t::try_from(at) else {
+            break;
+        };
+        // SAFETY: the buffer is valid for that many bytes until the call returns.
+        let got = unsafe {
+            let room = wanted.min(LOAD_BYTES);
+            libc::pread(fd, block.as_mut_ptr().cast(), room, from)
+        };
+        match u64::try_from(got) {
+            Ok(got) if got > 0 => at += got,
+            _ => break,
+        }
+    }
+    0
 }
 
 /// Signals are the loop's business: a thread takes none, so this is for the case that the loop itself does it.
@@ -469,6 +519,25 @@ mod tests {
         };
         assert_eq!(number(run(&mut files, sync)), Ok(0));
         assert_eq!(fs::read_to_string(folder.join("b")).expect("b"), "012");
+        for fd in [from.as_raw_fd(), -1] {
+            // The call that it is done for says what is wrong.
+            let load = Call::LoadHeld {
+                fd,
+                offset: 4,
+                len: 1 << 40,
+            };
+            assert_eq!(number(run(&mut files, load)), Ok(0));
+        }
+        for data_only in [true, false] {
+            let fd = to.as_raw_fd();
+            let sync = Call::SyncHeld { fd, data_only };
+            assert_eq!(number(run(&mut files, sync)), Ok(0));
+            let fd = -1;
+            let sync = Call::SyncHeld { fd, data_only };
+            assert_eq!(number(run(&mut files, sync)), Err(libc::EBADF));
+        }
+        // Neither has closed what it was lent.
+        assert!(rustix::fs::fstat(&from).is_ok() && rustix::fs::fstat(&to).is_ok());
         fs::remove_dir_all(folder).expect("removed");
     }
 }
