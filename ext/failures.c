@@ -243,6 +243,7 @@ ZEND_COLD void fermata_after_fatal(void)
 	fermata_let_go();
 	if (fermata_run.fiber) {
 		fermata_run.fiber->pins = NULL;
+		fermata_run.fiber->sqlite = NULL;
 	}
 	fermata_guards_forget();
 	if (!fermata_run.retired) {

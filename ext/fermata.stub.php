@@ -1508,6 +1508,9 @@ namespace Fermata {
 
         /** The extensions pgsql and pdo_pgsql */
         case PostgreSql;
+
+        /** The extensions pdo_sqlite and sqlite3 */
+        case Sqlite;
     }
 
     /** What concerns the whole PHP process. */

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: b4078cf4f1c249feba315b4f0a2afb11aaf1ea28 */
+ * Stub hash: a99f6d34ae64da9619732acb32a4f12bd7dcf5d0 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -2505,6 +2505,8 @@ static zend_class_entry *register_class_Fermata_Hook(void)
 	zend_enum_add_case_cstr(class_entry, "Curl", NULL);
 
 	zend_enum_add_case_cstr(class_entry, "PostgreSql", NULL);
+
+	zend_enum_add_case_cstr(class_entry, "Sqlite", NULL);
 
 	return class_entry;
 }

@@ -10,7 +10,7 @@
  *
  * Invariant: a handler or task is begun only while another fiber is left, or may be made, to go on with the loop. */
 #include "fibers.h"
-#include "watch.h"
+#include "hooks.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
 
@@ -693,7 +693,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
-	self->touched = false;
+	self->touched = self->is_cut = self->is_cut_told = false;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */
 		self->scope->owner = NULL;
@@ -717,6 +717,9 @@ void fermata_fiber_settle(void)
 		}
 	}
 	fermata_mutexes_forgotten(self);
+	if (UNEXPECTED(self->keeps_guards)) {
+		fermata_guards_settle(self);
+	}
 	if (self->deferred) {
 		fermata_future *deferred = self->deferred;
 		self->deferred = NULL;

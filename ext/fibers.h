@@ -68,6 +68,9 @@ struct fermata_fiber {
 	bool interrupted; /* woken because its wait may have to end */
 	bool without_client; /* its handler is told of a socket's end, and cannot lose it any more */
 	struct fermata_pin *pins; /* of hooks_streams.c: streams that are being waited for */
+	struct fermata_sqlite_call *sqlite; /* of hooks_sqlite.c: the innermost it is inside of */
+	uintptr_t queues_for; /* of hooks_guards.c: what another fiber has; 0 = nothing */
+	bool keeps_guards; /* of hooks_guards.c, between its calls */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */

@@ -22,7 +22,7 @@ typedef struct exchange {
 typedef struct hook {
 	const char *name; /* of the enum's case */
 	const char *extensions[2]; /* one of which has to be loaded for it; NULL = PHP itself */
-	void (*prepare)(void);
+	bool (*prepare)(void); /* false: it cannot work */
 	exchange exchanges[EXCHANGES_MAX];
 } hook;
 
@@ -31,7 +31,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 	[FERMATA_HOOK_STREAMS] = {"Streams", {NULL}, fermata_hook_streams, {
 		{CALLS(poll), {"php", "openssl.so", "ftp.so", "redis.so"}},
 		{CALLS(sockets), {"php", "openssl.so", "ftp.so"}},
-		{CALLS(close), {"php"}},
+		{CALLS(close), {"php", "openssl.so", "ftp.so"}},
 	}},
 	[FERMATA_HOOK_STREAM_SELECT] = {"StreamSelect", {NULL}, NULL, {{CALLS(select), {"php", "mysqlnd.so"}}, {CALLS(close), {"php"}}}},
 	[FERMATA_HOOK_SOCKETS] = {"Sockets", {"sockets"}, NULL, {
@@ -53,6 +53,10 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 	}},
 	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll), {"libcurl"}}}},
 	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, fermata_hook_libpq, {{CALLS(poll_closing), {"libpq.so", "pdo_pgsql.so"}}}},
+	[FERMATA_HOOK_SQLITE] = {"Sqlite", {"pdo_sqlite", "sqlite3"}, fermata_hook_sqlite, {
+		{CALLS(sqlite), {"pdo_sqlite.so", "sqlite3.so"}},
+		{CALLS(sqlite_sync), {"libsqlite3.so"}},
+	}},
 };
 
 static bool is_on[FERMATA_HOOKS_LEN];
@@ -78,17 +82,18 @@ static bool is_needed(const hook *it)
 }
 
 /* What is called from `object`; an extension or a library may also be a part of PHP's own file. */
-static uint32_t patch(const hook *it, const char *object, const exchange *what)
+static uint32_t patch(const hook *it, const char *object, const exchange *what, uint32_t *failed)
 {
 	if (!fermata_patch_has(object)) {
 		const char *dot = strchr(object, '.');
 		bool is_inside = dot ? is_extension(object, (size_t)(dot - object)) : it->extensions[0] != NULL;
-		if (!is_inside) {
+		/* What libpq calls to wait is not for PHP's own connections. */
+		if (!is_inside || what->calls == fermata_calls_poll_closing) {
 			return 0;
 		}
 		object = "php";
 	}
-	return fermata_patch(object, what->calls, *what->len);
+	return fermata_patch(object, what->calls, *what->len, failed);
 }
 
 static void turn_on(fermata_hook which)
@@ -97,16 +102,22 @@ static void turn_on(fermata_hook which)
 	if (is_on[which] || !is_needed(it) || !fermata_patch_is_possible() || !fermata_hook_guards()) {
 		return;
 	}
+	uint32_t before = fermata_patch_len(), failed = 0;
 	is_on[which] = true;
 	fermata_hooks_init();
-	if (it->prepare) {
-		it->prepare();
+	if (it->prepare && UNEXPECTED(!it->prepare())) {
+		return;
 	}
 	for (int i = 0; i < EXCHANGES_MAX && it->exchanges[i].calls; i++) {
 		const exchange *what = &it->exchanges[i];
 		for (int object = 0; object < OBJECTS_MAX && what->objects[object]; object++) {
-			changed[which] += patch(it, what->objects[object], what);
+			changed[which] += patch(it, what->objects[object], what, &failed);
 		}
+	}
+	if (UNEXPECTED(failed)) {
+		/* A part of them would be worse than none. */
+		fermata_patch_undo(before);
+		changed[which] = 0;
 	}
 }
 
@@ -125,7 +136,8 @@ static bool check(fermata_hook which)
 	if (UNEXPECTED(is_on[which] && !changed[which])) {
 		is_on[which] = false;
 		zend_throw_exception_ex(fermata_ce_configuration, 0, "Hook::%s cannot work: this PHP does not call the C library by way of "
-			"the dynamic linker; use a PHP that is not linked statically", hooks[which].name);
+			"the dynamic linker, or the system forbids to change its tables (no /proc, or a policy); use a PHP that is not linked "
+			"statically, and mount /proc", hooks[which].name);
 		return false;
 	}
 	return true;
@@ -178,9 +190,10 @@ ZEND_METHOD(Fermata_Runtime, hooks)
 /* PHP unloads us before it ends, and goes on to call the C library. */
 PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
-	fermata_patch_undo();
+	fermata_patch_undo(0);
 	fermata_guards_undo();
 	fermata_hook_files_end();
+	fermata_hook_sqlite_end();
 	return SUCCESS;
 }
 

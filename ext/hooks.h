@@ -2,11 +2,11 @@
  *
  * PHP and the libraries it uses come to the kernel through functions of the C library. A hook exchanges some of these in the
  * tables by which chosen objects (the PHP binary, libcurl, libpq …) call them: hooks_patch.c. What stands there then is in
- * hooks_calls.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
+ * hooks_calls.c and hooks_sockets.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
  * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_guards.c the objects
- * of clients, hooks_processes.c has commands, hooks_files.c plain files, resolver.c names. */
+ * of clients, hooks_processes.c has commands, hooks_files.c plain files, hooks_sqlite.c SQLite, resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
 
@@ -26,6 +26,7 @@ typedef enum fermata_hook {
 	FERMATA_HOOK_FILES,
 	FERMATA_HOOK_CURL,
 	FERMATA_HOOK_POSTGRESQL,
+	FERMATA_HOOK_SQLITE,
 	FERMATA_HOOKS_LEN,
 } fermata_hook;
 
@@ -44,18 +45,18 @@ PHP_MINFO_FUNCTION(fermata_hooks);
 bool fermata_patch_is_possible(void);
 /* The object that has PHP itself is called "php"; others by the beginning of their file's name. False when it is not loaded. */
 bool fermata_patch_has(const char *object);
-/* How many calls of the object were exchanged. */
-uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len);
+/* How many calls of the object were exchanged. Adds to `failed` those that could not be. */
+uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len, uint32_t *failed);
 /* Writes one pointer, wherever it lies. False when the kernel does not let us. */
 bool fermata_patch_pointer(void **place, void *value);
-void fermata_patch_undo(void);
+/* How much was changed, and back to that. */
+uint32_t fermata_patch_len(void);
+void fermata_patch_undo(uint32_t len);
 
 /* hooks_calls.c */
-extern const fermata_replacement fermata_calls_sleep[], fermata_calls_sockets[], fermata_calls_sockets_write[], fermata_calls_poll[], fermata_calls_poll_closing[],
-	fermata_calls_select[],
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fermata_calls_poll_closing[], fermata_calls_select[],
 	fermata_calls_close[];
-extern const size_t fermata_calls_sleep_len, fermata_calls_sockets_len, fermata_calls_sockets_write_len, fermata_calls_poll_len, fermata_calls_poll_closing_len,
-	fermata_calls_select_len,
+extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_closing_len, fermata_calls_select_len,
 	fermata_calls_close_len;
 void fermata_hooks_init(void);
 /* Whether this is the thread of the loop. */
@@ -72,7 +73,7 @@ fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, 
 /* hooks_guards.c: objects of PHP's that a handler or task is inside of. */
 /* False when PHP's functions have no place left for it: other extensions took them all. */
 bool fermata_hook_guards(void);
-void fermata_hook_libpq(void);
+bool fermata_hook_libpq(void);
 void fermata_guards_undo(void);
 void fermata_guards_forget(void);
 /* Takes the key for this fiber: false when another has it. `*is_new`: it was not this fiber's yet, which gives it back then. */
@@ -80,6 +81,14 @@ bool fermata_guard_take(uintptr_t key, bool *is_new);
 void fermata_guard_give_back(uintptr_t key);
 /* Whether another fiber has it. */
 bool fermata_guard_is_anothers(uintptr_t key);
+/* NULL = nobody. */
+fermata_fiber *fermata_guard_holder(uintptr_t key);
+/* Waits until it is this fiber's. False after an exception. */
+bool fermata_guard_queue(uintptr_t key);
+/* What it stood for is gone. */
+void fermata_guard_drop(uintptr_t key);
+/* The fiber's handler or task has ended. */
+void fermata_guards_settle(fermata_fiber *fiber);
 /* Of a descriptor. Those of objects are their addresses. */
 static zend_always_inline uintptr_t fermata_guard_key_of_fd(int fd)
 {
@@ -87,8 +96,24 @@ static zend_always_inline uintptr_t fermata_guard_key_of_fd(int fd)
 }
 ZEND_COLD void fermata_guard_refuse(const char *what);
 
+/* hooks_sockets.c */
+extern const fermata_replacement fermata_calls_sockets[], fermata_calls_sockets_write[];
+extern const size_t fermata_calls_sockets_len, fermata_calls_sockets_write_len;
+void fermata_hook_sockets_init(void);
+/* As read() and write() of a socket. */
+ssize_t fermata_hook_recv(int fd, void *buf, size_t len);
+ssize_t fermata_hook_send(int fd, const void *buf, size_t len);
+
 /* hooks_streams.c */
-void fermata_hook_streams(void);
+/* Streams that a function was given, which nobody may close while it waits. */
+#define FERMATA_HELD_STREAMS_MAX 4
+typedef struct fermata_held_streams {
+	uint32_t len;
+	php_stream *at[FERMATA_HELD_STREAMS_MAX];
+} fermata_held_streams;
+void fermata_hook_hold_streams(fermata_held_streams *held);
+void fermata_hook_let_streams_go(const fermata_held_streams *held);
+bool fermata_hook_streams(void);
 
 /* hooks_processes.c; pipes and files are read and written by the same calls. */
 extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];
@@ -97,7 +122,7 @@ extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
 /* hooks_files.c */
 extern const fermata_replacement fermata_calls_files[];
 extern const size_t fermata_calls_files_len;
-void fermata_hook_files(void);
+bool fermata_hook_files(void);
 void fermata_hook_files_end(void);
 /* As fermata_hook_may_wait(), in a function that works on files. */
 bool fermata_hook_file_may_wait(void);
@@ -107,8 +132,25 @@ int fermata_hook_sync(int fd, bool data_only);
 bool fermata_hook_reads_file(int fd, const struct stat *found, void *buf, size_t len, ssize_t *result);
 bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf, size_t len, ssize_t *result);
 
+/* Has the core do a call, which this fiber waits for. False when it is to be made here, or after an exception. */
+bool fermata_hook_file_work(const FmFileCall *call, int64_t *answer);
+
+/* hooks_sqlite.c */
+extern const fermata_replacement fermata_calls_sqlite[], fermata_calls_sqlite_sync[];
+extern const size_t fermata_calls_sqlite_len, fermata_calls_sqlite_sync_len;
+bool fermata_hook_sqlite(void);
+void fermata_hook_sqlite_end(void);
+/* Whether the key of a guard is that of a connection to SQLite. */
+bool fermata_sqlite_is_connection(uintptr_t key);
+bool fermata_sqlite_keeps(uintptr_t key);
+/* 0 = none; the handle is PDO's. */
+uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
+uintptr_t fermata_sqlite_key_of_object(zend_object *object);
+uintptr_t fermata_sqlite_key_of_statement(zend_object *object);
+uintptr_t fermata_sqlite_key_of_result(zend_object *object);
+
 /* resolver.c */
-void fermata_hook_names(void);
+bool fermata_hook_names(void);
 extern const fermata_replacement fermata_calls_dns[];
 extern const size_t fermata_calls_dns_len;
 

@@ -1,4 +1,4 @@
-/* What hooked objects call in place of the C library's sleep(), poll(), recv() …
+/* What hooked objects call in place of the C library's sleep(), poll(), select() and close().
  *
  * Each looks whether it would block, and whether a fiber may wait here; else it is the C library's function. When a wait is
  * ended by an exception (the client has left, a timeout() is over), the call fails as one that has been interrupted for good:
@@ -12,7 +12,6 @@
 #include "hooks.h"
 #include "ext/standard/file.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/select.h>
 #include <time.h>
@@ -27,6 +26,7 @@ static pthread_t loop_thread;
 void fermata_hooks_init(void)
 {
 	loop_thread = pthread_self();
+	fermata_hook_sockets_init();
 }
 
 /* What has to run to its end at once: while a file is being read for include, other handlers would include it once more; libxml
@@ -57,10 +57,11 @@ bool fermata_hook_may_wait(void)
 	if (!fermata_hook_is_loop() || !fermata.handling || EG(exception)) {
 		return false;
 	}
-	fermata_run.fiber->is_cut = false;
+	/* In a destructor the exception of a wait that was ended is put aside: that is no new beginning. */
 	if (UNEXPECTED(fermata_wait_obstacle())) {
 		return false;
 	}
+	fermata_run.fiber->is_cut = false;
 	return !is_inside_globals();
 }
 
@@ -71,16 +72,19 @@ bool fermata_hook_is_cut(void)
 
 /* Waiting */
 
-/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. */
+/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. The
+ * function that waits goes on with all streams that it was given, also with those that it does not wait for now. */
 typedef struct kept {
 	zend_error_handling_t handling;
 	zend_class_entry *exception_class;
 	int waits_for_process;
+	fermata_held_streams streams;
 } kept;
 
 static kept keep(void)
 {
-	kept all = {EG(error_handling), EG(exception_class), FG(pclose_wait)};
+	kept all = {.handling = EG(error_handling), .exception_class = EG(exception_class), .waits_for_process = FG(pclose_wait)};
+	fermata_hook_hold_streams(&all.streams);
 	FG(pclose_wait) = 0;
 	EG(error_handling) = EH_NORMAL;
 	EG(exception_class) = NULL;
@@ -92,9 +96,8 @@ static fermata_wait_result give_back(const kept *all, fermata_wait_result result
 	EG(error_handling) = all->handling;
 	EG(exception_class) = all->exception_class;
 	FG(pclose_wait) = all->waits_for_process;
-	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
-		fermata_run.fiber->is_cut = true;
-	}
+	fermata_hook_let_streams_go(&all->streams);
+	fermata_run.fiber->is_cut = result == FERMATA_WAIT_FAILED;
 	return result;
 }
 
@@ -302,8 +305,8 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 		return select(numbers, readable, writable, urgent, timeout);
 	}
 	bool is_cut = fermata_hook_is_cut();
-	if (!is_cut && (numbers < 0 || numbers > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
-			|| !fermata_hook_may_wait())) {
+	if (numbers < 0 || numbers > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
+			|| (!is_cut && !fermata_hook_may_wait())) {
 		return select(numbers, readable, writable, urgent, timeout);
 	}
 	for (int i = 0; i < 3; i++) {
@@ -360,153 +363,6 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	return ready;
 }
 
-/* Sockets */
-
-/* The call has said that it would block. Whether it may be tried again: something has happened. */
-static bool wait_for(int fd, short events, int timeout_option)
-{
-	struct timeval timeout = {0};
-	socklen_t len = sizeof(timeout);
-	uint64_t due_ms = FERMATA_NEVER;
-	if (getsockopt(fd, SOL_SOCKET, timeout_option, &timeout, &len) == 0 && (timeout.tv_sec || timeout.tv_usec)) {
-		due_ms = fermata_ms_to_due((int64_t)timeout.tv_sec * MS_PER_S + timeout.tv_usec / MS_PER_S);
-	}
-	short happened;
-	bool is_ready = fermata_hook_wait_fd(fd, events, due_ms, &happened) == FERMATA_WAIT_WOKEN;
-	errno = EAGAIN;
-	if (UNEXPECTED(happened & POLLNVAL)) {
-		/* Closed: the number may be that of another file by now. */
-		errno = EBADF;
-		is_ready = false;
-	}
-	return is_ready;
-}
-
-static bool is_blocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-	return flags >= 0 && !(flags & O_NONBLOCK);
-}
-
-/* Whether a call of a socket that says it would block has to be waited for. */
-static bool has_to_wait(ssize_t done, int fd)
-{
-	return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && is_blocking(fd);
-}
-
-static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
-{
-	bool is_cut = fermata_hook_is_cut();
-	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
-		return recvfrom(fd, buf, len, flags, from, from_len);
-	}
-	socklen_t room = from_len ? *from_len : 0;
-	size_t got = 0;
-	for (;;) {
-		if (from_len) {
-			*from_len = room;
-		}
-		ssize_t part = recvfrom(fd, (char *)buf + got, len - got, flags | MSG_DONTWAIT, from, from_len);
-		if (part > 0) {
-			got += (size_t)part;
-			if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || got == len) {
-				return (ssize_t)got;
-			}
-		} else if (is_cut || !has_to_wait(part, fd)) {
-			return got ? (ssize_t)got : part;
-		}
-		if ((part < 0 || got < len) && !wait_for(fd, POLLIN, SO_RCVTIMEO)) {
-			return got ? (ssize_t)got : -1;
-		}
-	}
-}
-
-static ssize_t hooked_recv(int fd, void *buf, size_t len, int flags)
-{
-	return hooked_recvfrom(fd, buf, len, flags, NULL, NULL);
-}
-
-static ssize_t hooked_recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
-{
-	return hooked_recvfrom(fd, buf, len, flags, NULL, NULL);
-}
-
-static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
-{
-	bool is_cut = fermata_hook_is_cut();
-	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
-		return sendto(fd, buf, len, flags, to, to_len);
-	}
-	size_t sent = 0;
-	for (;;) {
-		ssize_t part = sendto(fd, (const char *)buf + sent, len - sent, flags | MSG_DONTWAIT, to, to_len);
-		if (part >= 0) {
-			/* Of a stream a blocking call sends all. */
-			sent += (size_t)part;
-			if (sent >= len || part == 0 || !is_blocking(fd)) {
-				return (ssize_t)sent;
-			}
-		} else if (is_cut || !has_to_wait(part, fd)) {
-			return sent ? (ssize_t)sent : part;
-		}
-		if (is_cut || !wait_for(fd, POLLOUT, SO_SNDTIMEO)) {
-			return sent ? (ssize_t)sent : -1;
-		}
-	}
-}
-
-static ssize_t hooked_send(int fd, const void *buf, size_t len, int flags)
-{
-	return hooked_sendto(fd, buf, len, flags, NULL, 0);
-}
-
-/* socket_write() */
-static ssize_t hooked_socket_write(int fd, const void *buf, size_t len)
-{
-	ssize_t written = hooked_sendto(fd, buf, len, 0, NULL, 0);
-	/* An extension sockets that is a part of PHP's own file shares its table of calls. */
-	return UNEXPECTED(written < 0 && errno == ENOTSOCK) ? write(fd, buf, len) : written;
-}
-
-static int hooked_accept(int fd, struct sockaddr *from, socklen_t *from_len)
-{
-	struct pollfd one = {.fd = fd, .events = POLLIN};
-	if (fermata_hook_may_wait() && poll(&one, 1, 0) == 0 && is_blocking(fd) && !wait_for(fd, POLLIN, SO_RCVTIMEO)) {
-		return -1;
-	}
-	return accept(fd, from, from_len);
-}
-
-static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
-{
-	int flags = fcntl(fd, F_GETFL), error = 0;
-	/* A Unix socket connects at once, or says something that cannot be waited for. */
-	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || !fermata_hook_may_wait()) {
-		return connect(fd, to, to_len);
-	}
-	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	int result = connect(fd, to, to_len);
-	if (result < 0 && errno == EINPROGRESS) {
-		bool is_ready = wait_for(fd, POLLOUT, SO_SNDTIMEO);
-		socklen_t len = sizeof(error);
-		if (UNEXPECTED(!is_ready && errno == EBADF)) {
-			return -1;
-		}
-		if (!is_ready) {
-			/* As the kernel when SO_SNDTIMEO is over. */
-			error = EG(exception) ? ECANCELED : EINPROGRESS;
-		} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
-			error = errno;
-		}
-		result = error ? -1 : 0;
-	} else if (result < 0) {
-		error = errno;
-	}
-	fcntl(fd, F_SETFL, flags);
-	errno = error;
-	return result;
-}
-
 /* Whoever waits for it is told. */
 static int hooked_close(int fd)
 {
@@ -539,22 +395,6 @@ const fermata_replacement fermata_calls_select[] = {
 	{"select", hooked_select},
 };
 const size_t fermata_calls_select_len = sizeof(fermata_calls_select) / sizeof(fermata_replacement);
-
-const fermata_replacement fermata_calls_sockets[] = {
-	{"recv", hooked_recv},
-	{"__recv_chk", hooked_recv_chk},
-	{"recvfrom", hooked_recvfrom},
-	{"send", hooked_send},
-	{"sendto", hooked_sendto},
-	{"accept", hooked_accept},
-	{"connect", hooked_connect},
-};
-const size_t fermata_calls_sockets_len = sizeof(fermata_calls_sockets) / sizeof(fermata_replacement);
-
-const fermata_replacement fermata_calls_sockets_write[] = {
-	{"write", hooked_socket_write},
-};
-const size_t fermata_calls_sockets_write_len = sizeof(fermata_calls_sockets_write) / sizeof(fermata_replacement);
 
 const fermata_replacement fermata_calls_close[] = {
 	{"close", hooked_close},

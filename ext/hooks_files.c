@@ -50,11 +50,11 @@ static HashTable functions; /* their handlers */
 static bool is_known;
 
 /* Before any handler runs. */
-void fermata_hook_files(void)
+bool fermata_hook_files(void)
 {
 	fermata_hook_streams();
 	if (is_known) {
-		return;
+		return true;
 	}
 	is_known = true;
 	zend_hash_init(&functions, FUNCTIONS_LEN, NULL, NULL, true);
@@ -64,6 +64,7 @@ void fermata_hook_files(void)
 			zend_hash_index_add_empty_element(&functions, (zend_ulong)(uintptr_t)function->internal_function.handler);
 		}
 	}
+	return true;
 }
 
 void fermata_hook_files_end(void)
@@ -135,6 +136,11 @@ static outcome work(const FmFileCall *call, int64_t *answer)
 	}
 	*answer = fm_file_call_take(fermata_run.worker, id);
 	return DONE;
+}
+
+bool fermata_hook_file_work(const FmFileCall *call, int64_t *answer)
+{
+	return work(call, answer) == DONE;
 }
 
 /* As a function of the C library would return it. */
@@ -214,6 +220,17 @@ static int hooked_stat(const char *path, struct stat *found)
 static int hooked_lstat(const char *path, struct stat *found)
 {
 	SHORT_OR_LOOK(int, lstat(path, found), path, false);
+}
+
+/* By which programs call them that were linked with a glibc before 2.33; all versions of the structure are one here. */
+static int hooked_xstat(int version, const char *path, struct stat *found)
+{
+	return hooked_stat(path, found);
+}
+
+static int hooked_lxstat(int version, const char *path, struct stat *found)
+{
+	return hooked_lstat(path, found);
 }
 
 static int hooked_access(const char *path, int mode)
@@ -486,6 +503,10 @@ const fermata_replacement fermata_calls_files[] = {
 	{"stat64", hooked_stat},
 	{"lstat", hooked_lstat},
 	{"lstat64", hooked_lstat},
+	{"__xstat", hooked_xstat},
+	{"__xstat64", hooked_xstat},
+	{"__lxstat", hooked_lxstat},
+	{"__lxstat64", hooked_lxstat},
 	{"access", hooked_access},
 	{"readlink", hooked_readlink},
 	{"rename", hooked_rename},

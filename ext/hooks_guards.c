@@ -3,7 +3,8 @@
  * Extensions keep what they work with (a connection, a transfer) in the object alone: while one fiber waits inside
  * mysqli::query(), Redis::blPop() or curl_exec(), another one that used the same connection would take its answer, and one that
  * closed it would free what the first one wakes up in. So the functions of these extensions are called through here, and
- * whoever comes to an object that another fiber is inside of gets an exception. */
+ * whoever comes to an object that another fiber is inside of gets an exception; for a connection to SQLite it queues, and also
+ * behind the transaction that another one has begun there. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -38,14 +39,20 @@ typedef struct root {
 } root;
 
 #ifdef HAVE_PDO_OF_PHP
+static uintptr_t key_of_handle(const pdo_dbh_t *handle)
+{
+	uintptr_t key = fermata_sqlite_key_of_pdo(handle);
+	return key ? key : (uintptr_t)handle;
+}
+
 static uintptr_t key_of_pdo(zend_object *object)
 {
-	return (uintptr_t)php_pdo_dbh_fetch_inner(object);
+	return key_of_handle(php_pdo_dbh_fetch_inner(object));
 }
 
 static uintptr_t key_of_pdo_statement(zend_object *object)
 {
-	return (uintptr_t)php_pdo_stmt_fetch_object(object)->dbh;
+	return key_of_handle(php_pdo_stmt_fetch_object(object)->dbh);
 }
 #else
 # define key_of_pdo NULL
@@ -92,10 +99,15 @@ static const root roots[] = {
 	{"redis", NULL},
 	{"rediscluster", NULL},
 	{"redisarray", NULL},
+	{"redissentinel", NULL},
 	{"pgsql\\connection", NULL},
 	{"pgsql\\lob", NULL},
 	{"curlhandle", NULL},
 	{"curlmultihandle", NULL},
+	{"ftp\\connection", NULL},
+	{"sqlite3", fermata_sqlite_key_of_object},
+	{"sqlite3stmt", fermata_sqlite_key_of_statement},
+	{"sqlite3result", fermata_sqlite_key_of_result},
 };
 #define ROOTS_LEN (sizeof(roots) / sizeof(root))
 
@@ -103,12 +115,26 @@ static const root roots[] = {
 static const char *const harmless[] = {"fetch", "bind", "rowCount", "columnCount", "getColumnMeta", "getIterator", "errorCode",
 	"errorInfo", "getAttribute", "setFetchMode", "inTransaction", "quote", "real_escape", "mysqli_real_escape", "pg_escape"};
 
+/* Of SQLite, whose rows are made when they are fetched. */
+static const char *const harmless_in_sqlite[] = {"errorCode", "errorInfo", "getAttribute", "inTransaction", "quote"};
+
+/* Of those that hold something. A fiber's address is even. */
+#define KEPT 1 /* no call is being made: it is in the middle of a transaction */
+
+/* Who waits for a connection to SQLite. Lies on its C stack. */
+typedef struct turn {
+	fermata_waiter waiter; /* first: the list has these */
+	uintptr_t key;
+} turn;
+
+static fermata_waiters turns; /* for all keys: mostly nobody */
+
 static struct {
 	bool is_on;
 	const zend_class_entry *classes[ROOTS_LEN];
 	int place;           /* in a function's reserved pointers: its own handler, which closures made of it have, too */
 	HashTable originals; /* by the address of the zend_function: the same */
-	HashTable held;      /* by key: the fiber, which is compared and nothing else */
+	HashTable held;      /* by key: the fiber, and whether it keeps it between its calls */
 } guards;
 
 static zend_always_inline zend_ulong index_of(const void *function)
@@ -124,28 +150,116 @@ ZEND_COLD void fermata_guard_refuse(const char *what)
 	}
 }
 
+static fermata_fiber *fiber_of(const zval *held)
+{
+	return (fermata_fiber *)((uintptr_t)Z_PTR_P(held) & ~(uintptr_t)KEPT);
+}
+
+static bool is_kept(const zval *held)
+{
+	return (uintptr_t)Z_PTR_P(held) & KEPT;
+}
+
+fermata_fiber *fermata_guard_holder(uintptr_t key)
+{
+	const zval *held = guards.is_on ? zend_hash_index_find(&guards.held, key) : NULL;
+	return held ? fiber_of(held) : NULL;
+}
+
 bool fermata_guard_is_anothers(uintptr_t key)
 {
-	const void *holder = guards.is_on ? zend_hash_index_find_ptr(&guards.held, key) : NULL;
+	const fermata_fiber *holder = fermata_guard_holder(key);
 	return holder && holder != fermata_run.fiber;
+}
+
+static void hold(uintptr_t key, fermata_fiber *fiber)
+{
+	zval mine;
+	ZVAL_PTR(&mine, fiber);
+	zend_hash_index_update(&guards.held, key, &mine);
 }
 
 bool fermata_guard_take(uintptr_t key, bool *is_new)
 {
-	zval mine;
-	const void *holder = zend_hash_index_find_ptr(&guards.held, key);
-	*is_new = !holder;
-	if (holder) {
-		return holder == fermata_run.fiber;
+	const zval *held = zend_hash_index_find(&guards.held, key);
+	bool is_free = !held || Z_PTR_P(held) == (void *)((uintptr_t)fermata_run.fiber | KEPT);
+	*is_new = is_free;
+	if (is_free) {
+		hold(key, fermata_run.fiber);
 	}
-	ZVAL_PTR(&mine, fermata_run.fiber);
-	zend_hash_index_add_new(&guards.held, key, &mine);
-	return true;
+	return is_free || fiber_of(held) == fermata_run.fiber;
+}
+
+/* To the first who waits for it, so that nobody comes in between. */
+static void release(uintptr_t key)
+{
+	for (fermata_waiter *one = turns.first; one; one = one->next) {
+		if (((turn *)one)->key == key) {
+			hold(key, one->fiber);
+			one->fiber->queues_for = 0;
+			fermata_waiters_remove(one);
+			fermata_wake(one->fiber);
+			return;
+		}
+	}
+	zend_hash_index_del(&guards.held, key);
 }
 
 void fermata_guard_give_back(uintptr_t key)
 {
-	zend_hash_index_del(&guards.held, key);
+	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
+		hold(key, (fermata_fiber *)((uintptr_t)fermata_run.fiber | KEPT));
+		fermata_run.fiber->keeps_guards = fermata_run.fiber->touched = true;
+		return;
+	}
+	release(key);
+}
+
+bool fermata_guard_queue(uintptr_t key)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	turn next = {.waiter = {.fiber = self}, .key = key};
+	if (UNEXPECTED(!fermata_check_deadlock(fermata_guard_holder(key)))) {
+		return false;
+	}
+	fermata_waiters_add(&turns, &next.waiter);
+	self->queues_for = key;
+	while (next.waiter.list) {
+		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
+			break;
+		}
+	}
+	self->queues_for = 0;
+	if (EXPECTED(!EG(exception))) {
+		return true;
+	}
+	if (next.waiter.list) {
+		fermata_waiters_remove(&next.waiter);
+	} else {
+		/* It was handed over a moment before. */
+		release(key);
+	}
+	return false;
+}
+
+void fermata_guard_drop(uintptr_t key)
+{
+	if (guards.is_on && zend_hash_index_exists(&guards.held, key)) {
+		release(key);
+	}
+}
+
+/* A handler or task has ended in the middle of a transaction: others must not wait for ever. */
+void fermata_guards_settle(fermata_fiber *fiber)
+{
+	zend_ulong key;
+	zval *held;
+	fiber->keeps_guards = false;
+	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, key, held) {
+		if (is_kept(held) && fiber_of(held) == fiber) {
+			release(key);
+		}
+	} ZEND_HASH_FOREACH_END();
 }
 
 /* After a fatal error nobody comes back to give anything back. */
@@ -173,19 +287,21 @@ static void *guarded_exec(void *connection, const char *text)
 	return libpq_exec(connection, text);
 }
 
-void fermata_hook_libpq(void)
+bool fermata_hook_libpq(void)
 {
 	static const fermata_replacement call = {"PQexec", (void *)guarded_exec};
 	void *library = dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
 	if (!library) {
-		return;
+		return true;
 	}
 	libpq_exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
 	libpq_socket = (int (*)(const void *))dlsym(library, "PQsocket");
+	uint32_t failed = 0;
 	if (libpq_exec && libpq_socket) {
-		fermata_patch(fermata_patch_has("pdo_pgsql.so") ? "pdo_pgsql.so" : "php", &call, 1);
+		fermata_patch(fermata_patch_has("pdo_pgsql.so") ? "pdo_pgsql.so" : "php", &call, 1, &failed);
 	}
 	dlclose(library);
+	return !failed;
 }
 
 /* 0 = nothing that is guarded. */
@@ -248,16 +364,18 @@ static uint32_t collect_keys(zend_execute_data *call, uintptr_t keys[KEYS_MAX])
 	return len;
 }
 
-static ZEND_COLD bool is_harmless(const zend_execute_data *call)
+static ZEND_COLD bool is_harmless(const zend_execute_data *call, const char *const *names, size_t len)
 {
 	const char *name = ZSTR_VAL(call->func->common.function_name);
-	for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++) {
-		if (strncasecmp(name, harmless[i], strlen(harmless[i])) == 0) {
+	for (size_t i = 0; i < len; i++) {
+		if (strncasecmp(name, names[i], strlen(names[i])) == 0) {
 			return true;
 		}
 	}
 	return false;
 }
+
+#define IS_HARMLESS(call, names) is_harmless(call, names, sizeof(names) / sizeof(*(names)))
 
 static ZEND_COLD void refuse_call(const zend_execute_data *call)
 {
@@ -267,31 +385,57 @@ static ZEND_COLD void refuse_call(const zend_execute_data *call)
 		function->common.scope ? "::" : "", ZSTR_VAL(function->common.function_name));
 }
 
+/* Another fiber has the key. */
+typedef enum contention {
+	CONTENTION_MINE, /* it has been waited for */
+	CONTENTION_GO_ON,
+	CONTENTION_REFUSED, /* an exception is pending */
+} contention;
+
+static ZEND_COLD contention meet(const zend_execute_data *call, uintptr_t key)
+{
+	if (!fermata_sqlite_is_connection(key)) {
+		if (IS_HARMLESS(call, harmless)) {
+			return CONTENTION_GO_ON;
+		}
+		refuse_call(call);
+		return CONTENTION_REFUSED;
+	}
+	/* Where PHP cannot wait hooks_sqlite.c sees whether anybody is inside of the library. */
+	if (IS_HARMLESS(call, harmless_in_sqlite) || !fermata_hook_may_wait()) {
+		return CONTENTION_GO_ON;
+	}
+	return fermata_guard_queue(key) ? CONTENTION_MINE : CONTENTION_REFUSED;
+}
+
+static void give_back_all(const uintptr_t *keys, const bool *is_taken, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++) {
+		if (is_taken[i]) {
+			fermata_guard_give_back(keys[i]);
+		}
+	}
+}
+
 static ZEND_NAMED_FUNCTION(guarded)
 {
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
 	uintptr_t keys[KEYS_MAX];
-	bool is_new[KEYS_MAX];
+	bool is_taken[KEYS_MAX];
 	uint32_t len = fermata.handling ? collect_keys(execute_data, keys) : 0;
 	for (uint32_t i = 0; i < len; i++) {
-		if (UNEXPECTED(fermata_guard_is_anothers(keys[i]))) {
-			if (is_harmless(execute_data)) {
-				original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-			} else {
-				refuse_call(execute_data);
-			}
+		if (EXPECTED(fermata_guard_take(keys[i], &is_taken[i]))) {
+			continue;
+		}
+		contention result = meet(execute_data, keys[i]);
+		is_taken[i] = result == CONTENTION_MINE;
+		if (UNEXPECTED(result == CONTENTION_REFUSED)) {
+			give_back_all(keys, is_taken, i);
 			return;
 		}
 	}
-	for (uint32_t i = 0; i < len; i++) {
-		fermata_guard_take(keys[i], &is_new[i]);
-	}
 	original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-	for (uint32_t i = 0; i < len; i++) {
-		if (is_new[i]) {
-			fermata_guard_give_back(keys[i]);
-		}
-	}
+	give_back_all(keys, is_taken, len);
 }
 
 static void guard(zend_function *function)
@@ -307,7 +451,7 @@ static void guard(zend_function *function)
 
 static bool is_guarded_module(const zend_module_entry *module)
 {
-	static const char *const names[] = {"curl", "mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pgsql", "redis"};
+	static const char *const names[] = {"curl", "ftp", "mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "redis", "sqlite3"};
 	for (size_t i = 0; module && i < sizeof(names) / sizeof(*names); i++) {
 		if (strcmp(module->name, names[i]) == 0) {
 			return true;

@@ -25,7 +25,7 @@
 #endif
 
 typedef struct change {
-	void **place, *old;
+	void **place, *old, *by;
 } change;
 
 static struct {
@@ -38,7 +38,7 @@ typedef struct search {
 	const fermata_replacement *calls; /* NULL = only look whether it is there */
 	size_t calls_len;
 	bool is_found;
-	uint32_t changed;
+	uint32_t changed, failed;
 } search;
 
 typedef struct tables {
@@ -57,24 +57,40 @@ bool fermata_patch_is_possible(void)
 #endif
 }
 
-/* The kernel's word on how a page is mapped; the linker makes tables read-only when it has filled them. */
+/* The kernel's word on how memory is mapped; the linker makes tables read-only when it has filled them. Most places lie in
+ * the region of the one before, which is asked for once as long as nothing is loaded or unloaded. */
+static struct {
+	uintptr_t from, to;
+	int protection;
+} region;
+
+static void forget_region(void)
+{
+	region.from = region.to = 0;
+}
+
 static int protection_of(uintptr_t address)
 {
-	int protection = -1;
 	char line[512];
+	if (address >= region.from && address < region.to) {
+		return region.protection;
+	}
+	forget_region();
 	FILE *maps = fopen("/proc/self/maps", "re");
 	while (maps && fgets(line, sizeof(line), maps)) {
 		unsigned long long from, to;
 		char flags[5];
 		if (sscanf(line, "%llx-%llx %4s", &from, &to, flags) == 3 && address >= from && address < to) {
-			protection = (flags[0] == 'r' ? PROT_READ : 0) | (flags[1] == 'w' ? PROT_WRITE : 0) | (flags[2] == 'x' ? PROT_EXEC : 0);
+			region.from = from;
+			region.to = to;
+			region.protection = (flags[0] == 'r' ? PROT_READ : 0) | (flags[1] == 'w' ? PROT_WRITE : 0) | (flags[2] == 'x' ? PROT_EXEC : 0);
 			break;
 		}
 	}
 	if (maps) {
 		fclose(maps);
 	}
-	return protection;
+	return region.to ? region.protection : -1;
 }
 
 static bool store(void **place, void *value)
@@ -108,20 +124,37 @@ bool fermata_patch_pointer(void **place, void *value)
 		changes.capacity = changes.capacity ? changes.capacity * 2 : 64;
 		changes.at = safe_perealloc(changes.at, changes.capacity, sizeof(change), 0, true);
 	}
-	changes.at[changes.len++] = (change){place, old};
+	changes.at[changes.len++] = (change){place, old, value};
 	return true;
 }
 
-void fermata_patch_undo(void)
+/* What is changed next may have been loaded since. */
+uint32_t fermata_patch_len(void)
 {
-	while (changes.len) {
+	forget_region();
+	return changes.len;
+}
+
+/* Of an object that was unloaded meanwhile the memory may be gone, or somebody else's. */
+static bool is_ours(const change *it)
+{
+	int protection = protection_of((uintptr_t)it->place);
+	return protection >= 0 && (protection & PROT_READ) && *it->place == it->by;
+}
+
+void fermata_patch_undo(uint32_t len)
+{
+	forget_region();
+	while (changes.len > len) {
 		const change *last = &changes.at[--changes.len];
-		store(last->place, last->old);
+		if (is_ours(last)) {
+			store(last->place, last->old);
+		}
 	}
-	if (changes.at) {
+	if (!len && changes.at) {
 		pefree(changes.at, true);
+		memset(&changes, 0, sizeof(changes));
 	}
-	memset(&changes, 0, sizeof(changes));
 }
 
 static bool is_object(const struct dl_phdr_info *info, const char *object)
@@ -188,8 +221,9 @@ static void exchange(const struct dl_phdr_info *info, search *wanted)
 			const char *name = it.strings + it.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
 			for (size_t call = 0; call < wanted->calls_len; call++) {
 				if (strcmp(name, wanted->calls[call].name) == 0) {
-					wanted->changed += fermata_patch_pointer((void **)(info->dlpi_addr + relocation->r_offset),
-						wanted->calls[call].by);
+					bool done = fermata_patch_pointer((void **)(info->dlpi_addr + relocation->r_offset), wanted->calls[call].by);
+					wanted->changed += done;
+					wanted->failed += !done;
 				}
 			}
 		}
@@ -209,7 +243,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 		exchange(info, it);
 	}
 #endif
-	return 1;
+	/* Libraries may be there more than once: libcurl and libcurl-gnutls. */
+	return 0;
 }
 
 bool fermata_patch_has(const char *object)
@@ -219,9 +254,10 @@ bool fermata_patch_has(const char *object)
 	return it.is_found;
 }
 
-uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len)
+uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len, uint32_t *failed)
 {
 	search it = {.object = object, .calls = calls, .calls_len = len};
 	dl_iterate_phdr(visit, &it);
+	*failed += it.failed;
 	return it.changed;
 }

@@ -156,6 +156,9 @@ static ssize_t hooked_read(int fd, void *buf, size_t len)
 	if (!is_pipe(&found) || !is_blocking(fd)) {
 		return read(fd, buf, len);
 	}
+	if (S_ISSOCK(found.st_mode)) {
+		return fermata_hook_recv(fd, buf, len);
+	}
 	for (;;) {
 		if (poll(&one, 1, 0) > 0) {
 			ssize_t got = read_now(fd, buf, len);
@@ -194,6 +197,9 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 	}
 	if (!is_pipe(&found) || (!is_cut && !fermata_hook_may_wait()) || !is_blocking(fd)) {
 		return write(fd, buf, len);
+	}
+	if (S_ISSOCK(found.st_mode)) {
+		return fermata_hook_send(fd, buf, len);
 	}
 	size_t written = 0;
 	do {

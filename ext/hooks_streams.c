@@ -160,6 +160,36 @@ static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 	return true;
 }
 
+/* A function that copies from one stream to another goes on with both, and waits inside one of them. */
+void fermata_hook_hold_streams(fermata_held_streams *held)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	held->len = 0;
+	if (!frame || !frame->func || frame->func->type != ZEND_INTERNAL_FUNCTION) {
+		return;
+	}
+	for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(frame) && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (Z_TYPE_P(argument) != IS_RESOURCE || !Z_RES_P(argument)->ptr
+				|| (Z_RES_P(argument)->type != php_file_le_stream() && Z_RES_P(argument)->type != php_file_le_pstream())) {
+			continue;
+		}
+		php_stream *stream = Z_RES_P(argument)->ptr;
+		if (!(stream->flags & PHP_STREAM_FLAG_NO_FCLOSE)) {
+			stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+			held->at[held->len++] = stream;
+		}
+	}
+}
+
+void fermata_hook_let_streams_go(const fermata_held_streams *held)
+{
+	for (uint32_t i = 0; i < held->len; i++) {
+		held->at[i]->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
+	}
+}
+
 /* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
 static bool belongs_to_program(const php_stream *stream)
 {
@@ -312,6 +342,11 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
+	/* Who reads through a filter has a buffer of that size. */
+	if (option == PHP_STREAM_OPTION_SET_CHUNK_SIZE && UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
+		refuse();
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
 	if (!may_block(option, value, parameter)) {
 		return kind_of(stream)->set_option(stream, option, value, parameter);
 	}
@@ -385,9 +420,10 @@ static void add_pair(void)
 	}
 }
 
-void fermata_hook_streams(void)
+bool fermata_hook_streams(void)
 {
 	add_kind(&php_stream_stdio_ops);
 	add_transports();
 	add_pair();
+	return true;
 }

@@ -475,12 +475,13 @@ static int hooked_res_nsearch(res_state state, const char *name, int class, int 
 }
 #endif
 
-void fermata_hook_names(void)
+bool fermata_hook_names(void)
 {
 #ifdef __GLIBC__
 	exchange_function("gethostbyname", hooked_gethostbyname, &original_gethostbyname);
 	exchange_function("gethostbynamel", hooked_gethostbynamel, &original_gethostbynamel);
 #endif
+	return true;
 }
 
 const fermata_replacement fermata_calls_dns[] = {

@@ -3,6 +3,7 @@
  * A task waits in a queue until a fiber has the loop and room for it, and then runs there as a handler does: without a switch
  * unless it waits. */
 #include "fibers.h"
+#include "hooks.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
@@ -386,10 +387,16 @@ static void cancel(fermata_future *future)
 /* Awaiting */
 
 /* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
+static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
+{
+	return fiber->awaits ? fiber->awaits->fiber : fiber->locks ? fermata_mutex_owner(fiber->locks)
+		: fiber->queues_for ? fermata_guard_holder(fiber->queues_for) : NULL;
+}
+
 bool fermata_check_deadlock(const fermata_fiber *owner)
 {
 	const fermata_fiber *last = NULL;
-	for (; owner; owner = owner->awaits ? owner->awaits->fiber : owner->locks ? fermata_mutex_owner(owner->locks) : NULL) {
+	for (; owner; owner = waited_for_by(owner)) {
 		if (EXPECTED(owner != fermata_run.fiber)) {
 			last = owner;
 			continue;

@@ -51,8 +51,7 @@ $server->get('/buffer', function () use ($say) {
     fwrite($b, 'half a ');
     $task = async(fn () => stream_get_line($a, 1000, "\n"));
     delay(0.001);
-    stream_set_chunk_size($a, 1 << 20);
-    echo $say(fn () => fread($a, 1)), "\n";
+    echo $say(fn () => stream_set_chunk_size($a, 1 << 20)), "\n", $say(fn () => fread($a, 1)), "\n";
     fwrite($b, "line\nand more\n");
     echo await($task), ' ', fgets($a);
     return Response::text('done');
@@ -97,6 +96,7 @@ Fermata\Exception\MisuseError: curl_reset(): another handler or task is inside a
 bodytrue
 Fermata\Exception\MisuseError: curl_multi_remove_handle(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
 multi
+Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
 Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
 half a line and more
 false for others for others

@@ -1,0 +1,80 @@
+--TEST--
+Hook::Streams: a function that was given two streams keeps both while it waits for one
+--EXTENSIONS--
+fermata
+ftp
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+Fermata\Runtime::hook(...Fermata\Hook::cases());
+$say = function (callable $call): string {
+    try { return json_encode($call()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
+};
+$server->get('/copy', function () use ($say) {
+    [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    [$c, $d] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    $all = str_repeat('x', 2_000_000);
+    $writer = async(function () use (&$a, $all) { fwrite($a, $all); fclose($a); });
+    $copy = async(fn () => stream_copy_to_stream($b, $c));
+    delay(0.01);
+    // It waits until there is room in $c, and will read from $b again.
+    echo $say(fn () => fclose($b)), "\n", $say(fn () => fclose($c)), "\n";
+    $reader = async(function () use ($d) { $len = 0; while (!feof($d)) { $len += strlen(fread($d, 100000)); } return $len; });
+    echo await($copy), "\n";
+    echo $say(fn () => fclose($b)), ' ', $say(fn () => fclose($c)), ' ', await($reader), "\n";
+    return Response::text('done');
+});
+$server->get('/put', function () use ($say) {
+    [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    fwrite($a, 'one ');
+    $put = async(fn () => file_put_contents('put', $b));
+    delay(0.001);
+    echo $say(fn () => fclose($b)), "\n";
+    fwrite($a, 'two');
+    fclose($a);
+    echo await($put), ' ', file_get_contents('put'), "\n";
+    return Response::text('done');
+});
+$server->get('/ftp', function () use ($say) {
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    [$host, $port] = explode(':', stream_socket_get_name($listener, false));
+    $peer = async(function () use ($listener) { $peer = stream_socket_accept($listener, 30); fwrite($peer, "220 ready\r\n"); return $peer; });
+    $ftp = ftp_connect($host, (int) $port);
+    $peer = await($peer);
+    $login = async(fn () => @ftp_login($ftp, 'user', 'word'));
+    echo trim(fgets($peer)), "\n";
+    echo $say(fn () => ftp_close($ftp)), "\n";
+    fwrite($peer, "230 come in\r\n");
+    echo $say(fn () => await($login)), "\n";
+    fclose($peer);
+    return Response::text('done');
+});
+PHP, ini: is_file(ini_get('extension_dir') . '/ftp.so') ? ['-dextension=ftp'] : []);
+foreach (['/copy', '/put', '/ftp'] as $target) {
+    echo $server->get($target), "\n";
+}
+var_dump($server->stop());
+echo preg_replace('/ in \S+ on line \d+/', '', $server->output()), $server->logged('/error/');
+?>
+--EXPECTF--
+200 done
+200 done
+200 done
+int(0)
+
+Warning: fclose(): %s
+false
+
+Warning: fclose(): %s
+false
+2000000
+true true 2000000
+
+Warning: fclose(): %s
+false
+7 one two
+USER user
+Fermata\Exception\MisuseError: ftp_close(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+true
