@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -45,6 +45,11 @@ bench-files: ## The table of seed 002: 108 KB through a file, and handlers that 
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/run.py files
+
+bench-fibers: ## What it costs that handlers can wait, and whether others wait with them; three minutes, best as root
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 bench/fibers.py
 
 bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
 	@scripts/setup.sh test
@@ -132,6 +137,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m unittest discover -s bench/tests -t bench
 	python3 bench/run.py --quick
 	python3 bench/counts.py --check
+	python3 bench/fibers.py --quick
 	python3 bench/websocket.py --quick --peers fermata node-ws
 	python3 bench/held.py --quick
 	python3 bench/edge.py --quick

@@ -87,6 +87,12 @@ def measure(peer: Peer, case: Case) -> Counts:
     return Counts(each(lambda _: True), each(lambda name: name == EXTENSION.name), sum(by_syscall.values()), by_syscall)
 
 
+def instructions(peer: Peer, case: Case) -> float:
+    """Instructions per request alone. Raises CannotRun."""
+    once, twice = (_instructions(peer, case, runs * case.requests) for runs in (1, 2))
+    return (sum(twice.values()) - sum(once.values())) / case.requests
+
+
 def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
     """Instructions per request by library and function, the most expensive first."""
     with tempfile.TemporaryDirectory() as folder:
@@ -256,8 +262,8 @@ def static_at_fixed_depth(peer: Peer, case: Case) -> Iterator[Peer]:
 
 def _send(running: Running, case: Case, requests: int) -> None:
     # A master listens before its workers exist; after an answer they do.
-    with _connect(running.port) as client:
-        client.sendall(_request("/", running.port))
+    with connect(running.port) as client:
+        client.sendall(request("/", running.port))
         client.recv(65536)
     _settle(running)
     if not case.message:
@@ -293,14 +299,14 @@ def _end(running: Running) -> None:
 # --- how the requests are sent ---
 
 
-def _sequential(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
+def sequential(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
     """One connection, the next request after the answer to the one before."""
 
     def send(running: Running, requests: int) -> None:
-        with _connect(running.port) as client:
+        with connect(running.port) as client:
             for _ in range(requests):
-                client.sendall(_request(path, running.port))
-                _read_answers(client, 1, status, body)
+                client.sendall(request(path, running.port))
+                read_answers(client, 1, status, body)
 
     return send
 
@@ -323,12 +329,12 @@ def _new_connections(path: str, status: bytes, body: bytes) -> Callable[[Running
             _stop(workers)
             for client in clients:
                 client.close()
-            clients = [_connect(running.port) for _ in range(AB_CONCURRENCY)]
+            clients = [connect(running.port) for _ in range(AB_CONCURRENCY)]
             for client in clients:
                 client.sendall(request)
             _continue(workers)
             for client in clients:
-                _read_answers(client, 1, status, body)
+                read_answers(client, 1, status, body)
         for client in clients:
             client.close()
 
@@ -343,27 +349,27 @@ def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], 
 
     def send(running: Running, requests: int) -> None:
         with ExitStack() as stack:
-            clients = [stack.enter_context(_connect(running.port)) for _ in range(BATCH_CONNECTIONS)]
+            clients = [stack.enter_context(connect(running.port)) for _ in range(BATCH_CONNECTIONS)]
             workers = _workers(running)
             for _ in range(requests // BATCH_CONNECTIONS):
                 _stop(workers)
                 for client in clients:
-                    client.sendall(_request(path, running.port))
+                    client.sendall(request(path, running.port))
                 _continue(workers)
                 for client in clients:
-                    _read_answers(client, 1, status, body)
+                    read_answers(client, 1, status, body)
 
     return send
 
 
 def _new_urls(status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """As `_sequential`, with a query never seen before in each request, always as long."""
+    """As `sequential`, with a query never seen before in each request, always as long."""
 
     def send(running: Running, requests: int) -> None:
-        with _connect(running.port) as client:
+        with connect(running.port) as client:
             for number in range(requests):
-                client.sendall(_request(f"/?n={number:06d}", running.port))
-                _read_answers(client, 1, status, body)
+                client.sendall(request(f"/?n={number:06d}", running.port))
+                read_answers(client, 1, status, body)
 
     return send
 
@@ -371,24 +377,24 @@ def _new_urls(status: bytes, body: bytes) -> Callable[[Running, int], None]:
 def _publish(running: Running, requests: int) -> None:
     """Events to many held streams of one topic, the next when all have the one before."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(_connect(running.port)) for _ in range(HELD_CLIENTS)]
+        clients = [stack.enter_context(connect(running.port)) for _ in range(HELD_CLIENTS)]
         for client in clients:
-            client.sendall(_request("/stream/counted", running.port))
+            client.sendall(request("/stream/counted", running.port))
             _read_until(client, b"data: stream open\n\n")
-        publisher = stack.enter_context(_connect(running.port))
+        publisher = stack.enter_context(connect(running.port))
         body = EVENT.removeprefix(b"data: ").strip()
         head = f"POST /publish/counted HTTP/1.1\r\nHost: 127.0.0.1:{running.port:05d}\r\n"
         head += f"Content-Length: {len(body)}\r\n\r\n"
         for _ in range(requests):
             publisher.sendall(head.encode() + body)
-            _read_answers(publisher, 1, b"202", b"")
+            read_answers(publisher, 1, b"202", b"")
             for client in clients:
                 _read_until(client, EVENT)
 
 
 def _echo(running: Running, requests: int) -> None:
     """Messages over one WebSocket, the next when the one before has come back."""
-    with _connect(running.port) as client:
+    with connect(running.port) as client:
         client.sendall(
             f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{running.port:05d}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
@@ -405,26 +411,26 @@ def _pipelined(path: str, status: bytes, body: bytes) -> Callable[[Running, int]
     """16 requests in one write, on one connection."""
 
     def send(running: Running, requests: int) -> None:
-        with _connect(running.port) as client:
+        with connect(running.port) as client:
             for _ in range(requests // 16):
-                client.sendall(_request(path, running.port) * 16)
-                _read_answers(client, 16, status, body)
+                client.sendall(request(path, running.port) * 16)
+                read_answers(client, 16, status, body)
 
     return send
 
 
-def _connect(port: int) -> socket.socket:
+def connect(port: int) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return client
 
 
-def _request(path: str, port: int) -> bytes:
+def request(path: str, port: int) -> bytes:
     """The very bytes wrk sends, with five digits of port always, so that the count does not depend on it."""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port:05d}\r\n\r\n".encode()
 
 
-def _read_answers(client: socket.socket, count: int, status: bytes, body: bytes) -> None:
+def read_answers(client: socket.socket, count: int, status: bytes, body: bytes) -> None:
     """Read exactly `count` answers that end with `body`; raises CannotRun on anything else."""
     got = b""
     while got.count(b"\r\n\r\n") < count or (body and not got.endswith(body)):
@@ -483,7 +489,7 @@ _JSON = ("/", b"200", JSON_BODY)
 _MESSAGE = (MESSAGE_PATH, b"202", b"")
 
 CASES = [
-    Case("json", "GET /, one connection", "json", _sequential(*_JSON), 5000),
+    Case("json", "GET /, one connection", "json", sequential(*_JSON), 5000),
     Case("json-batch", "GET /, 100 connections ready at once", "json", _batched(*_JSON), 5000),
     Case("json-new-url", "GET /?n=1, 2, 3, …, one connection", "json", _new_urls(b"200", JSON_BODY), 5000),
     Case("json-pipelined", "GET /, 16 requests in one write", "json", _pipelined(*_JSON), 4800),
@@ -498,7 +504,7 @@ CASES = [
         "message",
         "message to one held receiver, one connection",
         "chat",
-        _sequential(*_MESSAGE),
+        sequential(*_MESSAGE),
         2000,
         message=True,
     ),
@@ -506,7 +512,7 @@ CASES = [
         "static",
         "a page of 2 kB from its file, one connection",
         "static",
-        _sequential("/", b"200", PAGE.read_bytes()),
+        sequential("/", b"200", PAGE.read_bytes()),
         2000,
     ),
     Case(

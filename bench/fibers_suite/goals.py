@@ -1,0 +1,53 @@
+"""What the runtime has to reach, and how a run is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that is to be at most so much; `source` says who wants it."""
+
+    id: str
+    title: str
+    unit: str
+    at_most: float
+    source: str = "issue 7"
+
+
+GOALS = (
+    Goal("hello-waiting", "cost of the runtime when nothing awaits, everything hooked, fibers in the pool", "%", 2.0),
+    Goal("hello-timer", "the same with an every() besides", "%", 2.0),
+    Goal("switch", "suspend and resume: delay(0), processor time", "us", 0.5),
+    Goal("flat-php", "100,000 awaits leave in PHP's memory", "bytes", 1024),
+    Goal("flat-process", "100,000 awaits leave in the process", "bytes", 131072),
+    Goal("late-file", "what slow File::read() adds to the p99 of another request", "ms", 5.0),
+    Goal("late-hook", "what slow file_get_contents() under Hook::Files adds to it", "ms", 5.0),
+    Goal("late-write", "what slow File::write(sync: true) adds to it", "ms", 5.0),
+    Goal("late-query", "what slow queries under Hook::Streams add to it", "ms", 5.0),
+)
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """The smallest value that so large a share of all is not above; 0 without any."""
+    ordered = sorted(values)
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def table(found: dict[str, float], not_run: dict[str, str]) -> tuple[list[str], bool]:
+    """A line for each goal, and whether one was missed."""
+    lines, missed = ["| | goal | measured | |", "|---|---:|---:|---|"], False
+    for goal in GOALS:
+        limit = f"≤ {goal.at_most:,g} {goal.unit}"
+        if goal.id in found:
+            value = found[goal.id]
+            verdict = "reached" if value <= goal.at_most else "MISSED"
+            missed = missed or value > goal.at_most
+            lines.append(f"| {goal.title} | {limit} | {value:,.2f} {goal.unit} | {verdict} |")
+        elif goal.id in not_run:
+            lines.append(f"| {goal.title} | {limit} | – | not run: {not_run[goal.id]} |")
+    return lines, missed
