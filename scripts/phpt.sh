@@ -3,7 +3,7 @@
 #
 #   scripts/phpt.sh [--valgrind] [TEST…]     TEST is a name or a path; default: all
 #
-# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command.
+# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, FERMATA_XDEBUG an xdebug.so.
 # With --valgrind every server and the value-object tests run under memcheck, without PHP's own allocator; scripts
 # that only talk to a server do not. An invalid access or a definite leak with a frame of ours fails the run.
 set -euo pipefail
@@ -39,6 +39,12 @@ done
 if [ -z "$run_tests" ]; then
     echo "phpt: run-tests.php not found; install php-dev or set RUN_TESTS to its path" >&2
     exit 1
+fi
+
+# What setup.sh has unpacked.
+xdebug=$root/build/xdebug/$("$php" -n -r 'echo basename(PHP_EXTENSION_DIR);').so
+if [ -z "${FERMATA_XDEBUG:-}" ] && [ -f "$xdebug" ]; then
+    export FERMATA_XDEBUG=$xdebug
 fi
 
 export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"

@@ -106,12 +106,29 @@ need_test() {
     # What stands behind the edge.
     need nginx-light has nginx
     need "$php_package-fpm" has "php-fpm${php_version:-}"
+    need xdebug has_xdebug
     need shellcheck has shellcheck
     need chromium has chromium
     need rustfmt has rustfmt
     need clippy has cargo-clippy
 }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb; }
+# Debian's package loads Xdebug into every PHP of the machine, which slows all of them: only its file is taken.
+xdebug_file() { "$php" -n -r 'echo "'"$root"'/build/xdebug/", basename(PHP_EXTENSION_DIR), ".so";'; }
+has_xdebug() {
+    ! has "$php" || test -f "$(xdebug_file)" || ! has apt-get || ! apt-cache show "$php_package-xdebug" >/dev/null 2>&1
+}
+install_xdebug() {
+    local folder
+    say "unpacking $php_package-xdebug to build/xdebug"
+    folder=$(mktemp -d)
+    # A test is skipped without it, so this is no reason to fail.
+    if (cd "$folder" && apt-get download "$php_package-xdebug" >/dev/null 2>&1 && dpkg-deb -x ./*.deb .); then
+        mkdir -p "$root/build/xdebug"
+        find "$folder" -name xdebug.so -exec cp {} "$(xdebug_file)" \;
+    fi
+    rm -rf "$folder"
+}
 need_bench() {
     need_chat
     need_load
@@ -221,7 +238,7 @@ packages=()
 later=()
 for package in "${missing[@]}"; do
     case $package in
-        rust | rustfmt | clippy | nightly-rust) later+=("$package") ;;
+        rust | rustfmt | clippy | nightly-rust | xdebug) later+=("$package") ;;
         *) packages+=("$package") ;;
     esac
 done
@@ -229,6 +246,7 @@ done
 for package in "${later[@]}"; do
     case $package in
         rust) install_rust ;;
+        xdebug) install_xdebug ;;
         nightly-rust)
             has rustup || fail "fuzzing needs a nightly Rust: install rustup as https://rustup.rs says, then run this again."
             rustup toolchain install nightly --profile minimal --no-self-update
