@@ -64,11 +64,15 @@ void fermata_every_due(fermata_timer *timer, uint64_t now_ms)
 	fermata_every *every = (fermata_every *)((char *)timer - XtOffsetOf(fermata_every, timer));
 	uint64_t missed = (now_ms - timer->due_ms) / every->interval_ms;
 	fermata_timer_arm(timer, timer->due_ms + (missed + 1) * every->interval_ms);
-	if (every->running && !fermata_future_has_ended(every->running)) {
+	bool runs = every->running && !fermata_future_has_ended(every->running);
+	if (missed + runs) {
+		fm_count_skipped(fermata_run.worker, missed + runs);
+	}
+	if (runs) {
 		return;
 	}
 	fermata_future_release(every->running);
-	every->running = fermata_task_begin(&every->work, true);
+	every->running = fermata_task_begin(&every->work, FM_TASK_EVERY);
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}

@@ -113,6 +113,21 @@
 #define FM_STATIC_FAILED 3
 
 /**
+ * A job begins in this process.
+ */
+#define FM_COMPANION_JOB_BEGINS 0
+
+/**
+ * A job has ended, or the process that was at it.
+ */
+#define FM_COMPANION_JOB_ENDS 1
+
+/**
+ * A process for jobs has ended and is replaced.
+ */
+#define FM_COMPANION_PROCESS_REPLACED 2
+
+/**
  * `path`: `length` bytes (-1: all) from `offset` on.
  */
 #define FM_FILE_READ 1
@@ -453,6 +468,56 @@
 #define FM_WS_FORMAT_JSON 1
 
 /**
+ * A handler or another task has begun it.
+ */
+#define FM_TASK_ASYNC 0
+
+/**
+ * A run of `every()`.
+ */
+#define FM_TASK_EVERY 1
+
+/**
+ * A call of `defer()`.
+ */
+#define FM_TASK_DEFERRED 2
+
+/**
+ * It reads messages of other workers.
+ */
+#define FM_TASK_MESSAGES 3
+
+/**
+ * The job has given a result.
+ */
+#define FM_JOB_DONE 0
+
+/**
+ * The job has thrown.
+ */
+#define FM_JOB_FAILED 1
+
+/**
+ * Its process has died.
+ */
+#define FM_JOB_CRASHED 2
+
+/**
+ * It took too long.
+ */
+#define FM_JOB_TIMED_OUT 3
+
+/**
+ * Nobody waits for it any more.
+ */
+#define FM_JOB_CANCELLED 4
+
+/**
+ * It was not taken.
+ */
+#define FM_JOB_REJECTED 5
+
+/**
  * The number of a body that is read while it arrives.
  */
 #define FM_UPLOAD_ARRIVING 4294967295
@@ -623,6 +688,11 @@
  * A close frame; nothing follows.
  */
 #define FM_WS_RECEIVED_CLOSE 5
+
+/**
+ * The companion, in it and in every process it forks.
+ */
+typedef struct FmCompanion FmCompanion;
 
 /**
  * An open file.
@@ -1035,7 +1105,7 @@ typedef struct FmFrames {
  */
 typedef struct FmStart {
   /**
-   * The worker, or NULL in the calling process: then everything has ended.
+   * The worker. When it and `companion` are NULL this is the calling process, and everything has ended.
    */
   struct FmWorker *worker;
   /**
@@ -1046,6 +1116,14 @@ typedef struct FmStart {
    * The worker's number from 0 (worker only).
    */
   uint32_t worker_index;
+  /**
+   * The companion; NULL in all other processes.
+   */
+  struct FmCompanion *companion;
+  /**
+   * The companion that still runs (calling process only): the caller ends it. 0 = there is none.
+   */
+  int32_t companion_pid;
 } FmStart;
 
 /**
@@ -1577,6 +1655,30 @@ uint32_t fm_respond_file(struct FmWorker *worker,
                          const struct FmFile *file);
 
 /**
+ * Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).
+ *
+ * # Safety
+ * `companion` comes from `fm_server_start`; the string is valid.
+ */
+void fm_companion_log(const struct FmCompanion *companion, uint32_t level, struct FmStr message);
+
+/**
+ * Counts what happens in the processes for jobs (FM_COMPANION_*).
+ *
+ * # Safety
+ * `companion` comes from `fm_server_start`.
+ */
+void fm_companion_count(const struct FmCompanion *companion, uint32_t what);
+
+/**
+ * Frees it, before the process ends.
+ *
+ * # Safety
+ * `companion` comes from `fm_server_start` and is not used any more.
+ */
+void fm_companion_free(struct FmCompanion *companion);
+
+/**
  * Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is
  * NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
  * FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
@@ -2085,25 +2187,26 @@ void fm_server_warn(struct FmServer *server, struct FmStr message);
 uint32_t fm_server_workers(struct FmServer *server);
 
 /**
- * Writes a log line in another process of the server, which the line names; `level` from 0 (error) to 3 (debug).
+ * Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
+ * `companion`. Its log lines have this name.
  *
  * # Safety
- * As `fm_server_set`; the server was not started in this process.
+ * As `fm_server_set`.
  */
-void fm_server_log(struct FmServer *server,
-                   struct FmStr process,
-                   uint32_t level,
-                   struct FmStr message);
+void fm_server_companion(struct FmServer *server,
+                         struct FmStr name);
 
 /**
- * Binds and forks. Returns once in each worker, and once in the calling process after the last
+ * Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
  * worker has ended. Consumes the server in every case.
  *
  * # Safety
  * `server` comes from `fm_server_new` and is not used any more; `out` is valid for writing;
  * `error` is NULL or valid for writing. The process has no other thread.
  */
-uint32_t fm_server_start(struct FmServer *server, struct FmStart *out, struct FmError *error);
+uint32_t fm_server_start(struct FmServer *server,
+                         struct FmStart *out,
+                         struct FmError *error);
 
 /**
  * Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
@@ -2233,6 +2336,46 @@ bool fm_socket_remote(struct FmWorker *worker,
                       uint64_t socket,
                       struct FmStr *address,
                       uint16_t *port);
+
+/**
+ * A task of a kind (FM_TASK_*) has ended.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_count_task(struct FmWorker *worker, uint32_t kind, bool has_failed);
+
+/**
+ * So many runs of `every()` were left out.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_count_skipped(struct FmWorker *worker, uint64_t runs);
+
+/**
+ * So many handlers and tasks wait now, and so many tasks have not begun.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_worker_waiting(struct FmWorker *worker, uint32_t fibers, uint32_t tasks);
+
+/**
+ * So many calls of jobs have not ended.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_worker_jobs(struct FmWorker *worker, uint32_t pending);
+
+/**
+ * A call of a job has ended in one of the ways FM_JOB_*.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+void fm_count_job(struct FmWorker *worker, uint32_t end);
 
 /**
  * The field at `index` of a form: name as sent, and value. False past the end.

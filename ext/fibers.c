@@ -32,6 +32,7 @@ static struct {
 	uint64_t wake_ms;                      /* what the core was told */
 	uint64_t now_ms;                       /* when timers were last looked at */
 	bool full, busy;                       /* likewise */
+	uint32_t waiting, queued;              /* likewise */
 	bool stopping;                         /* nothing can be waited for any more */
 } pool;
 
@@ -348,6 +349,12 @@ static void before_events(void)
 		pool.wake_ms = wake_ms;
 		fm_worker_wake_at(fermata_run.worker, wake_ms);
 	}
+	uint32_t queued = fermata_tasks_queued();
+	if (pool.listed_len != pool.waiting || queued != pool.queued) {
+		pool.waiting = pool.listed_len;
+		pool.queued = queued;
+		fm_worker_waiting(fermata_run.worker, pool.waiting, queued);
+	}
 	if (full != pool.full) {
 		pool.full = full;
 		fm_worker_full(fermata_run.worker, full);
@@ -448,6 +455,16 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
 		return CAUSE_TASK;
 	}
 	return fiber->client && fiber->client->gone ? CAUSE_CLIENT : CAUSE_NONE;
+}
+
+/* Whether nothing from outside ends what the fiber does now. */
+bool fermata_fiber_is_shielded(const fermata_fiber *fiber)
+{
+	const fermata_scope *scope = fiber->scope;
+	while (scope && !(scope->is_shield && is_around(scope, fiber))) {
+		scope = scope->outer;
+	}
+	return scope;
 }
 
 static ZEND_COLD void throw_cause(end_cause cause)

@@ -129,6 +129,7 @@ uint64_t fermata_fibers_next_turn(void);
 void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);
 void fermata_interrupt_all(void);
+bool fermata_fiber_is_shielded(const fermata_fiber *fiber);
 void fermata_fiber_settle(void);
 fermata_client *fermata_fiber_client(fermata_fiber *fiber);
 void fermata_client_release(fermata_client *client);
@@ -145,7 +146,7 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms);
 /* tasks.c */
 uint32_t fermata_tasks_queued(void);
 uint64_t fermata_tasks_turn(void);
-fermata_future *fermata_task_begin(zval *callable, bool is_detached);
+fermata_future *fermata_task_begin(zval *callable, uint8_t kind);
 void fermata_task_defer(zval *callable);
 void fermata_tasks_enqueue_all(fermata_future *first);
 bool fermata_future_has_ended(const fermata_future *future);

@@ -1,10 +1,11 @@
 /* The processes that run jobs, and the one that supervises them.
  *
- * The supervisor is forked before the server binds anything and runs no PHP. It replaces processes that end, and ends with
- * them when the server does: the other end of the pair `life` is open in every process of the server, and none here. */
+ * The supervisor is the companion that the master keeps running, and runs no PHP. It replaces processes that end, and ends
+ * with them when the server does: the other end of the pair `life` is open in every process of the server, and none here. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -24,7 +25,6 @@
 #define LATE_MS 100           /* who awaits a job is told that it is late before the job is killed */
 #define TRACE_BYTES_MAX 16384
 #define NS_PER_MS 1000000
-#define NAME "jobs"
 #define FATAL (E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR)
 
 /* The supervisor */
@@ -32,21 +32,28 @@
 typedef struct job_seat {
 	pid_t pid; /* 0 = none */
 	uint64_t started_ms, due_ms, delay_ms;
+	bool *busy; /* shared with the process: it is at a job */
 } job_seat;
+
+/* Of this process. */
+static struct {
+	const FmCompanion *companion;
+	bool *busy; /* that of its seat; NULL in the supervisor */
+} here;
 
 static uint64_t now_ms(void)
 {
 	return fermata_now_ns() / NS_PER_MS;
 }
 
-static void say(FmServer *core, uint32_t level, const char *format, ...)
+static void say(uint32_t level, const char *format, ...)
 {
 	char text[256];
 	va_list arguments;
 	va_start(arguments, format);
 	int len = vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	fm_server_log(core, FERMATA_LITERAL(NAME), level, (FmStr){text, MIN((size_t)MAX(len, 0), sizeof(text) - 1)});
+	fm_companion_log(here.companion, level, (FmStr){text, MIN((size_t)MAX(len, 0), sizeof(text) - 1)});
 }
 
 static void ignore_signals(void)
@@ -60,25 +67,30 @@ static void ignore_signals(void)
 	signal(SIGALRM, SIG_DFL);
 }
 
-static void on_end(FmServer *core, job_seat *seat, int status)
+static void on_end(job_seat *seat, int status)
 {
+	if (*seat->busy) {
+		*seat->busy = false;
+		fm_companion_count(here.companion, FM_COMPANION_JOB_ENDS);
+	}
+	fm_companion_count(here.companion, FM_COMPANION_PROCESS_REPLACED);
 	uint64_t now = now_ms();
 	seat->delay_ms = now - seat->started_ms >= STABLE_MS ? 0 : MIN(MAX(seat->delay_ms * 2, RESTART_MS_MIN), RESTART_MS_MAX);
 	seat->due_ms = now + seat->delay_ms;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-		say(core, FERMATA_LOG_WARNING, "process ended pid=%d: its job took too long; it is replaced", (int)seat->pid);
+		say(FERMATA_LOG_WARNING, "process ended pid=%d: its job took too long; it is replaced", (int)seat->pid);
 	} else if (WIFSIGNALED(status)) {
-		say(core, FERMATA_LOG_WARNING, "process ended pid=%d: killed by signal %d; it is replaced in %d ms", (int)seat->pid,
+		say(FERMATA_LOG_WARNING, "process ended pid=%d: killed by signal %d; it is replaced in %d ms", (int)seat->pid,
 			WTERMSIG(status), (int)seat->delay_ms);
 	} else {
-		say(core, FERMATA_LOG_WARNING, "process ended pid=%d: exit code %d; it is replaced in %d ms", (int)seat->pid,
+		say(FERMATA_LOG_WARNING, "process ended pid=%d: exit code %d; it is replaced in %d ms", (int)seat->pid,
 			WEXITSTATUS(status), (int)seat->delay_ms);
 	}
 	seat->pid = 0;
 }
 
 /* True in the new process. */
-static bool fork_one(FmServer *core, job_seat *seat, const sigset_t *before, pid_t supervisor)
+static bool fork_one(job_seat *seat, const sigset_t *before, pid_t supervisor)
 {
 	uint64_t now = now_ms();
 	pid_t pid = fork();
@@ -88,15 +100,16 @@ static bool fork_one(FmServer *core, job_seat *seat, const sigset_t *before, pid
 		if (getppid() != supervisor) {
 			_exit(0);
 		}
+		here.busy = seat->busy;
 		return true;
 	}
 	if (pid < 0) {
-		say(core, FERMATA_LOG_ERROR, "a process cannot be started: fork: %s", strerror(errno));
+		say(FERMATA_LOG_ERROR, "a process cannot be started: fork: %s", strerror(errno));
 		seat->due_ms = now + RESTART_MS_MAX;
 	} else {
 		seat->pid = pid;
 		seat->started_ms = now;
-		say(core, FERMATA_LOG_INFO, "process started pid=%d", (int)pid);
+		say(FERMATA_LOG_INFO, "process started pid=%d", (int)pid);
 	}
 	return false;
 }
@@ -127,8 +140,9 @@ static void end_all(job_seat *seats, uint32_t len)
 }
 
 /* Returns true in processes that run jobs, and false when the server has ended and all of them have. */
-bool fermata_job_supervise(fermata_jobs *jobs, FmServer *core)
+bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion)
 {
+	here.companion = companion;
 	sigset_t chld, before;
 	pid_t supervisor = getpid();
 	ignore_signals();
@@ -137,16 +151,20 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmServer *core)
 	sigprocmask(SIG_BLOCK, &chld, &before);
 	int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
 	job_seat *seats = calloc(jobs->processes, sizeof(job_seat));
-	if (children < 0 || !seats) {
-		say(core, FERMATA_LOG_ERROR, "cannot start: %s", strerror(errno));
+	bool *busy = mmap(NULL, jobs->processes * sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (children < 0 || !seats || busy == MAP_FAILED) {
+		say(FERMATA_LOG_ERROR, "cannot start: %s", strerror(errno));
 		return false;
+	}
+	for (uint32_t i = 0; i < jobs->processes; i++) {
+		seats[i].busy = &busy[i];
 	}
 	for (;;) {
 		int timeout_ms = -1;
 		uint64_t now = now_ms();
 		for (uint32_t i = 0; i < jobs->processes; i++) {
 			job_seat *seat = &seats[i];
-			if (!seat->pid && seat->due_ms <= now && fork_one(core, seat, &before, supervisor)) {
+			if (!seat->pid && seat->due_ms <= now && fork_one(seat, &before, supervisor)) {
 				close(children);
 				free(seats);
 				return true;
@@ -169,7 +187,7 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmServer *core)
 		for (uint32_t i = 0; i < jobs->processes; i++) {
 			int status;
 			if (seats[i].pid && waitpid(seats[i].pid, &status, WNOHANG) > 0) {
-				on_end(core, &seats[i], status);
+				on_end(&seats[i], status);
 			}
 		}
 	}
@@ -322,6 +340,13 @@ static fermata_job_status call(const fermata_jobs *jobs, uint32_t job, FmStr giv
 	return FERMATA_JOB_THREW;
 }
 
+/* Should the process end before that, its supervisor says so. */
+static void note_busy(bool busy)
+{
+	*here.busy = busy;
+	fm_companion_count(here.companion, busy ? FM_COMPANION_JOB_BEGINS : FM_COMPANION_JOB_ENDS);
+}
+
 static void tell_fatal(int fd, uint32_t bytes_max)
 {
 	FmStr message = PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("a fatal error");
@@ -370,7 +395,9 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 	fermata_run.server = server;
 	fermata_enter_process();
 	while ((fd = take(jobs, &head)) >= 0) {
+		note_busy(true);
 		run(jobs, &head, fd);
+		note_busy(false);
 		/* A process that the job has forked may have it open as well. */
 		shutdown(fd, SHUT_RDWR);
 		close(fd);

@@ -95,58 +95,72 @@ void fermata_jobs_release(fermata_jobs *jobs)
 
 /* Beginning and end, in the master */
 
-/* False in a process that runs jobs, which does not start the server; *failed after an exception. */
-bool fermata_jobs_start(const fermata_server *server, FmServer *core, bool *failed)
+/* Before the server binds anything. False after an exception. */
+bool fermata_jobs_open(const fermata_server *server, FmServer *core)
 {
 	fermata_jobs *jobs = server->jobs;
 	int queue[2];
-	*failed = false;
 	if (!jobs) {
 		return true;
 	}
 	if (!jobs->len) {
 		fermata_misuse("jobs() was called and no job was added; call add() before run()");
-		*failed = true;
-		return true;
+		return false;
 	}
 	jobs->started = true;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, queue) == 0) {
 		jobs->give = queue[0];
 		jobs->take = queue[1];
 	}
-	if (jobs->give < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, jobs->life) != 0 || (jobs->supervisor = fork()) < 0) {
+	if (jobs->give < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, jobs->life) != 0) {
 		zend_throw_exception_ex(fermata_ce_configuration, 0, "the processes for jobs cannot be started: %s", strerror(errno));
-		close_all(jobs);
-		*failed = true;
-		return true;
+		return false;
 	}
-	if (!jobs->supervisor) {
-		close(jobs->give);
-		close(jobs->life[1]);
-		jobs->give = jobs->life[1] = -1;
-		if (fermata_job_supervise(jobs, core)) {
-			fermata_job_work(server, jobs);
-			return false;
-		}
-		_exit(0);
-	}
-	close(jobs->take);
-	close(jobs->life[0]);
-	jobs->take = jobs->life[0] = -1;
+	fm_server_companion(core, FERMATA_LITERAL("jobs"));
 	return true;
 }
 
-/* When all workers have ended. */
-void fermata_jobs_end(const fermata_server *server)
+static void close_ends(int *one, int *other)
+{
+	close(*one);
+	close(*other);
+	*one = *other = -1;
+}
+
+/* The master keeps all ends: for workers and supervisors it has yet to start, and so that calls in the queue outlive the
+ * processes that were to take them. */
+void fermata_jobs_in_worker(const fermata_server *server)
+{
+	if (server->jobs) {
+		close_ends(&server->jobs->take, &server->jobs->life[0]);
+	}
+}
+
+/* In the master's companion. Returns in processes that have run jobs and are to end as by exit(). */
+void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion)
 {
 	fermata_jobs *jobs = server->jobs;
-	if (jobs && jobs->supervisor > 0) {
+	close_ends(&jobs->give, &jobs->life[1]);
+	if (!fermata_job_supervise(jobs, companion)) {
+		_exit(0);
+	}
+	fermata_job_work(server, jobs);
+	fm_companion_free(companion);
+}
+
+/* When all workers have ended, or the server has not started. */
+void fermata_jobs_end(const fermata_server *server, int32_t supervisor)
+{
+	fermata_jobs *jobs = server->jobs;
+	if (!jobs) {
+		return;
+	}
+	if (jobs->life[1] >= 0) {
 		/* A process that a handler has forked may have the end open for long. */
 		send(jobs->life[1], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-		close_all(jobs);
-		while (waitpid(jobs->supervisor, NULL, 0) < 0 && errno == EINTR) {
-		}
-		jobs->supervisor = 0;
+	}
+	close_all(jobs);
+	while (supervisor > 0 && waitpid(supervisor, NULL, 0) < 0 && errno == EINTR) {
 	}
 }
 
@@ -194,15 +208,17 @@ typedef struct job_call {
 	const zend_string *name;
 	uint64_t due_ms, due_ns;
 	int fd;
+	uint32_t end; /* FM_JOB_*, for the figures */
 } job_call;
 
-static ZEND_COLD void throw_late(const job_call *call)
+static ZEND_COLD void throw_late(job_call *call)
 {
+	call->end = FM_JOB_TIMED_OUT;
 	zend_throw_exception_ex(fermata_ce_timeout, 0, "job %s has taken longer than " ZEND_ULONG_FMT " ms, and was ended",
 		ZSTR_VAL(call->name), (zend_ulong)call->jobs->timeout_ms);
 }
 
-static ZEND_COLD void throw_died(const job_call *call, FmStr why)
+static ZEND_COLD void throw_died(job_call *call, FmStr why)
 {
 	if (fermata_now_ns() >= call->due_ns) {
 		throw_late(call);
@@ -211,12 +227,13 @@ static ZEND_COLD void throw_died(const job_call *call, FmStr why)
 	if (!why.len) {
 		why = FERMATA_LITERAL("it was killed or has exited; the log says how");
 	}
+	call->end = FM_JOB_CRASHED;
 	zend_throw_exception_ex(fermata_ce_job_crashed, 0, "the process that ran job %s has died: %.*s", ZSTR_VAL(call->name),
 		(int)why.len, why.ptr);
 }
 
 /* False with an exception pending. */
-static bool wait_for(const job_call *call, int fd, short events)
+static bool wait_for(job_call *call, int fd, short events)
 {
 	short happened;
 	switch (fermata_wait_fd(fd, events, call->due_ms, &happened)) {
@@ -227,7 +244,7 @@ static bool wait_for(const job_call *call, int fd, short events)
 }
 
 /* Into the queue of all processes. */
-static bool give(const job_call *call, int other, uint32_t job, uint32_t bytes)
+static bool give(job_call *call, int other, uint32_t job, uint32_t bytes)
 {
 	fermata_job_head head = {.due_ns = call->due_ns, .job = job, .bytes = bytes};
 	struct iovec part = {.iov_base = &head, .iov_len = sizeof(head)};
@@ -251,12 +268,14 @@ static bool give(const job_call *call, int other, uint32_t job, uint32_t bytes)
 				return false;
 			}
 		} else if (errno == ETOOMANYREFS) {
+			call->end = FM_JOB_REJECTED;
 			zend_throw_exception(fermata_ce_backpressure, "too many jobs wait for a process; the limit is that of open files", 0);
 			return false;
 		} else if (errno == EPIPE || errno == ECONNREFUSED || errno == ECONNRESET || errno == ENOTCONN) {
-			throw_died(call, FERMATA_LITERAL("all processes that run jobs have ended; restart the server"));
+			throw_died(call, FERMATA_LITERAL("the server has ended, and the processes that run jobs with it"));
 			return false;
 		} else if (errno != EINTR) {
+			call->end = FM_JOB_REJECTED;
 			zend_throw_exception_ex(fermata_ce_backpressure, 0, "job %s cannot be given to a process: %s", ZSTR_VAL(call->name), strerror(errno));
 			return false;
 		}
@@ -280,7 +299,7 @@ static size_t send_some(int fd, FmStr text, size_t sent)
 }
 
 /* False with an exception pending. */
-static bool receive(const job_call *call, char *into, size_t len)
+static bool receive(job_call *call, char *into, size_t len)
 {
 	while (len) {
 		ssize_t some = recv(call->fd, into, len, MSG_DONTWAIT);
@@ -299,15 +318,18 @@ static bool receive(const job_call *call, char *into, size_t len)
 	return true;
 }
 
-static void take_reply(const job_call *call, fermata_job_reply reply, zend_string *text, zval *return_value)
+static void take_reply(job_call *call, fermata_job_reply reply, zend_string *text, zval *return_value)
 {
 	switch ((fermata_job_status)reply.status) {
 		case FERMATA_JOB_DONE:
+			call->end = FM_JOB_DONE;
 			if (!fermata_jobs_unserialize(return_value, ZSTR_VAL(text), ZSTR_LEN(text)) && !EG(exception)) {
+				call->end = FM_JOB_FAILED;
 				zend_throw_exception_ex(fermata_ce_job_failed, 0, "the result of job %s cannot be unserialised here", ZSTR_VAL(call->name));
 			}
 			break;
 		case FERMATA_JOB_THREW: {
+			call->end = FM_JOB_FAILED;
 			/* The class comes first, in a line of its own. */
 			const char *end = memchr(ZSTR_VAL(text), '\n', ZSTR_LEN(text));
 			size_t len = end ? (size_t)(end - ZSTR_VAL(text)) : 0;
@@ -320,7 +342,7 @@ static void take_reply(const job_call *call, fermata_job_reply reply, zend_strin
 	}
 }
 
-static void run(const job_call *call, int other, uint32_t job, FmStr arguments, zval *return_value)
+static void run(job_call *call, int other, uint32_t job, FmStr arguments, zval *return_value)
 {
 	/* What fits is on its way before the process is told. */
 	size_t sent = send_some(call->fd, arguments, 0);
@@ -431,6 +453,7 @@ ZEND_METHOD(Fermata_Jobs, run)
 		RETURN_THROWS();
 	}
 	if (jobs->pending >= jobs->queue_max) {
+		fm_count_job(fermata_run.worker, FM_JOB_REJECTED);
 		zend_throw_exception_ex(fermata_ce_backpressure, 0, "%u jobs (the queue of jobs()) of this worker have not ended; try again",
 			jobs->pending);
 		RETURN_THROWS();
@@ -445,16 +468,18 @@ ZEND_METHOD(Fermata_Jobs, run)
 	}
 	int pair[2];
 	if (done && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+		fm_count_job(fermata_run.worker, FM_JOB_REJECTED);
 		zend_throw_exception_ex(fermata_ce_backpressure, 0, "job %s cannot be given to a process: %s", ZSTR_VAL(name), strerror(errno));
 		done = false;
 	}
 	if (done) {
-		job_call call = {.jobs = jobs, .name = name, .fd = pair[0],
+		job_call call = {.jobs = jobs, .name = name, .fd = pair[0], .end = FM_JOB_CANCELLED,
 			.due_ms = fm_worker_now_ms(fermata_run.worker) + jobs->timeout_ms + 1,
 			.due_ns = fermata_now_ns() + jobs->timeout_ms * NS_PER_MS};
-		jobs->pending++;
+		fm_worker_jobs(fermata_run.worker, ++jobs->pending);
 		run(&call, pair[1], (uint32_t)Z_LVAL_P(job), fermata_str(text.s), return_value);
-		jobs->pending--;
+		fm_worker_jobs(fermata_run.worker, --jobs->pending);
+		fm_count_job(fermata_run.worker, call.end);
 		/* A process that has not begun with it sees by this that nobody waits. */
 		close(pair[0]);
 	}

@@ -20,7 +20,6 @@ struct fermata_jobs {
 	uint32_t len;
 	int give, take;           /* the ends of the queue; -1 = not here */
 	int life[2];              /* a pair: the first end is readable when the server has ended */
-	pid_t supervisor;
 	bool started;
 	zend_object std;
 };
@@ -49,7 +48,7 @@ bool fermata_jobs_unserialize(zval *value, const char *text, size_t len);
 uint64_t fermata_now_ns(void);
 
 /* job_process.c */
-bool fermata_job_supervise(fermata_jobs *jobs, FmServer *core);
+bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion);
 void fermata_job_work(const fermata_server *server, fermata_jobs *jobs);
 
 #endif

@@ -74,7 +74,7 @@ static void on_ready(fermata_watcher *watcher, short happened)
 	if (happened & POLLNVAL) {
 		return;
 	}
-	fermata_future *task = fermata_task_begin(&peers.receive, true);
+	fermata_future *task = fermata_task_begin(&peers.receive, FM_TASK_MESSAGES);
 	if (UNEXPECTED(!task)) {
 		/* tasks_queue_max tasks have not begun. They run before the loop looks again. */
 		short why;

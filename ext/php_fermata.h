@@ -200,8 +200,10 @@ bool fermata_handler_init(fermata_handler *handler, zval *callable);
 void fermata_jobs_init(void);
 void fermata_jobs_release(fermata_jobs *jobs);
 void fermata_jobs_gc(fermata_jobs *jobs, zend_get_gc_buffer *buffer);
-bool fermata_jobs_start(const fermata_server *server, FmServer *core, bool *failed);
-void fermata_jobs_end(const fermata_server *server);
+bool fermata_jobs_open(const fermata_server *server, FmServer *core);
+void fermata_jobs_in_worker(const fermata_server *server);
+void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion);
+void fermata_jobs_end(const fermata_server *server, int32_t supervisor);
 
 /* poll.c */
 void fermata_poll_init(void);

@@ -373,6 +373,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_enter_process();
 
 	fermata_fibers_start(frame);
+	fermata_jobs_in_worker(server);
 	fermata_every_start(server->every, start->worker_index);
 	fermata_peers_start(server, start->worker_index);
 	fermata_runner_loop(frame);

@@ -346,13 +346,9 @@ ZEND_METHOD(Fermata_Server, run)
 	server->core = NULL;
 	tell_frames(core);
 	tell_program(core);
-	bool failed;
-	if (!fermata_jobs_start(server, core, &failed)) {
-		return;
-	}
-	if (failed || !fermata_peers_open(server, core)) {
+	if (!fermata_jobs_open(server, core) || !fermata_peers_open(server, core)) {
 		fm_server_free(core);
-		fermata_jobs_end(server);
+		fermata_jobs_end(server, 0);
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_server_start(core, &start, &error);
@@ -361,7 +357,11 @@ ZEND_METHOD(Fermata_Server, run)
 		return;
 	}
 	fermata_peers_close();
-	fermata_jobs_end(server);
+	if (start.companion) {
+		fermata_jobs_supervise(server, start.companion);
+		return;
+	}
+	fermata_jobs_end(server, start.companion_pid);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
 		RETURN_THROWS();

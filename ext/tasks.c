@@ -21,6 +21,7 @@ struct fermata_future {
 	bool is_cancelled; /* its waits end */
 	bool is_seen;      /* somebody has asked, or will, how it ended */
 	bool is_detached;  /* nobody can ask */
+	uint8_t kind;      /* FM_TASK_* */
 	fermata_handler work;
 	zval result;
 	zend_object *exception;
@@ -194,17 +195,19 @@ static fermata_future *future_new(zval *callable)
 	return future;
 }
 
-/* NULL after an exception. The work goes on for the client of the present handler, unless `is_detached`. */
-fermata_future *fermata_task_begin(zval *callable, bool is_detached)
+/* NULL after an exception. What a handler begins (FM_TASK_ASYNC) goes on for its client. */
+fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
 	fermata_future *future = future_new(callable);
 	if (!future) {
 		return NULL;
 	}
-	future->is_detached = is_detached;
-	if (!is_detached && fermata.handling) {
-		if ((future->client = fermata_fiber_client(fiber))) {
+	future->kind = kind;
+	future->is_detached = kind != FM_TASK_ASYNC;
+	if (!future->is_detached && fermata.handling) {
+		/* What is begun inside shield() is finished although the client has left, as what shield() calls is. */
+		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
 		}
 		if ((future->context_values = fiber->context_values)) {
@@ -227,6 +230,7 @@ void fermata_task_defer(zval *callable)
 	if ((future->context_values = fiber->context_values)) {
 		GC_ADDREF(future->context_values);
 	}
+	future->kind = FM_TASK_DEFERRED;
 	future->next = fiber->deferred;
 	fiber->deferred = future;
 	queue.deferred++;
@@ -350,6 +354,8 @@ void fermata_tasks_run_next(void)
 		ZVAL_COPY_VALUE(&future->result, &result);
 		complete(future, FUTURE_DONE);
 	}
+	bool failed = future->state == FUTURE_FAILED && !instanceof_function(future->exception->ce, fermata_ce_cancelled);
+	fm_count_task(fermata_run.worker, future->kind, failed);
 	/* Destructors may run up to here, and belong to the task. */
 	fiber->awaits = NULL;
 	fermata_clean_up();
@@ -479,7 +485,7 @@ static bool several_add(several *all, zval *work, zend_string *name)
 	} else if (!zend_is_callable(work, 0, NULL)) {
 		zend_type_error("each argument must be a callable or a Fermata\\Future, %s given", fermata_type_name(work));
 		return false;
-	} else if (!(future = fermata_task_begin(work, false))) {
+	} else if (!(future = fermata_task_begin(work, FM_TASK_ASYNC))) {
 		return false;
 	}
 	future->is_seen = true;
@@ -615,7 +621,7 @@ ZEND_FUNCTION(Fermata_async)
 		fermata_misuse("tasks can be begun only by handlers and tasks of a running server");
 		RETURN_THROWS();
 	}
-	fermata_future *future = fermata_task_begin(&info.function_name, false);
+	fermata_future *future = fermata_task_begin(&info.function_name, FM_TASK_ASYNC);
 	if (future) {
 		RETURN_OBJ(&future->std);
 	}

@@ -2,7 +2,8 @@
 //! between workers.
 
 use fermata_testkit::{Connection, Server, Signal, is_running, send_signal, wait_until};
-use fermata_tests::{fixture, json};
+use fermata_tests::{fixture, json, stats};
+use serde_json::Value;
 
 fn server(workers: usize) -> Server {
     fixture("jobs").workers(workers).start()
@@ -78,6 +79,101 @@ fn a_killed_process_costs_the_call_it_ran_and_is_replaced() {
         assert_eq!(answers.iter().filter(|&&it| it == 200).count() + lost, 20);
     }
     assert!(server.log().text().contains("killed by signal 9"));
+}
+
+/// Asks until the figures are as wanted; they are up to 100 ms old.
+fn wait_for_figures(server: &Server, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    wait_until(what, || {
+        let now = stats(server);
+        is(&now).then_some(now)
+    })
+}
+
+#[test]
+fn a_killed_supervisor_is_replaced_and_calls_in_the_queue_are_run() {
+    let server = fixture("jobs").workers(2).control().start();
+    for round in 1..=3 {
+        let supervisor: u32 = server
+            .connect()
+            .get("/supervisor")
+            .text()
+            .parse()
+            .expect("a process id");
+        let mut running: Vec<Connection> = (0..2).map(|_| at_the_gate(&server)).collect();
+        let mut queued: Vec<Connection> = (0..20).map(|_| server.connect()).collect();
+        for client in &mut queued {
+            ask(client, "/nap/1");
+        }
+        wait_for_figures(&server, "two jobs run and twenty wait", |now| {
+            now["jobs_running"] == 2 && now["jobs_queued"] == 20
+        });
+        assert!(send_signal(supervisor, Signal::Kill));
+        for client in &mut running {
+            assert_eq!(client.read_response().status(), 502);
+        }
+        for client in &mut queued {
+            let answer = client.read_response();
+            assert_eq!((answer.status(), answer.text()), (200, "rested"));
+        }
+        let now = wait_for_figures(&server, "nothing runs", |now| {
+            now["jobs_running"] == 0 && now["total"]["jobs_pending"] == 0
+        });
+        assert_eq!(now["job_supervisor_restarts"], round);
+        assert_eq!(now["total"]["jobs"]["crashed"], round * 2);
+        assert_eq!(now["jobs_queued"], 0);
+    }
+    assert!(
+        server
+            .log()
+            .text()
+            .contains("the process that supervises jobs has ended")
+    );
+}
+
+#[test]
+fn a_supervisor_that_was_killed_twice_ends_with_the_server() {
+    let mut server = server(1);
+    for _ in 0..2 {
+        let supervisor = server.connect().get("/supervisor");
+        let supervisor = supervisor.text().parse().expect("a process id");
+        assert!(send_signal(supervisor, Signal::Kill));
+        wait_ended(supervisor);
+    }
+    let pid = process(&server);
+    server.signal(Signal::Terminate);
+    assert_eq!(server.wait_exit().code(), Some(0));
+    wait_ended(pid);
+}
+
+#[test]
+fn what_becomes_of_jobs_and_tasks_is_counted() {
+    let server = fixture("jobs").workers(1).control().start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/nap/0").text(), "rested");
+    assert_eq!(client.get("/throws").status(), 500);
+    assert_eq!(client.get("/limited/20").status(), 500);
+    assert_eq!(client.get("/later").text(), "now");
+    assert!(send_signal(process(&server), Signal::Kill));
+    let now = wait_for_figures(&server, "all have ended", |now| {
+        let total = &now["total"];
+        total["tasks"]["defer"] == 2
+            && total["tasks"]["every"].as_u64() > Some(3)
+            && now["job_process_restarts"] == 1
+    });
+    let total = &now["total"];
+    let jobs = &total["jobs"];
+    assert_eq!((&jobs["done"], &jobs["failed"]), (&2.into(), &1.into()));
+    assert_eq!(
+        (&jobs["cancelled"], &jobs["crashed"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(total["tasks_failed"]["defer"], 1);
+    assert_eq!(total["tasks_failed"]["every"], 0);
+    assert_eq!(total["fibers_waiting"], 0);
+    let _still_at_the_nap = at_the_gate(&server);
+    wait_for_figures(&server, "a handler waits", |now| {
+        now["total"]["fibers_waiting"] == 1 && now["total"]["jobs_pending"] == 1
+    });
 }
 
 #[test]

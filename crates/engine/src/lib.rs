@@ -42,6 +42,7 @@ mod server;
 mod slab;
 pub mod stats;
 mod stream;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -63,7 +64,7 @@ pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
 pub use log::Logger;
-pub use master::{EXIT_RETIRED, Frames, StartError, Started, control_path};
+pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use metrics::MoreMetrics;
 pub use publisher::{PublisherError, publish};
 pub use pushed::PushedEvent;
@@ -71,6 +72,7 @@ pub use relay::{Encoding, Items, KeepAlive, Relayed, ResponseHead};
 pub use request::{Request, RequestView, UNROUTED_FILE};
 pub use server::Server;
 pub use stream::{StreamError, Wanted};
+pub use tally::{JobEnd, TaskKind};
 pub use tls::{ServerTls, TlsError};
 pub use waiting::Left;
 pub use wires::WireEvent;

@@ -5,6 +5,7 @@
 
 mod banner;
 mod blocking;
+mod companion;
 mod descriptors;
 mod frames;
 mod inherit;
@@ -41,9 +42,11 @@ use crate::trace::{Sink, SinkError};
 use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
 use blocking::{Looker, Seen};
+use companion::Beside;
 use manager::Manager;
 use stall::Pulse;
 
+pub use companion::Companion;
 pub use frames::Frames;
 
 /// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
@@ -121,10 +124,14 @@ pub enum StartError {
 pub enum Started {
     /// In a worker: pull events from it.
     Worker(Box<Worker<Tls<Kernel>>>),
+    /// In the companion, each time the master has started one.
+    Companion(Companion),
     /// In the process that called: all workers have ended.
     Ended {
         /// What the process should exit with: 0 after an orderly stop.
         exit_code: i32,
+        /// The companion, which goes on until the caller ends it; 0 = there is none.
+        companion_pid: i32,
     },
 }
 
@@ -139,6 +146,8 @@ pub struct Program {
     pub warnings: Vec<String>,
     /// How its frames are found in a worker's memory.
     pub frames: Option<Frames>,
+    /// The name of its companion in the log; none without a name.
+    pub companion: Option<String>,
 }
 
 /// What the master has told its worker.
@@ -243,6 +252,7 @@ pub(crate) struct Master {
     stopping_until_ms: Option<u64>,
     looker: Looker,
     manager: Manager,
+    beside: Beside,
     spools: Spools,
     /// What runs the handlers, for the banner.
     program: Option<String>,
@@ -359,6 +369,7 @@ impl Master {
             stopping_until_ms: None,
             looker,
             manager,
+            beside: Beside::new(program.companion),
             program: program.name,
             program_notes: program.notes,
             warnings,
@@ -375,6 +386,9 @@ impl Master {
         let mut events = Vec::new();
         loop {
             let now_ms = self.driver.refresh_now();
+            if let Some(companion) = self.start_companion(now_ms) {
+                return Ok(Started::Companion(companion));
+            }
             for index in 0..self.seats.len() {
                 if self.seats[index]
                     .due_ms
@@ -576,6 +590,7 @@ impl Master {
                         self.on_exit(pid, exit);
                     }
                 }
+                self.reap_companion();
             }
             SIGUSR1 => self.reopen_access_log(),
             SIGHUP if self.can_reload() && !self.has_lost_terminal() => {
@@ -764,7 +779,8 @@ impl Master {
         let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
         let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
         let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
-        let own = check.into_iter().chain(look).chain(alive);
+        let beside = (self.beside.due_ms != u64::MAX).then_some(self.beside.due_ms);
+        let own = check.into_iter().chain(look).chain(alive).chain(beside);
         let others = self.stopping_until_ms.into_iter().chain(own);
         restarts.chain(others).min()
     }
@@ -777,7 +793,10 @@ impl Master {
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
             let _ = signal::restore_default(signal);
         }
-        Started::Ended { exit_code: 0 }
+        Started::Ended {
+            exit_code: 0,
+            companion_pid: self.beside.pid(),
+        }
     }
 
     fn log(&self, level: LogLevel, message: &str) {

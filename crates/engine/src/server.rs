@@ -5,7 +5,6 @@ use std::path::Path;
 use fermata_config::{Builder, SettingError, Settings, Source};
 
 use crate::files::StaticOptions;
-use crate::log::Logger;
 use crate::master::{self, Frames, Master, Program, StartError, Started};
 use crate::router::{RouteError, Router};
 use crate::websocket::Route;
@@ -144,22 +143,15 @@ impl Server {
         Ok(master::workers_of(&self.settings()?))
     }
 
-    /// A logger with the settings that `start` would use, for another process of the server.
-    ///
-    /// # Errors
-    /// As `start`.
-    pub fn logger(&self, process: &str) -> Result<Logger, SettingError> {
-        let settings = self.settings()?;
-        Ok(Logger::new(
-            settings.log_format,
-            settings.log_level,
-            process,
-        ))
+    /// Has the master keep one more process beside the workers, in which `start` returns as well. Its log lines have
+    /// this name.
+    pub fn set_companion(&mut self, name: &str) {
+        self.program.companion = Some(name.to_owned());
     }
 
     /// Binds the listeners and forks the workers.
     ///
-    /// Returns once in every worker, and once in the calling process after all workers have ended.
+    /// Returns once in every worker and companion, and once in the calling process after all workers have ended.
     /// Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
         self.builder.environment(environment())?;

@@ -10,6 +10,7 @@
 
 mod abi;
 mod body;
+mod companion;
 mod file;
 mod file_call;
 mod publisher;
@@ -17,6 +18,7 @@ mod pushed;
 mod request;
 mod server;
 mod socket;
+mod tally;
 mod upload;
 mod waiting;
 mod watch;
@@ -26,12 +28,14 @@ mod ws_client;
 
 pub use abi::*;
 pub use body::*;
+pub use companion::*;
 pub use file::*;
 pub use publisher::*;
 pub use pushed::*;
 pub use request::*;
 pub use server::*;
 pub use socket::*;
+pub use tally::*;
 pub use upload::*;
 pub use waiting::*;
 pub use watch::*;

@@ -9,6 +9,7 @@ use fermata_engine::{Frames, Server, Started};
 use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, guard, guard_bool, put,
 };
+use crate::companion::FmCompanion;
 use crate::worker::FmWorker;
 
 /// The value comes from php.ini.
@@ -24,12 +25,26 @@ pub struct FmServer {
 /// Which process `fm_server_start` has returned in.
 #[repr(C)]
 pub struct FmStart {
-    /// The worker, or NULL in the calling process: then everything has ended.
+    /// The worker. When it and `companion` are NULL this is the calling process, and everything has ended.
     pub worker: *mut FmWorker,
     /// What the process should exit with (calling process only).
     pub exit_code: i32,
     /// The worker's number from 0 (worker only).
     pub worker_index: u32,
+    /// The companion; NULL in all other processes.
+    pub companion: *mut FmCompanion,
+    /// The companion that still runs (calling process only): the caller ends it. 0 = there is none.
+    pub companion_pid: i32,
+}
+
+impl FmStart {
+    const NOTHING: FmStart = FmStart {
+        worker: std::ptr::null_mut(),
+        exit_code: 0,
+        worker_index: 0,
+        companion: std::ptr::null_mut(),
+        companion_pid: 0,
+    };
 }
 
 /// The version of the native core. Valid for ever.
@@ -422,27 +437,18 @@ pub unsafe extern "C" fn fm_server_workers(server: *mut FmServer) -> u32 {
     workers
 }
 
-/// Writes a log line in another process of the server, which the line names; `level` from 0 (error) to 3 (debug).
+/// Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
+/// `companion`. Its log lines have this name.
 ///
 /// # Safety
-/// As `fm_server_set`; the server was not started in this process.
+/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_log(
-    server: *mut FmServer,
-    process: FmStr,
-    level: u32,
-    message: FmStr,
-) {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let level = log_level(level)?;
-            let logger = (*server).server.logger(&process.text());
-            let logger = logger.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
-            logger.write(level, unix_ms(), &message.text());
-            Ok(())
-        });
-    }
+pub unsafe extern "C" fn fm_server_companion(server: *mut FmServer, name: FmStr) {
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        unsafe { (*server).server.set_companion(&name.text()) };
+        true
+    });
 }
 
 /// The number that C has for a level.
@@ -456,12 +462,7 @@ pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
     })
 }
 
-fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
-/// Binds and forks. Returns once in each worker, and once in the calling process after the last
+/// Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
 /// worker has ended. Consumes the server in every case.
 ///
 /// # Safety
@@ -487,14 +488,21 @@ pub unsafe extern "C" fn fm_server_start(
                     let worker = Box::into_raw(Box::new(FmWorker::new(*worker)));
                     FmStart {
                         worker,
-                        exit_code: 0,
                         worker_index,
+                        ..FmStart::NOTHING
                     }
                 }
-                Started::Ended { exit_code } => FmStart {
-                    worker: std::ptr::null_mut(),
+                Started::Companion(companion) => FmStart {
+                    companion: Box::into_raw(Box::new(FmCompanion { companion })),
+                    ..FmStart::NOTHING
+                },
+                Started::Ended {
                     exit_code,
-                    worker_index: 0,
+                    companion_pid,
+                } => FmStart {
+                    exit_code,
+                    companion_pid,
+                    ..FmStart::NOTHING
                 },
             };
             put(out, start);

@@ -166,7 +166,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         settings,
     };
     match server.start()? {
-        Started::Ended { exit_code } => {
+        Started::Ended { exit_code, .. } => {
             let meetings = prepared.meeting.iter().chain(&prepared.questions);
             for meeting in meetings.chain(&prepared.workers) {
                 // It may be gone; nobody meets there any more.
@@ -174,6 +174,8 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             }
             Ok(exit_code)
         }
+        // The edge has asked for none.
+        Started::Companion(_) => Ok(0),
         Started::Worker(mut worker) => {
             worker.relay(publish::stream);
             worker.add_metrics(figures::more_metrics(&prepared.settings));

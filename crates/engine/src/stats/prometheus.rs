@@ -63,6 +63,30 @@ impl Snapshot {
                 self.worker_stalls.to_string(),
             ),
             (
+                "jobs_queued",
+                "gauge",
+                "Jobs that no process has begun with.",
+                self.jobs_queued.to_string(),
+            ),
+            (
+                "jobs_running",
+                "gauge",
+                "Jobs that processes are at.",
+                self.jobs_running.to_string(),
+            ),
+            (
+                "job_process_restarts_total",
+                "counter",
+                "Processes for jobs that have ended and were replaced.",
+                self.job_process_restarts.to_string(),
+            ),
+            (
+                "job_supervisor_restarts_total",
+                "counter",
+                "Times that the process which supervises those for jobs has ended and was replaced.",
+                self.job_supervisor_restarts.to_string(),
+            ),
+            (
                 "ring_bytes",
                 "gauge",
                 "Size of the ring of records.",

@@ -92,6 +92,11 @@ pub(crate) struct Reporter {
     pub control: u64,
     /// Connections with `Connection::is_blocked`.
     pub blocked: u64,
+    /// Handlers and tasks of the program that wait, and tasks that have not begun.
+    pub fibers_waiting: u64,
+    pub tasks_queued: u64,
+    /// Calls of jobs that have not ended.
+    pub jobs_pending: u64,
     /// From when on figures may be copied again.
     due_ms: u64,
     /// Something has been counted since they were copied.
@@ -115,6 +120,9 @@ impl Reporter {
             sockets: 0,
             control: 0,
             blocked: 0,
+            fibers_waiting: 0,
+            tasks_queued: 0,
+            jobs_pending: 0,
             due_ms: 0,
             has_news: false,
             sample_ms: u64::MAX,
@@ -214,6 +222,9 @@ impl<D: Driver> Worker<D> {
             (Gauge::WebSocket, reporter.sockets),
             (Gauge::Control, reporter.control),
             (Gauge::BlockedNow, reporter.blocked),
+            (Gauge::FibersWaiting, reporter.fibers_waiting),
+            (Gauge::TasksQueued, reporter.tasks_queued),
+            (Gauge::JobsPending, reporter.jobs_pending),
             (Gauge::Channels, self.local.channels() as u64),
             (Gauge::Subscriptions, self.local.subscriptions() as u64),
             (

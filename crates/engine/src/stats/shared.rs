@@ -46,7 +46,11 @@ const WATCHED_UNTIL_MS: usize = LINE;
 /// Whether the master looks at handlers now and then: 1 or 0. Workers read it with every event.
 const IS_LOOKED_AFTER: usize = 2 * LINE;
 const WORKER_STALLS: usize = 2 * LINE + 1;
-const SLOTS_AT: usize = 3 * LINE;
+/// Written by the processes for jobs, so in a line that no worker reads.
+const JOBS_RUNNING: usize = 3 * LINE;
+const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
+const COMPANION_ENDS: usize = 3 * LINE + 2;
+const SLOTS_AT: usize = 4 * LINE;
 
 // A slot.
 const PID: usize = 0;
@@ -130,6 +134,9 @@ pub(super) struct ServerView {
     pub worker_ends: u64,
     pub worker_failures: u64,
     pub worker_stalls: u64,
+    pub jobs_running: u64,
+    pub job_process_restarts: u64,
+    pub job_supervisor_restarts: u64,
     /// What ended workers have counted, by seat.
     pub totals: Vec<[u64; Counter::LEN]>,
     pub slots: Vec<SlotView>,
@@ -257,6 +264,31 @@ impl Shared {
     /// A worker was killed because it did not answer.
     pub(crate) fn worker_stalled(&self) {
         self.add(WORKER_STALLS, 1);
+    }
+
+    /// A process begins with a job.
+    pub(crate) fn job_begins(&self) {
+        self.add(JOBS_RUNNING, 1);
+    }
+
+    /// It has ended it, or has ended itself.
+    pub(crate) fn job_ends(&self) {
+        // One of a companion before this one was counted out with it.
+        let _ =
+            self.words[JOBS_RUNNING].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            });
+    }
+
+    /// A process for jobs is replaced.
+    pub(crate) fn job_process_replaced(&self) {
+        self.add(JOB_PROCESSES_REPLACED, 1);
+    }
+
+    /// The companion has ended, and what ran below it.
+    pub(crate) fn companion_ended(&self) {
+        self.store(JOBS_RUNNING, 0);
+        self.add(COMPANION_ENDS, 1);
     }
 
     /// Whether the master looks at handlers now and then.
@@ -413,6 +445,9 @@ impl Shared {
             worker_ends: self.load(WORKER_ENDS),
             worker_failures: self.load(WORKER_FAILURES),
             worker_stalls: self.load(WORKER_STALLS),
+            jobs_running: self.load(JOBS_RUNNING),
+            job_process_restarts: self.load(JOB_PROCESSES_REPLACED),
+            job_supervisor_restarts: self.load(COMPANION_ENDS),
             totals: (0..seats)
                 .map(|index| std::array::from_fn(|counter| self.load(totals_at(index) + counter)))
                 .collect(),

@@ -62,6 +62,18 @@ pub struct Snapshot {
     /// Worker processes killed because they did not answer.
     #[serde(default)]
     pub worker_stalls: u64,
+    /// Jobs that no process has begun with.
+    #[serde(default)]
+    pub jobs_queued: u64,
+    /// Jobs that processes are at.
+    #[serde(default)]
+    pub jobs_running: u64,
+    /// Processes for jobs that have ended and were replaced.
+    #[serde(default)]
+    pub job_process_restarts: u64,
+    /// Times that the process which supervises them has ended and was replaced.
+    #[serde(default)]
+    pub job_supervisor_restarts: u64,
     /// Size of the ring of records in bytes.
     pub ring_bytes: u64,
     /// All workers together.
@@ -247,6 +259,12 @@ impl Snapshot {
             worker_ends: server.worker_ends,
             worker_failures: server.worker_failures,
             worker_stalls: server.worker_stalls,
+            jobs_queued: total
+                .gauge(Gauge::JobsPending)
+                .saturating_sub(server.jobs_running),
+            jobs_running: server.jobs_running,
+            job_process_restarts: server.job_process_restarts,
+            job_supervisor_restarts: server.job_supervisor_restarts,
             ring_bytes: ring.bytes(),
             total,
             workers,

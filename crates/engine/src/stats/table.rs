@@ -126,6 +126,32 @@ figures! {
     "Handlers of requests and WebSockets that waited for something at least once." { HandlersWaited }
     "fibers_exhausted" "fibers_exhausted_total" Plain Sum
     "Times that all fibers_max fibers were waiting, so that new requests and messages had to wait, too." { FibersExhausted }
+    "tasks" "tasks_total" Plain Sum
+    "Tasks that have ended: of async(), all() and race(), runs of every(), of defer(), turns of onMessage()." {
+        TasksAsync("kind" "async"),
+        TasksEvery("kind" "every"),
+        TasksDeferred("kind" "defer"),
+        TasksMessages("kind" "messages"),
+    }
+    "tasks_failed" "tasks_failed_total" Plain Sum
+    "Tasks that have ended by an exception other than a CancelledException." {
+        TasksFailedAsync("kind" "async"),
+        TasksFailedEvery("kind" "every"),
+        TasksFailedDeferred("kind" "defer"),
+        TasksFailedMessages("kind" "messages"),
+    }
+    "every_skipped" "every_skipped_total" Plain Sum
+    "Runs of every() left out because the one before had not ended, or the worker was late." { EverySkipped }
+    // In the order of `JobEnd`.
+    "jobs" "jobs_total" Plain Sum
+    "Calls of Jobs::run() that have ended: with a result, an exception of the job, the death of its process, by timeoutMs, with the wait of the caller, refused because the queue was full or there was no room." {
+        JobsDone("outcome" "done"),
+        JobsFailed("outcome" "failed"),
+        JobsCrashed("outcome" "crashed"),
+        JobsTimedOut("outcome" "timeout"),
+        JobsCancelled("outcome" "cancelled"),
+        JobsRejected("outcome" "rejected"),
+    }
     "bytes_received" "received_bytes_total" Plain Sum
     "Bytes read from public connections." { BytesReceived }
     "bytes_sent" "sent_bytes_total" Plain Sum
@@ -272,6 +298,12 @@ figures! {
     "Channels with subscribers; one with subscribers in several workers counts in each." { Channels }
     "subscriptions" "subscriptions" Plain Sum
     "Subscriptions of held clients and WebSockets." { Subscriptions }
+    "fibers_waiting" "fibers_waiting" Plain Sum
+    "Handlers and tasks that wait." { FibersWaiting }
+    "tasks_queued" "tasks_queued" Plain Sum
+    "Tasks that have not begun because all fibers_max fibers wait." { TasksQueued }
+    "jobs_pending" "jobs_pending" Plain Sum
+    "Calls of Jobs::run() that have not ended: queued or running." { JobsPending }
     "longest_turn_ms" "longest_turn_seconds" Milliseconds Max
     "Longest turn of the event loop in the last 10 to 20 seconds of activity: the worst that an event has waited." { LongestTurnMs }
     // From here on the reader finds out, not the worker: it works for a stuck worker as well.
