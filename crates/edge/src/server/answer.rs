@@ -8,8 +8,9 @@ use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
 use super::jsonp::SCRIPT_BYTES_MAX;
-use super::origin::{Head, Purpose, Said, Step, Talk};
+use super::origin::{Purpose, Step, Talk};
 use super::over_http::RESPONSE_BYTES_MAX;
+use super::response::{Head, Said};
 
 /// The largest body of an instruction, and of a request that may be held.
 pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;

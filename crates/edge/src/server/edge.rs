@@ -12,10 +12,11 @@ use fermata_grip::sig;
 use fermata_io::Kernel;
 use fermata_tls::{ClientConfig, ClientOptions, Tls};
 
+use super::connect::Place;
 use super::forward::Rewriting;
 use super::hold::Session;
 use super::jsonp::Script;
-use super::origin::{Place, Talk};
+use super::origin::Talk;
 use super::publishers::Publisher;
 use super::request::ClientRequest;
 use super::resolve::Resolver;

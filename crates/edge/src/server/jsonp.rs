@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fermata_proto::response::{reason, reserved_name, valid_name, valid_value};
 
 use super::edge::{Edge, Source};
-use super::origin::Head;
 use super::request::{Body, ClientRequest};
+use super::response::Head;
 use crate::routes::{Jsonp, JsonpMode};
 
 /// The largest response that becomes a script; it has to be read whole.

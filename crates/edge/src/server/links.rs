@@ -9,8 +9,9 @@ use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 use super::answer::{borrowed, read_instruct};
 use super::edge::{Edge, Owner, Source, Table};
 use super::hold::{Kind, Stream, keep_alive};
-use super::origin::{Head, Talk};
+use super::origin::Talk;
 use super::request::{Body, ClientRequest};
+use super::response::Head;
 use super::timers::Timer;
 use crate::routes::Routes;
 

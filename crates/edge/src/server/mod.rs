@@ -1,17 +1,19 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
-//! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin,
-//! `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
+//! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin
+//! (`connect` its connection, `send` what goes there, `response` what comes), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
 //! get into the ring, `figures` and `stats` what dashboards are told,
 //! `jsonp` how a script element asks, `sockjs` how a browser without WebSockets does.
 
 mod answer;
+mod connect;
 mod cross_origin;
 mod edge;
 mod figures;
 mod forward;
 mod hold;
+mod internal;
 mod items;
 mod jsonp;
 mod links;
@@ -24,6 +26,8 @@ mod publishers;
 mod reliable;
 mod request;
 mod resolve;
+mod response;
+mod send;
 mod sockets;
 mod sockjs;
 mod start;

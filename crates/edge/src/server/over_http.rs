@@ -13,8 +13,9 @@ use fermata_grip::reliable::retry_delay_ms;
 
 use super::answer::borrowed;
 use super::edge::{Edge, Owner, Source};
-use super::origin::{Head, Purpose, Talk};
+use super::origin::{Purpose, Talk};
 use super::request::{Body, ClientRequest};
+use super::response::Head;
 use super::sockets::{Socket, Via};
 use super::timers::Timer;
 

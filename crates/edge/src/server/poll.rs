@@ -7,7 +7,8 @@ use super::answer::{FAILED, STATUS_FINAL_MIN};
 use super::edge::Edge;
 use super::hold::{Kind, Session};
 use super::notices::Mode;
-use super::origin::{Head, Talk};
+use super::origin::Talk;
+use super::response::Head;
 use super::timers::Timer;
 
 /// What a long poll is answered with when its time is over, or what a published response is put on.

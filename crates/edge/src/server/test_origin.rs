@@ -8,7 +8,8 @@ use fermata_grip::ws_control::Control;
 use serde_json::{Value, json};
 
 use super::edge::{Edge, Owner};
-use super::origin::{Head, Step, Talk};
+use super::origin::{Step, Talk};
+use super::response::Head;
 use super::sockets::{Socket, Via};
 
 /// The path of the WebSocket.

@@ -8,7 +8,8 @@ use fermata_proto::ws::opening;
 
 use super::answer::{Phase, borrowed};
 use super::edge::{Edge, Owner, Source};
-use super::origin::{Head, Purpose, Step, Talk};
+use super::origin::{Purpose, Step, Talk};
+use super::response::Head;
 use super::sockets::{Socket, Via};
 use super::timers::Timer;
 use crate::routes::{Origin, Target};

@@ -1,8 +1,8 @@
 //! Answers to requests of SockJS: any page may read them, and none is kept.
 
 use super::super::edge::Edge;
-use super::super::origin::Head;
 use super::super::request::ClientRequest;
+use super::super::response::Head;
 use super::queue::Asker;
 use super::{PAGE_CACHE, text};
 

@@ -6,7 +6,7 @@ use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
 use super::super::edge::{Edge, HANDLER_SESSIONS, Source, WireUse};
-use super::super::origin::{Head, Said, of_http};
+use super::super::response::{Head, Said, of_http};
 use super::super::timers::Timer;
 use super::Name;
 use super::queue::{Asker, Due, Queue};

@@ -1,0 +1,160 @@
+//! Connections to origins: one that waits for another request, or a new one to an address of the target.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::edge::{Edge, Source};
+use super::internal::is_internal;
+use super::origin::Talk;
+use super::request::without_port;
+use crate::routes::{Origin, Target};
+
+/// Which connections are interchangeable: target, and who its certificate has to be for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    generation: u32,
+    rule: usize,
+    target: usize,
+    name: Option<Rc<str>>,
+}
+
+impl Talk {
+    /// Where its connection may serve again.
+    pub(super) fn place(&self) -> Place {
+        let target = self.source.target();
+        Place {
+            generation: self.source.table.generation,
+            rule: self.source.rule,
+            target: self.source.target,
+            name: target
+                .filter(|target| target.is_tls && !target.trust_connect_host)
+                .map(|target| Rc::from(certified_name(&self.source, target))),
+        }
+    }
+}
+
+impl Edge {
+    /// Gives the conversation a connection to its target.
+    pub(super) fn open_target(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        may_reuse: bool,
+    ) -> Result<(), String> {
+        self.write_request(talk, target)?;
+        talk.is_connected = false;
+        talk.can_read = false;
+        talk.has_hung_up = false;
+        talk.has_response = false;
+        let now_ms = self.worker.now_ms();
+        if may_reuse && let Some(wire) = self.take_idle(talk) {
+            talk.wire = wire;
+            talk.is_reused = true;
+            talk.is_connected = true;
+            talk.due_ms = now_ms + self.limits.response_ms;
+            return Ok(());
+        }
+        talk.is_reused = false;
+        talk.due_ms = now_ms + self.limits.connect_ms;
+        talk.wire = match &target.origin {
+            Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
+                if talk.addresses.is_empty() {
+                    talk.addresses = self.resolver.find(host, *port, now_ms)?;
+                    talk.addresses.reverse();
+                }
+                self.connect_any(talk, target, host)?
+            }
+            Origin::Unix(path) | Origin::FastCgiUnix(path) => {
+                // A connection over a Unix socket stands at once.
+                talk.is_connected = true;
+                talk.due_ms = now_ms + self.limits.response_ms;
+                self.worker
+                    .connect_unix(Path::new(path))
+                    .map_err(|error| format!("{path}: {error}"))?
+            }
+            Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
+                return Err(format!("zhttp/{spec}: ZHTTP is not spoken here"));
+            }
+            Origin::Test => return Err("the built-in origin speaks no WebSocket".to_owned()),
+        };
+        Ok(())
+    }
+
+    /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
+    /// or that it has closed, would be taken for the answer.
+    fn take_idle(&mut self, talk: &Talk) -> Option<u64> {
+        let (now_ms, place) = (self.worker.now_ms(), talk.place());
+        while let Some(wire) = self.pool.take(now_ms, &place) {
+            if let Ok(None) = self.worker.recv_wire(wire, &mut [0]) {
+                return Some(wire);
+            }
+            self.wires.remove(&wire);
+            self.worker.close_wire(wire);
+        }
+        None
+    }
+
+    /// Begins to connect to the first address that does not refuse at once.
+    fn connect_any(&mut self, talk: &mut Talk, target: &Target, host: &str) -> Result<u64, String> {
+        let mut reason = String::new();
+        while let Some(address) = talk.addresses.pop() {
+            if !target.is_trusted && is_internal(address.ip()) {
+                reason = "Origin host/IP blocked".to_owned();
+                continue;
+            }
+            let wire = match target.is_tls {
+                false => self.worker.connect(address),
+                true => self.connect_tls(talk, target, host, address),
+            };
+            match wire {
+                Ok(wire) => return Ok(wire),
+                Err(error) => reason = format!("{address}: {error}"),
+            }
+        }
+        self.resolver.failed(host);
+        Err(reason)
+    }
+
+    fn connect_tls(
+        &mut self,
+        talk: &Talk,
+        target: &Target,
+        host: &str,
+        address: SocketAddr,
+    ) -> std::io::Result<u64> {
+        let config = self.tls_config(target.insecure)?;
+        let name = match target.trust_connect_host {
+            true => host.to_owned(),
+            false => certified_name(&talk.source, target),
+        };
+        let name = fermata_tls::ServerName::try_from(name).map_err(|error| {
+            std::io::Error::other(format!("the host cannot be checked: {error}"))
+        })?;
+        self.worker.connect_tls(address, config, name)
+    }
+
+    /// Why a connection does not stand.
+    pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> String {
+        let mut byte = [0];
+        match self.worker.recv_wire(talk.wire, &mut byte) {
+            Err(error) => format!("no connection: {error}"),
+            Ok(_) => "no connection".to_owned(),
+        }
+    }
+}
+
+/// Whom a target's certificate has to be for: the host that the target sees.
+fn certified_name(source: &Source, target: &Target) -> String {
+    let rule = source.rule();
+    let named = target
+        .host
+        .as_deref()
+        .or(rule.and_then(|it| it.as_host.as_deref()));
+    let name = match named {
+        Some(host) => without_port(host).to_owned(),
+        None => source.request.host_name(),
+    };
+    // An address has brackets in a URI alone.
+    name.trim_matches(['[', ']']).to_owned()
+}

@@ -1,0 +1,160 @@
+//! What origins are sent: the request with its body, piece by piece where it is large.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::edge::Edge;
+use super::forward::{Forwarded, Hop};
+use super::origin::{Codec, Purpose, Step, Talk};
+use super::request::Body;
+use super::sockjs;
+use crate::fastcgi::{self, Script};
+use crate::routes::{Origin, Target};
+use crate::upstream;
+
+/// Piece of a body in a file that is read at once.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
+
+impl Talk {
+    /// Whether the origin has all of it.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent == self.out.len() && self.file.is_none()
+    }
+
+    /// Adds bytes of a connection that has become a WebSocket.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Bytes that wait for the origin.
+    pub fn queued(&self) -> usize {
+        self.out.len() - self.sent
+    }
+}
+
+impl Edge {
+    /// Writes the request as its target reads it.
+    pub(super) fn write_request(&mut self, talk: &mut Talk, target: &Target) -> Result<(), String> {
+        let source = &talk.source;
+        if let Purpose::Worker = talk.purpose {
+            talk.codec = Codec::Http(upstream::Exchange::new(false, false));
+            talk.out.clear();
+            talk.sent = 0;
+            sockjs::pack(&source.request, &mut talk.out);
+            return Ok(());
+        }
+        let Some(rule) = source.table.routes.rules().get(source.rule) else {
+            return Err("the route is gone".to_owned());
+        };
+        let signature = match source.is_foreign() {
+            // It would be good at our own origins as well.
+            true => None,
+            false => self.signatures.get(rule, self.worker.unix_s()),
+        };
+        let hop = Hop {
+            rule,
+            target,
+            rewriting: &self.rewriting,
+            is_trusted: source.is_trusted,
+            is_events: matches!(talk.purpose, Purpose::Events(_)),
+            signature: signature.as_deref(),
+            session_id: source.session_id.as_deref(),
+            last_ids: &talk.last_ids,
+        };
+        let forwarded = Forwarded::new(&source.request, &hop);
+        talk.out.clear();
+        talk.sent = 0;
+        talk.file = match &source.request.body {
+            Body::File { path, .. } => {
+                Some(File::open(path).map_err(|error| format!("{}: {error}", path.display()))?)
+            }
+            _ => None,
+        };
+        if matches!(
+            target.origin,
+            Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
+        ) {
+            let root = target.root.as_deref().unwrap_or_default();
+            let script = match &target.script {
+                Some(name) => Script::Fixed { root, name },
+                None => Script::Path { root },
+            };
+            let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
+            talk.codec = Codec::FastCgi(Box::default());
+            forwarded
+                .write_fastcgi(&source.request, script, server, &mut talk.out)
+                .map_err(|error| error.to_string())
+        } else {
+            let key = match &talk.purpose {
+                Purpose::Upgrade(key) => Some(key),
+                Purpose::Plain | Purpose::Worker | Purpose::Events(_) => None,
+            };
+            let is_head = source.request.is_head();
+            talk.codec = Codec::Http(upstream::Exchange::new(is_head, key.is_some()));
+            match key {
+                None => forwarded.write_http(&source.request, &mut talk.out),
+                Some(key) => forwarded.write_upgrade(key, !source.is_plain(), &mut talk.out),
+            }
+            Ok(())
+        }
+    }
+
+    /// Sends what waits, as far as the origin takes it.
+    pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
+        if talk.wire == 0 || talk.is_sent() {
+            return Step::Goes;
+        }
+        let (out_bytes, sent) = (talk.out.len(), talk.sent);
+        let outcome = self.send_request(talk);
+        let has_gone_on = talk.sent != sent || talk.out.len() != out_bytes || talk.is_sent();
+        if has_gone_on && !talk.has_response && talk.due_ms != u64::MAX {
+            // The origin's time to answer begins when it has the request.
+            let patience_ms = match talk.is_sent() {
+                true => self.limits.response_ms,
+                false => self.limits.idle_ms,
+            };
+            talk.due_ms = self.worker.now_ms() + patience_ms;
+        }
+        if outcome.is_err() {
+            // What the origin has said before it closed counts, so it is read first.
+            talk.can_read = true;
+        }
+        if talk.has_deferred && talk.is_sent() {
+            talk.has_deferred = false;
+            self.worker.resume_socket(talk.owner.handle());
+        }
+        Step::Goes
+    }
+
+    fn send_request(&mut self, talk: &mut Talk) -> std::io::Result<()> {
+        loop {
+            while talk.sent < talk.out.len() {
+                match self.worker.send_wire(talk.wire, &talk.out[talk.sent..])? {
+                    Some(sent) => talk.sent += sent,
+                    None => return Ok(()),
+                }
+            }
+            let Some(file) = &mut talk.file else {
+                return Ok(());
+            };
+            let mut piece = vec![0; FILE_PIECE_BYTES];
+            let read = file.read(&mut piece)?;
+            piece.truncate(read);
+            talk.out.clear();
+            talk.sent = 0;
+            match (&talk.codec, read) {
+                (Codec::Http(_), _) => talk.out = piece,
+                (Codec::FastCgi(_), 0) => fastcgi::Request::body_end(&mut talk.out),
+                (Codec::FastCgi(_), _) => fastcgi::Request::body(&mut talk.out, &piece),
+            }
+            if read == 0 {
+                talk.file = None;
+            }
+        }
+    }
+}
