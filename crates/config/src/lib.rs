@@ -22,7 +22,7 @@ mod value;
 
 pub use builder::{Builder, Source};
 pub use error::SettingError;
-pub use listen::{LISTENERS_MAX, Listen, Scheme, Transport};
+pub use listen::{Access, LISTENERS_MAX, Listen, Scheme, Transport};
 pub use networks::Networks;
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
 pub use value::{Kind, LogFormat, LogLevel};

@@ -39,6 +39,42 @@ pub struct Listen {
     pub host: String,
     /// The TCP port; 0 lets the kernel choose a free one.
     pub port: u16,
+    /// Who may connect to a Unix socket.
+    pub access: Access,
+}
+
+/// Owner and permissions of a Unix socket, where they are given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Permissions.
+    pub mode: Option<u32>,
+    /// Name or number of its owner.
+    pub user: Option<String>,
+    /// Name or number of its group.
+    pub group: Option<String>,
+}
+
+impl Access {
+    /// Reads `mode=660&user=NAME&group=NAME`, or some of it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut access = Self::default();
+        for part in text.split('&') {
+            match part.split_once('=') {
+                Some(("mode", mode)) => match u32::from_str_radix(mode, 8) {
+                    Ok(mode @ 0..=0o777) => access.mode = Some(mode),
+                    _ => return Err(format!("with mode {mode:?}; give an octal one such as 660")),
+                },
+                Some(("user", name)) if !name.is_empty() => access.user = Some(name.to_owned()),
+                Some(("group", name)) if !name.is_empty() => access.group = Some(name.to_owned()),
+                _ => {
+                    return Err(format!(
+                        "with {part:?} behind the path; mode=660, user=NAME and group=NAME may stand there"
+                    ));
+                }
+            }
+        }
+        Ok(access)
+    }
 }
 
 impl Listen {
@@ -89,12 +125,17 @@ impl Listen {
             return Err("empty".to_owned());
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            parse_control(text)?;
+            let (path, access) = match path.split_once('?') {
+                Some((path, access)) => (path, Access::parse(access)?),
+                None => (path, Access::default()),
+            };
+            parse_control(&format!("unix:{path}"))?;
             return Ok(Self {
                 scheme: Scheme::Http,
                 transport: Transport::Unix,
                 host: path.to_owned(),
                 port: 0,
+                access,
             });
         }
         let (secured, passed) = match text.strip_prefix("https+") {
@@ -109,6 +150,7 @@ impl Listen {
                     transport: Transport::Systemd,
                     host: name.to_owned(),
                     port: 0,
+                    access: Access::default(),
                 });
             }
         }
@@ -157,6 +199,7 @@ impl Listen {
             transport: Transport::Tcp,
             host: host.to_owned(),
             port: parse_port(port)?,
+            access: Access::default(),
         })
     }
 }
@@ -244,6 +287,25 @@ mod tests {
             assert_eq!(listen.to_string(), text);
         }
         assert!(Listen::parse("http://0.0.0.0:80/").is_ok());
+    }
+
+    #[test]
+    fn a_unix_socket_may_say_who_may_connect() {
+        let text = "unix:/run/app.sock?mode=660&user=www-data&group=33";
+        let listen = Listen::parse(text).expect(text);
+        let access = Access {
+            mode: Some(0o660),
+            user: Some("www-data".to_owned()),
+            group: Some("33".to_owned()),
+        };
+        assert_eq!(listen.host, "/run/app.sock");
+        assert_eq!(listen.access, access);
+        for text in ["?", "?mode=9", "?mode=1777", "?user=", "?colour=red"] {
+            assert!(
+                Listen::parse(&format!("unix:/run/app.sock{text}")).is_err(),
+                "{text}"
+            );
+        }
     }
 
     #[test]

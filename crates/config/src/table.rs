@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::builder::ENVIRONMENT_PREFIX;
-use crate::listen::{Listen, Scheme, Transport};
+use crate::listen::{Access, Listen, Scheme, Transport};
 use crate::networks::Networks;
 use crate::value::{Kind, LogFormat, LogLevel, Value};
 
@@ -74,6 +74,7 @@ impl Settings {
                 transport: Transport::Tcp,
                 host: "127.0.0.1".to_owned(),
                 port: 8080,
+                access: Access::default(),
             }]
         })
     }
@@ -141,12 +142,13 @@ settings! {
         "Addresses the server binds, with commas between them; every worker listens at all of them.\n\
          An https address speaks TLS and needs tls_certificate or tls_development.\n\
          Port 0 takes any free port.\n\
-         unix:/path.sock is a Unix socket, systemd or systemd:NAME are the sockets that systemd passes, https+systemd:NAME those with TLS.\n\
+         unix:/path.sock is a Unix socket; ?mode=660&user=NAME&group=NAME behind it say who may connect. systemd or systemd:NAME are the sockets that systemd passes, https+systemd:NAME those with TLS.\n\
          The environment variable PORT replaces the port of the first address alone.";
     listen_unix_mode: String = "0660", Kind::Choice(&["0600", "0660", "0666"]), None,
         "Permissions of Unix sockets in listen: the owner alone, its group as well, everybody.";
     tls_certificate: Vec<PathBuf> = "", Kind::Paths, Some("Tls certificate"),
         "PEM files with the certificate chains for https addresses, the server's own certificate first in each.\n\
+         A folder stands for all files NAME.crt in it, with their keys in NAME.key of the same folder in tls_key; default*.crt comes first.\n\
          A client gets the one for the name it asks for; the first serves those that ask for none or an unknown one.\n\
          SIGHUP to the master reads them again.";
     tls_key: Vec<PathBuf> = "", Kind::Paths, Some("Tls key"),

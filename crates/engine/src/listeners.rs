@@ -2,10 +2,10 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use fermata_config::{LISTENERS_MAX, Listen, Scheme, Settings, Transport};
-use fermata_io::{net, systemd};
+use fermata_config::{Access, LISTENERS_MAX, Listen, Scheme, Settings, Transport};
+use fermata_io::{net, systemd, users};
 
 use crate::master::{BACKLOG, StartError};
 
@@ -37,9 +37,11 @@ pub(crate) fn bind(
             }
             Transport::Unix => {
                 let path = PathBuf::from(&listen.host);
-                let mode = u32::from_str_radix(&settings.listen_unix_mode, 8);
+                let usual = u32::from_str_radix(&settings.listen_unix_mode, 8);
+                let mode = listen.access.mode.or(usual.ok());
                 let socket = net::bind_unix(&path, BACKLOG, mode.unwrap_or(net::UNIX_MODE));
                 let socket = socket.map_err(|error| failed(&listen, explain_unix(&error)))?;
+                give(&path, &listen.access).map_err(|cause| failed(&listen, cause))?;
                 share(&listen, &socket, &mut seats)?;
                 let (name, path) = (listen.to_string(), Some(path));
                 bound.push(Bound { scheme, name, path });
@@ -100,6 +102,22 @@ fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Resul
         listeners.push(copy.map_err(|error| failed(listen, error.to_string()))?);
     }
     Ok(())
+}
+
+/// Gives a socket to whom the address says.
+fn give(path: &Path, access: &Access) -> Result<(), String> {
+    let number = |name: &Option<String>, file| match name {
+        None => Ok(None),
+        Some(name) => users::number(name, Path::new(file)).map(Some),
+    };
+    let user = number(&access.user, users::USERS)?;
+    let group = number(&access.group, users::GROUPS)?;
+    if user.is_none() && group.is_none() {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(path, user, group).map_err(|error| {
+        format!("the socket cannot be given to another user or group: {error}; start as root, or leave user and group out")
+    })
 }
 
 fn explain_unix(error: &std::io::Error) -> String {

@@ -10,7 +10,7 @@
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
 //! - [`watch`]: descriptors of the embedding program.
 //! - [`files`]: work on files that does not hold the loop.
-//! - [`net`], [`log_file`], [`systemd`],
+//! - [`net`], [`log_file`], [`systemd`], [`users`],
 //!   [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
@@ -30,6 +30,7 @@ pub mod shm;
 pub mod signal;
 pub mod sys;
 pub mod systemd;
+pub mod users;
 pub mod wake;
 pub mod watch;
 pub mod wheel;
