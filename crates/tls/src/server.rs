@@ -1,6 +1,6 @@
 //! From files to what connections share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::ring;
@@ -26,7 +26,8 @@ pub struct ClientAuthority {
 /// What to serve TLS with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Certificate chains and their keys; the first serves clients that ask for no known name.
+    /// Certificate chains and their keys; the first serves clients that ask for no known name. A folder in the place of a file
+    /// stands for all of its files `NAME.crt`, with their keys `NAME.key` in the folder of the keys.
     pub pairs: Vec<(PathBuf, PathBuf)>,
     /// Who vouches for clients; `None`: they are not asked.
     pub clients: Option<ClientAuthority>,
@@ -97,7 +98,14 @@ impl Certificates {
     pub fn load(&self, unix_s: u64) -> Result<Loaded, LoadError> {
         let mut warnings = Vec::new();
         let mut all = Vec::new();
+        let mut pairs = Vec::new();
         for (certificate, key) in &self.options.pairs {
+            match certificate.is_dir() {
+                true => pairs.append(&mut pairs_of(certificate, key)?),
+                false => pairs.push((certificate.clone(), key.clone())),
+            }
+        }
+        for (certificate, key) in &pairs {
             let pair =
                 certificate::read_pair(certificate, key, unix_s).map_err(|(is_key, error)| {
                     LoadError::File {
@@ -146,6 +154,28 @@ impl Certificates {
             warnings,
         })
     }
+}
+
+/// The pairs of a folder, those named `default…` first and then by name.
+fn pairs_of(folder: &Path, keys: &Path) -> Result<Vec<(PathBuf, PathBuf)>, LoadError> {
+    let problem =
+        |cause: String| unusable("tls_certificate", format!("{}: {cause}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(|error| problem(error.to_string()))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".crt").map(str::to_owned))
+        .collect();
+    if names.is_empty() {
+        let cause = "the folder has no file NAME.crt; put one there, and its key as NAME.key";
+        return Err(problem(cause.to_owned()));
+    }
+    names.sort_by_key(|name| (!name.starts_with("default"), name.clone()));
+    let pair = |name: &String| {
+        let file = |folder: &Path, ending| folder.join(format!("{name}.{ending}"));
+        (file(folder, "crt"), file(keys, "key"))
+    };
+    Ok(names.iter().map(pair).collect())
 }
 
 /// The authorities of clients; `context` gets what tells them from others.
