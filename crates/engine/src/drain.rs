@@ -22,6 +22,7 @@ impl<D: Driver> Worker<D> {
             crate::master::Order::None => {}
             crate::master::Order::Drain => self.begin_drain(false),
             crate::master::Order::ReloadTls => self.reload_tls(),
+            crate::master::Order::Reload => self.waiting.reload(),
             crate::master::Order::ReopenLog => self.reopen_access_log(),
             crate::master::Order::MasterDied => {
                 self.log(LogLevel::Error, "the master process has ended; stopping");

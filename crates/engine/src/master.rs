@@ -144,6 +144,8 @@ pub struct Program {
     pub notes: Vec<String>,
     /// What is probably not meant, one sentence each.
     pub warnings: Vec<String>,
+    /// Workers have files to read again when the operator says so.
+    pub takes_reloads: bool,
     /// How its frames are found in a worker's memory.
     pub frames: Option<Frames>,
     /// The name of its companion in the log; none without a name.
@@ -155,6 +157,7 @@ pub(crate) enum Order {
     None,
     Drain,
     ReloadTls,
+    Reload,
     ReopenLog,
     MasterDied,
 }
@@ -167,6 +170,7 @@ pub struct Link {
 
 const ORDER_DRAIN: u8 = b'd';
 const ORDER_RELOAD_TLS: u8 = b't';
+const ORDER_RELOAD: u8 = b'h';
 const ORDER_REOPEN_LOG: u8 = b'l';
 const NOTE_RETIRING: u8 = b'r';
 
@@ -184,6 +188,7 @@ impl Link {
         match self.stream.read(&mut byte) {
             Ok(1) if byte[0] == ORDER_DRAIN => Order::Drain,
             Ok(1) if byte[0] == ORDER_RELOAD_TLS => Order::ReloadTls,
+            Ok(1) if byte[0] == ORDER_RELOAD => Order::Reload,
             Ok(1) if byte[0] == ORDER_REOPEN_LOG => Order::ReopenLog,
             Ok(0) => Order::MasterDied,
             _ => Order::None,
@@ -238,6 +243,8 @@ pub(crate) struct Master {
     metrics: Option<(OwnedFd, SocketAddr)>,
     /// The access log is a file, which may be moved away.
     has_log_file: bool,
+    /// Workers have files of the program's to read again.
+    takes_reloads: bool,
     wakers: Arc<Vec<Waker>>,
     inboxes: Arc<Vec<Inbox>>,
     /// `Some` in the master; a worker takes it with it.
@@ -357,6 +364,7 @@ impl Master {
             children: Vec::new(),
             control,
             metrics,
+            takes_reloads: program.takes_reloads,
             has_log_file: access_log.is_some_and(|log| log.is_file()),
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
@@ -597,6 +605,7 @@ impl Master {
                 self.manager.reloading();
                 self.reload_tls();
                 self.reopen_access_log();
+                self.reload_program();
             }
             _ if self.stopping_until_ms.is_none() => self.stop(),
             _ => {
@@ -608,7 +617,16 @@ impl Master {
 
     /// Whether SIGHUP has something to read again.
     fn can_reload(&self) -> bool {
-        self.tls.is_some() || self.has_log_file
+        self.tls.is_some() || self.has_log_file || self.takes_reloads
+    }
+
+    /// Has the workers read the program's files again.
+    fn reload_program(&mut self) {
+        if self.takes_reloads {
+            for child in &mut self.children {
+                let _ = child.stream.write(&[ORDER_RELOAD]);
+            }
+        }
     }
 
     /// Has the workers open the access log anew.

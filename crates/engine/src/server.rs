@@ -115,6 +115,11 @@ impl Server {
         self.program.name = Some(name.to_owned());
     }
 
+    /// Has workers told when the operator wants files to be read again (SIGHUP): `Worker::take_reload`.
+    pub fn take_reloads(&mut self) {
+        self.program.takes_reloads = true;
+    }
+
     /// Has the log say at the start what else there is.
     pub fn note(&mut self, message: &str) {
         self.program.notes.push(message.to_owned());

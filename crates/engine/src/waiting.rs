@@ -63,6 +63,8 @@ pub(crate) struct Waiting {
     pub wake_ms: u64,
     /// The time has come, and the program has not been told.
     pub is_due: bool,
+    /// The operator wants files to be read again, and the program has not been told.
+    has_reload: bool,
     /// The program has begun something that the worker must not stop before.
     pub is_busy: bool,
     /// No new request or message can be handled.
@@ -89,6 +91,7 @@ impl Waiting {
         Waiting {
             wake_ms: u64::MAX,
             is_due: false,
+            has_reload: false,
             is_busy: false,
             is_full: false,
             news: VecDeque::new(),
@@ -132,6 +135,12 @@ impl Waiting {
         self.is_full
     }
 
+    /// The operator wants files to be read again.
+    pub fn reload(&mut self) {
+        self.has_reload = true;
+        self.wake_now();
+    }
+
     /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
     pub fn wake_now(&mut self) {
         self.wake_ms = u64::MAX;
@@ -146,6 +155,12 @@ impl Waiting {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
+    /// See `Server::take_reloads`.
+    pub fn take_reload(&mut self) -> bool {
+        std::mem::take(&mut self.waiting.has_reload)
+    }
+
     /// The handler of a request waits. Its client is watched from now on.
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
