@@ -31,7 +31,7 @@ const READ_WHOLE_BYTES_MAX: u64 = 64 * 1024;
 /// Codings for files that are compressed once and kept, the smallest first.
 const SMALLEST: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-type Line<'a> = (&'a [u8], &'a [u8]);
+pub(crate) type Line<'a> = (&'a [u8], &'a [u8]);
 
 /// A file that the program answers with.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +71,13 @@ pub enum StaticFound {
 }
 
 /// What a file is sent with.
-struct Sending<'a> {
-    status: u16,
-    content_type: Cow<'a, [u8]>,
-    lines: &'a [Line<'a>],
-    compresses: bool,
+pub(crate) struct Sending<'a> {
+    pub status: u16,
+    pub content_type: Cow<'a, [u8]>,
+    pub lines: &'a [Line<'a>],
+    pub compresses: bool,
     /// What a client may do without: another coding of the same.
-    varies: bool,
+    pub varies: bool,
 }
 
 impl<D: Driver> Worker<D> {
@@ -240,7 +240,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers with an open file, or with what the request's conditions make of it.
-    fn send_file(&mut self, index: u32, file: File, asked: &ContentHeaders<'_>, how: &Sending<'_>) {
+    pub(crate) fn send_file(
+        &mut self,
+        index: u32,
+        file: File,
+        asked: &ContentHeaders<'_>,
+        how: &Sending<'_>,
+    ) {
         let now_s = self.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
@@ -444,7 +450,7 @@ fn read_whole(file: &fs::File, len: usize) -> Option<Vec<u8>> {
 }
 
 /// For a file that is there and cannot be read: later it may be, when descriptors are what is missing.
-fn status_of(error: &std::io::Error) -> u16 {
+pub(crate) fn status_of(error: &std::io::Error) -> u16 {
     if fermata_io::process::is_short_of_descriptors(error) {
         503
     } else {

@@ -8,6 +8,7 @@
 mod accept;
 mod answer;
 mod answer_file;
+mod answer_tree;
 mod backend;
 mod balance;
 mod blocking;

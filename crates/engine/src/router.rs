@@ -397,6 +397,11 @@ impl Router {
         &mut self.body_rules[at].1
     }
 
+    /// How many directories there are.
+    pub(crate) fn directories_len(&self) -> usize {
+        self.directories_len
+    }
+
     /// Whether any handler wants its bodies in a way of its own.
     pub(crate) fn has_body_rules(&self) -> bool {
         !self.body_rules.is_empty()

@@ -122,6 +122,15 @@ impl<D: Driver> Worker<D> {
         self.watch_wire(fd)
     }
 
+    /// Watches a connection that stands, such as one end of a socket pair. It must not block.
+    ///
+    /// # Errors
+    /// What the kernel says, such as a watch limit that is reached.
+    pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<u64> {
+        // The driver closes it from here on.
+        self.watch_wire(stream.into_raw_fd())
+    }
+
     /// Reports connections to `listener`, to be taken by [`Worker::accept_wire`].
     ///
     /// # Errors

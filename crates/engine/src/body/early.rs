@@ -9,7 +9,7 @@
 use fermata_io::Driver;
 use fermata_proto::response;
 
-use super::{BodyRest, Partial, Plan, Sink};
+use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::answer::Gone;
 use crate::connection::{Connection, Reading, Writing};
 use crate::input::Step;
@@ -167,6 +167,18 @@ impl<D: Driver> Worker<D> {
             if let Some(read) = self.take_piece(handle)? {
                 return Ok(read);
             }
+        }
+    }
+
+    /// A temporary file for a body that the program puts aside itself, open for writing. It goes with the second.
+    ///
+    /// # Errors
+    /// It cannot be made in the folder for temporary files.
+    pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
+        match self.spools.create() {
+            Ok(spool) => Ok(spool.into_parts()),
+            Err(BodyError::Io { source, .. }) => Err(source),
+            Err(error) => Err(std::io::Error::other(error)),
         }
     }
 

@@ -120,6 +120,11 @@ impl Spool {
         self.bytes
     }
 
+    /// The file to go on with, and what removes it.
+    pub fn into_parts(self) -> (File, Temporary) {
+        (self.file, self.temporary)
+    }
+
     /// Closes the file: it and its length.
     pub fn finish(self) -> (Temporary, u64) {
         (self.temporary, self.bytes)

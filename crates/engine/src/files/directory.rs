@@ -143,9 +143,19 @@ pub(crate) fn is_served(inside: &[u8]) -> bool {
 /// The directories of a worker, held open so that a file costs one `openat2`. They are opened anew every second, so a
 /// deployment that moves a symbolic link is seen.
 #[derive(Debug, Default)]
-pub(crate) struct Roots(Vec<Option<(OwnedFd, u64)>>);
+pub(crate) struct Roots {
+    open: Vec<Option<(OwnedFd, u64)>>,
+    /// How many there are besides those of the router.
+    added: usize,
+}
 
 impl Roots {
+    /// Counts one more, and returns how many there were.
+    pub fn add(&mut self) -> usize {
+        self.added += 1;
+        self.added - 1
+    }
+
     /// Opens a file below `directory`; `now_s` is the present second.
     pub fn open(
         &mut self,
@@ -153,10 +163,10 @@ impl Roots {
         relative: &Path,
         now_s: u64,
     ) -> Result<fs::File, FileError> {
-        if self.0.len() <= directory.number {
-            self.0.resize_with(directory.number + 1, || None);
+        if self.open.len() <= directory.number {
+            self.open.resize_with(directory.number + 1, || None);
         }
-        let place = &mut self.0[directory.number];
+        let place = &mut self.open[directory.number];
         if place
             .as_ref()
             .is_none_or(|(_, opened_s)| *opened_s != now_s)
