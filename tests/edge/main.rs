@@ -7,17 +7,23 @@
 //! `FERMATA_TEST_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
 //! `pushpin` and `zurl` are not installed.
 
+mod arriving;
 mod bench;
 mod cases;
 mod client;
 mod components;
 mod figures;
+mod files;
+mod listeners;
 mod origin;
+mod own;
 mod publishers;
+mod reload;
 mod socket;
 mod sockjs;
 mod state;
 mod subject;
+mod upstreams;
 mod zmq;
 
 use bench::run_all;

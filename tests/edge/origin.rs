@@ -79,7 +79,12 @@ pub fn text(body: &str) -> Reply {
 impl Origin {
     /// Listens on a free port.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_on(0)
+    }
+
+    /// Listens on this port.
+    pub fn start_on(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let origin = Self {
             state: Arc::default(),

@@ -3,6 +3,7 @@
 //! One rule a line: `CONDITION TARGET [TARGET…]`. A line that cannot be used is left out and reported; the others
 //! stand, so that a typing error in one route does not take the others down.
 
+mod care;
 mod lex;
 mod rule;
 mod table;
@@ -10,6 +11,7 @@ mod target;
 
 use std::fmt;
 
+pub use care::Care;
 pub use lex::LexError;
 pub use rule::{Domain, Jsonp, JsonpMode, Proto, Rule};
 pub use table::{Request, Routes};
@@ -79,7 +81,7 @@ pub enum Cause {
     Property(String, &'static str),
     /// A target that is none.
     #[error(
-        "{0:?} is no target; give HOST:PORT, [IPV6]:PORT, unix/PATH, fastcgi/HOST:PORT, fastcgi/PATH, zhttp/SPEC, zhttpreq/SPEC or test"
+        "{0:?} is no target; give HOST:PORT, [IPV6]:PORT, unix/PATH, file/PATH, fastcgi/HOST:PORT, fastcgi/PATH, zhttp/SPEC, zhttpreq/SPEC or test"
     )]
     Target(String),
     /// Too many targets of ZHTTP.

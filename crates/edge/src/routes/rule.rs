@@ -1,6 +1,7 @@
 //! A condition and its properties.
 
 use super::Cause;
+use super::care::Care;
 use super::lex::Section;
 use super::target::Target;
 
@@ -96,7 +97,9 @@ pub struct Rule {
     pub no_grip: bool,
     /// Level of its log lines.
     pub log_level: Option<u8>,
-    /// Where requests go: the first that answers.
+    /// Which target is asked, and how it is known that one is of no use.
+    pub care: Care,
+    /// Where requests go.
     pub targets: Vec<Target>,
 }
 
@@ -174,6 +177,7 @@ impl Rule {
                     Ok(level @ 0..=4) => rule.log_level = Some(level),
                     _ => return wrong("give 0 to 4"),
                 },
+                name if rule.care.read(name, &text)? => {}
                 _ => unknown.push(name.clone()),
             }
         }
@@ -225,6 +229,7 @@ impl Rule {
             headers: Vec::new(),
             no_grip: false,
             log_level: None,
+            care: Care::default(),
             targets: Vec::new(),
         }
     }

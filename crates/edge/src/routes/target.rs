@@ -1,6 +1,7 @@
 //! A backend and its properties.
 
 use super::Cause;
+use super::care::WEIGHT_MAX;
 use super::lex::Section;
 use super::rule::wrong;
 
@@ -25,6 +26,8 @@ pub enum Origin {
     },
     /// FastCGI over a Unix socket.
     FastCgiUnix(String),
+    /// Files below this folder.
+    Files(String),
     /// ZHTTP over ZeroMQ, streaming.
     Zhttp(String),
     /// ZHTTP over ZeroMQ, a request and a response.
@@ -36,6 +39,8 @@ pub enum Origin {
 /// One backend of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// As the file names it.
+    pub name: String,
     /// Where it is.
     pub origin: Origin,
     /// TLS towards it.
@@ -64,6 +69,14 @@ pub struct Target {
     pub root: Option<String>,
     /// FastCGI: the program that answers everything, such as `/index.php`; otherwise the path names it.
     pub script: Option<String>,
+    /// Files: the one that a folder is answered with; empty: none.
+    pub index: Option<String>,
+    /// Files: seconds that clients may use one without asking again.
+    pub cache_s: Option<u32>,
+    /// Its share where requests are balanced.
+    pub weight: u32,
+    /// Asked only when no other target is up.
+    pub is_reserve: bool,
 }
 
 impl Target {
@@ -75,6 +88,7 @@ impl Target {
         check: &mut dyn FnMut(&str) -> Result<(), String>,
     ) -> Result<Self, Cause> {
         let mut target = Self {
+            name: section.value.clone(),
             origin: origin(&section.value)?,
             is_tls: false,
             is_trusted: true,
@@ -89,7 +103,17 @@ impl Target {
             client_key: None,
             root: None,
             script: None,
+            index: None,
+            cache_s: None,
+            weight: 1,
+            is_reserve: false,
         };
+        if let Origin::Files(folder) = &target.origin {
+            check(folder).map_err(|error| Cause::File {
+                name: "file",
+                error,
+            })?;
+        }
         for (name, value) in &section.props {
             let text = value.clone().unwrap_or_default();
             match name.as_str() {
@@ -137,6 +161,23 @@ impl Target {
                     ));
                 }
                 "script" => target.script = Some(text),
+                "index" if text.contains('/') => {
+                    return Err(wrong(
+                        name,
+                        &text,
+                        "give the name of a file, or nothing for none",
+                    ));
+                }
+                "index" => target.index = Some(text),
+                "cache" => match text.parse() {
+                    Ok(seconds) => target.cache_s = Some(seconds),
+                    Err(_) => return Err(wrong(name, &text, "give seconds")),
+                },
+                "weight" => match text.parse() {
+                    Ok(weight @ 1..=WEIGHT_MAX) => target.weight = weight,
+                    _ => return Err(wrong(name, &text, "give a number from 1 to 1000")),
+                },
+                "reserve" => target.is_reserve = true,
                 _ => unknown.push(name.clone()),
             }
         }
@@ -161,6 +202,14 @@ fn origin(text: &str) -> Result<Origin, Cause> {
     }
     if let Some(path) = text.strip_prefix("unix/") {
         return Ok(Origin::Unix(some(path)?));
+    }
+    if let Some(path) = text.strip_prefix("file/") {
+        // Relative to nothing: whoever starts the edge elsewhere would serve other files.
+        let is_absolute = path.starts_with('/');
+        return match is_absolute {
+            true => Ok(Origin::Files(path.to_owned())),
+            false => Err(wrong()),
+        };
     }
     if let Some(rest) = text.strip_prefix("fastcgi/") {
         // A path begins with a slash, an address does not.

@@ -102,6 +102,7 @@ impl Edge {
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
+        self.note_answered(talk);
         if head.status == 101 {
             return self.on_switched(talk, &head);
         }
@@ -176,6 +177,8 @@ impl Edge {
                 }
                 self.pass_on(talk)
             }
+            // What it says besides its status nobody wants to know.
+            Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Step::Goes,
             Phase::Whole { body, .. } => {
                 body.extend_from_slice(&piece);
                 let (bytes, is_events) = (body.len(), matches!(talk.purpose, Purpose::Events(_)));
@@ -272,6 +275,10 @@ impl Edge {
     fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
+            Owner::Check(..) => {
+                self.on_checked(talk, Ok(head.status));
+                return;
+            }
             Owner::Link(handle) => {
                 self.on_link(talk, handle, head, body);
                 return;
@@ -375,6 +382,10 @@ impl Edge {
 
     /// The response is not to be had: the client is told, as far as it has not been told another thing already.
     pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) -> Step {
+        if let Owner::Check(..) = talk.owner {
+            self.on_checked(talk, Err(reason));
+            return Step::Over;
+        }
         let request = &talk.source.request;
         let line = format!(
             "{} {}: {status}: {reason}",
@@ -384,6 +395,8 @@ impl Edge {
         self.worker.log_for_client(LogLevel::Warning, &line);
         let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
+            // Told before.
+            Owner::Check(..) => {}
             Owner::Link(handle) => self.on_link_failed(handle, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.on_events_failed(handle, reason);

@@ -4,11 +4,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::edge::{Edge, Source};
+use super::edge::{Edge, Source, WireUse};
 use super::internal::is_internal;
-use super::origin::Talk;
+use super::origin::{Step, Talk, Wait};
 use super::request::without_port;
+use super::resolve::Found;
+use super::timers::Timer;
 use crate::routes::{Origin, Target};
+
+/// How soon a Unix socket whose queue is full is tried again.
+const ROOM_MS: u64 = 10;
 
 /// Which connections are interchangeable: target, and who its certificate has to be for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +53,11 @@ impl Edge {
         talk.has_hung_up = false;
         talk.has_response = false;
         let now_ms = self.worker.now_ms();
+        // Who has waited goes on with what is left of its time.
+        let due_ms = match talk.waits.take() {
+            Some(_) => talk.due_ms,
+            None => now_ms + self.limits.connect_ms,
+        };
         if may_reuse && let Some(wire) = self.take_idle(talk) {
             talk.wire = wire;
             talk.is_reused = true;
@@ -56,29 +66,88 @@ impl Edge {
             return Ok(());
         }
         talk.is_reused = false;
-        talk.due_ms = now_ms + self.limits.connect_ms;
+        talk.due_ms = due_ms;
         talk.wire = match &target.origin {
             Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
                 if talk.addresses.is_empty() {
-                    talk.addresses = self.resolver.find(host, *port, now_ms)?;
+                    match self.find_host(host, *port)? {
+                        Found::Addresses(addresses) => talk.addresses = addresses,
+                        Found::Later => {
+                            talk.waits = Some(Wait::Name(host.clone()));
+                            return Ok(());
+                        }
+                    }
                     talk.addresses.reverse();
                 }
                 self.connect_any(talk, target, host)?
             }
             Origin::Unix(path) | Origin::FastCgiUnix(path) => {
+                let wire = match self.worker.connect_unix(Path::new(path)) {
+                    Ok(wire) => wire,
+                    // Its program has enough to do for now.
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        talk.waits = Some(Wait::Room);
+                        let id = talk.id();
+                        self.timers.at(now_ms + ROOM_MS, Timer::Room(id));
+                        return Ok(());
+                    }
+                    Err(error) => return Err(format!("{path}: {error}")),
+                };
                 // A connection over a Unix socket stands at once.
                 talk.is_connected = true;
                 talk.due_ms = now_ms + self.limits.response_ms;
-                self.worker
-                    .connect_unix(Path::new(path))
-                    .map_err(|error| format!("{path}: {error}"))?
+                wire
             }
             Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
                 return Err(format!("zhttp/{spec}: ZHTTP is not spoken here"));
             }
             Origin::Test => return Err("the built-in origin speaks no WebSocket".to_owned()),
+            Origin::Files(path) => return Err(format!("{path}: files speak no WebSocket")),
         };
         Ok(())
+    }
+
+    /// The addresses of a host, if they are known.
+    fn find_host(&mut self, host: &str, port: u16) -> Result<Found, String> {
+        let now_ms = self.worker.now_ms();
+        let found = self.resolver.find(host, port, now_ms);
+        if let Some(bell) = self.resolver.take_bell() {
+            let wire = self
+                .worker
+                .adopt_wire(bell)
+                .map_err(|error| format!("{host} cannot be looked up: {error}"))?;
+            self.wires.insert(wire, WireUse::Names);
+        }
+        found
+    }
+
+    /// Names have been looked up: who waits for them goes on.
+    pub(super) fn on_names(&mut self, wire: u64) {
+        let mut buffer = [0; 64];
+        while let Ok(Some(1..)) = self.worker.recv_wire(wire, &mut buffer) {}
+        let now_ms = self.worker.now_ms();
+        let names = self.resolver.answers(now_ms);
+        let is_answered = |talk: &Talk| match &talk.waits {
+            Some(Wait::Name(host)) => names.contains(host),
+            _ => false,
+        };
+        let waiting: Vec<u64> = self
+            .talks
+            .iter()
+            .filter(|(_, talk)| is_answered(talk))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in waiting {
+            self.with_talk(id, |edge, talk| edge.open(talk, true));
+        }
+    }
+
+    /// A Unix socket may have room again.
+    pub(super) fn on_room(&mut self, id: u64) {
+        self.with_talk(id, |edge, talk| match talk.waits {
+            Some(Wait::Room) => edge.open(talk, true),
+            _ => Step::Goes,
+        });
     }
 
     /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,

@@ -1,31 +1,35 @@
 //! One worker's edge: the state, and the loop that hands each event to whom it concerns.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fermata_config::LogLevel;
-use fermata_engine::{Event, Left, Worker};
+use fermata_engine::{ARRIVING, Event, Left, Temporary, Worker};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
 use fermata_io::Kernel;
 use fermata_tls::{ClientConfig, ClientOptions, Tls};
 
+use super::arriving::Collecting;
 use super::connect::Place;
+use super::files::Folders;
 use super::forward::Rewriting;
 use super::hold::Session;
 use super::jsonp::Script;
 use super::origin::Talk;
 use super::publishers::Publisher;
+use super::reload::RoutesFile;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
 use super::state::State;
 use super::stats::Stats;
+use super::targets::{Targets, Watched};
 use super::timers::{Timer, Timers};
-use super::unserved::{self, Parts};
+use super::unserved::Parts;
 use super::zmq::Ports;
 use crate::control::{Intake, Limits as Sequencing};
 use crate::routes::{Proto, Request, Routes, Rule, Target};
@@ -46,9 +50,6 @@ const READ_BYTES: usize = 64 * 1024;
 const TALKS_MS: u64 = 1_000;
 const POOL_MS: u64 = 5_000;
 
-/// How often the routes file is looked at.
-const ROUTES_MS: u64 = 1_000;
-
 /// How long a signature is good, and how long it is used.
 const SIGNATURE_S: u64 = 3_600;
 const SIGNATURE_USED_S: u64 = 600;
@@ -64,6 +65,8 @@ pub(super) struct Table {
     pub routes: Routes,
     /// Whose link has led to another server, of which this table was made: it is owed none of the client's secrets.
     pub home: Option<Box<Source>>,
+    /// What is known of targets, by route.
+    pub watched: Vec<Option<Watched>>,
 }
 
 /// A request, and where it goes.
@@ -115,6 +118,8 @@ pub(super) enum Owner {
     Link(u64),
     /// A client's WebSocket.
     Socket(u64),
+    /// Nobody: the target of this route and place is checked.
+    Check(usize, usize),
 }
 
 impl Owner {
@@ -122,6 +127,10 @@ impl Owner {
     pub fn handle(self) -> u64 {
         match self {
             Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => handle,
+            // No connection has the highest index.
+            Owner::Check(rule, target) => {
+                ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
+            }
         }
     }
 }
@@ -133,6 +142,8 @@ pub(super) enum WireUse {
     Idle(Place),
     /// The WebSocket of a SockJS session.
     Session(u64),
+    /// It tells that names have been looked up.
+    Names,
 }
 
 /// Times that origins have.
@@ -158,7 +169,7 @@ pub(super) struct Edge {
     pub port: u16,
     table: Rc<Table>,
     pub generation: u32,
-    routes_file: Option<(PathBuf, Option<std::time::SystemTime>)>,
+    pub routes_file: Option<RoutesFile>,
     pub signatures: Signatures,
     upstream_key: Option<sig::Key>,
     accepts_forwarded_proto: bool,
@@ -170,6 +181,10 @@ pub(super) struct Edge {
     pub wires: HashMap<u64, WireUse>,
     pub pool: Pool<Place, u64>,
     pub resolver: Resolver,
+    /// How targets fare.
+    pub targets: Targets,
+    /// The routes of now, for figures.
+    shown: Rc<RefCell<Rc<Table>>>,
     pub sessions: HashMap<u64, Box<Session>>,
     pub timers: Timers,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
@@ -186,9 +201,14 @@ pub(super) struct Edge {
     /// What the answers to some requests become, by the request.
     pub scripts: HashMap<u64, Script>,
     pub sockjs: SockJs,
-    parts: Parts,
+    pub parts: Parts,
     /// The service that keeps sessions; `None`: there is none.
     pub state: Option<Box<State>>,
+    pub folders: Folders,
+    /// Requests whose bodies are being collected.
+    pub collecting: HashMap<u64, Box<Collecting>>,
+    /// Bodies in files of our own, by their request.
+    pub temporaries: HashMap<u64, Temporary>,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -196,9 +216,15 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub fn new(worker: Box<Engine>, prepared: &Prepared) -> Self {
+    pub fn new(mut worker: Box<Engine>, prepared: &Prepared) -> Self {
         let worker_index = worker.index();
         let stats = Stats::new(&prepared.settings, worker.index(), prepared.stats_path());
+        let table = Rc::new(Table {
+            generation: 0,
+            routes: prepared.routes.clone(),
+            home: None,
+            watched: prepared.targets.watch(&prepared.routes, worker.now_ms()),
+        });
         let mut edge = Self {
             worker,
             is_debug: prepared.settings.is_on("debug"),
@@ -212,11 +238,9 @@ impl Edge {
             subscriptions_max: prepared.settings.number("subscriptions_max") as usize,
             websocket: prepared.websocket,
             port: prepared.port,
-            table: Rc::new(Table {
-                generation: 0,
-                routes: prepared.routes.clone(),
-                home: None,
-            }),
+            shown: Rc::new(RefCell::new(Rc::clone(&table))),
+            table,
+            targets: prepared.targets,
             generation: 0,
             routes_file: prepared.routes_file.clone(),
             signatures: Signatures::new(prepared),
@@ -246,15 +270,16 @@ impl Edge {
             state: State::new(&prepared.settings, worker_index, prepared.state_path()),
             parts: Parts::new(&prepared.settings),
             sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
+            folders: Folders::default(),
+            collecting: HashMap::new(),
+            temporaries: HashMap::new(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
             tls: [None, None],
         };
-        if edge.routes_file.is_some() {
-            let due_ms = edge.worker.now_ms() + ROUTES_MS;
-            edge.timers.at(due_ms, Timer::Routes);
-        }
         edge.begin_stats();
+        edge.begin_routes();
+        edge.begin_checks();
         edge
     }
 
@@ -294,10 +319,30 @@ impl Edge {
                 Event::Wake => self.on_timers(),
                 Event::Message => self.on_client_message(),
                 Event::Close => self.on_client_close(),
-                Event::Ready | Event::Body | Event::Upgrade | Event::Open => {}
+                Event::Body => {
+                    let handle = self.worker.body_arrived();
+                    self.on_body_arrived(handle);
+                }
+                Event::Ready | Event::Upgrade | Event::Open => {}
                 Event::Stop => return self.worker.exit_code(),
             }
         }
+    }
+
+    /// The routes of now.
+    pub(super) fn table(&self) -> &Rc<Table> {
+        &self.table
+    }
+
+    /// From here on requests take these.
+    pub(super) fn set_table(&mut self, table: Rc<Table>) {
+        *self.shown.borrow_mut() = Rc::clone(&table);
+        self.table = table;
+    }
+
+    /// The same for whoever asks later.
+    pub(super) fn shown(&self) -> Rc<RefCell<Rc<Table>>> {
+        Rc::clone(&self.shown)
     }
 
     /// A client asks.
@@ -305,7 +350,8 @@ impl Edge {
         let view = self.worker.request();
         let handle = view.handle();
         let is_of_worker = view.handler() == HANDLER_WORKERS;
-        let upload = view.upload();
+        let is_arriving = view.upload() == ARRIVING;
+        let upload = if is_arriving { 0 } else { view.upload() };
         let spooled = self
             .worker
             .upload(upload)
@@ -340,7 +386,11 @@ impl Edge {
             session_id: None,
         };
         if let Some(at) = sockjs::base_bytes(&source) {
-            self.begin_sockjs(handle, source, at, is_of_worker);
+            if !is_arriving {
+                self.begin_sockjs(handle, source, at, is_of_worker);
+            } else if self.worker.defer(handle).is_ok() {
+                self.collect(handle, source, Some(at));
+            }
             return;
         }
         if is_of_worker {
@@ -349,7 +399,7 @@ impl Edge {
             return;
         }
         if source.request.is_websocket() {
-            if source.request.body.bytes() > 0 {
+            if is_arriving || source.request.body.bytes() > 0 {
                 self.answer_text(handle, 400, "A WebSocket handshake has no body.");
                 return;
             }
@@ -376,7 +426,10 @@ impl Edge {
             self.forget_request(handle);
             return;
         }
-        self.ask_with_session(handle, source);
+        match is_arriving {
+            true => self.collect(handle, source, None),
+            false => self.ask_with_session(handle, source),
+        }
     }
 
     fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
@@ -418,6 +471,8 @@ impl Edge {
         self.timers.forget(Timer::Link(handle));
         self.on_asker_left(handle);
         self.forget_questions(handle);
+        self.timers.forget(Timer::Body(handle));
+        self.collecting.remove(&handle);
         self.on_no_longer_held(handle);
         self.abandon(handle);
         self.forget_request(handle);
@@ -426,6 +481,7 @@ impl Edge {
     /// A request is over: its body is needed no more.
     pub(super) fn forget_request(&mut self, handle: u64) {
         self.scripts.remove(&handle);
+        self.temporaries.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {
             self.worker.release_upload(upload);
         }
@@ -441,6 +497,9 @@ impl Edge {
     }
 
     fn on_timers(&mut self) {
+        if self.worker.take_reload() {
+            self.on_reload();
+        }
         let now_ms = self.worker.now_ms();
         while let Some(timer) = self.timers.take(now_ms) {
             match timer {
@@ -461,6 +520,10 @@ impl Edge {
                         self.watch_pool(now_ms);
                     }
                 }
+                Timer::Check(rule, target) => self.on_check_due(rule, target),
+                Timer::Seats => self.on_seats_due(),
+                Timer::Room(id) => self.on_room(id),
+                Timer::Body(handle) => self.on_body_arrived(handle),
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Session(id) => self.on_session_due(id),
                 Timer::Items => self.on_items_due(),
@@ -472,43 +535,14 @@ impl Edge {
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
                 Timer::Events(handle) => self.on_events_due(handle),
-                Timer::Routes => {
-                    self.look_at_routes();
-                    self.timers.at(now_ms + ROUTES_MS, Timer::Routes);
-                }
+                Timer::Routes => self.look_at_routes(),
             }
         }
     }
 
-    /// Reads the routes file when it has changed. Requests that are under way keep the routes they have.
-    fn look_at_routes(&mut self) {
-        let Some((path, seen)) = &mut self.routes_file else {
-            return;
-        };
-        let modified = std::fs::metadata(&*path).and_then(|it| it.modified()).ok();
-        if modified.is_none() || modified == *seen {
-            return;
-        }
-        *seen = modified;
-        let Ok(text) = std::fs::read_to_string(&*path) else {
-            return;
-        };
-        let (routes, problems) = Routes::read(&text, super::start::check_file);
-        for problem in &problems {
-            self.worker.log(LogLevel::Warning, &problem.to_string());
-        }
-        for line in unserved::routes(&routes, self.parts) {
-            self.worker.log(LogLevel::Warning, &line);
-        }
-        self.generation += 1;
-        let line = format!("routes read again: {} of them", routes.rules().len());
-        self.worker.log(LogLevel::Info, &line);
-        self.table = Rc::new(Table {
-            generation: self.generation,
-            routes,
-            home: None,
-        });
-        self.signatures.forget();
+    /// What was read of authorities is read anew for connections to come.
+    pub(super) fn forget_tls(&mut self) {
+        self.tls = [None, None];
     }
 
     /// How origins are spoken to in TLS.

@@ -1,11 +1,19 @@
 //! Figures by the names that dashboards made for Pushpin know, at the address for Prometheus.
 
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
 use fermata_engine::MoreMetrics;
 use fermata_engine::stats::{Counter, Figures, Gauge};
 use fermata_grip::stats::Figure;
+use fermata_io::clock;
 
+use super::edge::Table;
 use super::start::url;
+use super::targets::Targets;
 use crate::settings::Settings;
+use crate::upstream::{Health, State};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -15,13 +23,70 @@ pub(super) fn prometheus_address(settings: &Settings) -> String {
 }
 
 /// What stands behind the engine's own figures.
-pub(super) fn more_metrics(settings: &Settings) -> Box<MoreMetrics> {
+pub(super) fn more_metrics(
+    settings: &Settings,
+    targets: Targets,
+    shown: Rc<RefCell<Rc<Table>>>,
+) -> Box<MoreMetrics> {
     let prefix = settings.text("prometheus_prefix").to_owned();
     Box::new(move |snapshot, out| {
         for figure in Figure::ALL {
             figure.write(out, &prefix, value(&snapshot.total, figure));
         }
+        write_targets(out, &shown.borrow(), targets.health, clock::monotonic_ms());
     })
+}
+
+/// How the targets fare of routes that have several, or check theirs. Figures are of all workers together.
+fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
+    let mut seats = Vec::new();
+    for (rule, watched) in table.routes.rules().iter().zip(&table.watched) {
+        let Some(watched) = watched else {
+            continue;
+        };
+        for (target, seat) in rule.targets.iter().zip(&watched.seats) {
+            let (route, target) = (escaped(&rule.label()), escaped(&target.name));
+            let labels = format!("{{route=\"{route}\",target=\"{target}\"}}");
+            // A target that a route has twice is one.
+            if let Some(seat) = *seat
+                && !seats.iter().any(|(known, _)| *known == labels)
+            {
+                seats.push((labels, seat));
+            }
+        }
+    }
+    if seats.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(_) -> u64| {
+        // Writing into a text cannot fail.
+        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        for (labels, seat) in &seats {
+            let _ = writeln!(out, "{name}{labels} {}", value(*seat));
+        }
+    };
+    let help = "Whether requests are sent to a target (1) or only when no other is left (0).";
+    family("fermata_edge_target_up", "gauge", help, &|seat| {
+        u64::from(health.state(seat, now_ms) == State::Up)
+    });
+    let help = "Requests that a target was chosen for.";
+    family(
+        "fermata_edge_target_requests_total",
+        "counter",
+        help,
+        &|seat| health.figures(seat).requests,
+    );
+    let help = "Requests that a target failed.";
+    family(
+        "fermata_edge_target_failures_total",
+        "counter",
+        help,
+        &|seat| health.figures(seat).failed,
+    );
+}
+
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Clients that are connected and not just between two requests.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use fermata_grip::filter::FEATURES;
 use fermata_grip::last;
+use fermata_proto::chunk;
 
 use super::request::{Body, ClientRequest};
 use crate::fastcgi::{self, HttpRequest, Script, VariablesError};
@@ -118,6 +119,8 @@ pub(super) struct Hop<'a> {
     pub is_trusted: bool,
     /// The request is the edge's own: events of a WebSocket.
     pub is_events: bool,
+    /// The request is the edge's own: a check of the target, whose path is as the target has it.
+    pub is_check: bool,
     /// The value of `Grip-Sig`.
     pub signature: Option<&'a str>,
     /// The session that the request belongs to.
@@ -141,7 +144,7 @@ impl Forwarded {
             None => request.host.clone(),
         };
         let target = match request.target.first() {
-            Some(b'/') => rule.backend_path(&request.target),
+            Some(b'/') if !hop.is_check => rule.backend_path(&request.target),
             _ => request.target.clone(),
         };
         let mut headers = Vec::with_capacity(request.headers.len() + 4);
@@ -198,14 +201,23 @@ impl Forwarded {
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
         }
-        if !matches!(request.body, Body::None) {
-            out.extend_from_slice(
-                format!("Content-Length: {}\r\n", request.body.bytes()).as_bytes(),
-            );
+        match &request.body {
+            Body::None => {}
+            Body::Arriving { length: None, .. } => {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            }
+            body => {
+                out.extend_from_slice(format!("Content-Length: {}\r\n", body.bytes()).as_bytes());
+            }
         }
         out.extend_from_slice(b"\r\n");
-        if let Body::Memory(body) = &request.body {
-            out.extend_from_slice(body);
+        match &request.body {
+            Body::Memory(body) => out.extend_from_slice(body),
+            Body::Arriving { first, length } => match length {
+                Some(_) => out.extend_from_slice(first),
+                None => chunk::wrap(out, first),
+            },
+            Body::None | Body::File { .. } => {}
         }
     }
 
@@ -281,6 +293,7 @@ impl Forwarded {
         );
         match &request.body {
             Body::File { .. } => {}
+            Body::Arriving { first, .. } => fastcgi::Request::body(out, first),
             Body::Memory(body) => {
                 fastcgi::Request::body(out, body);
                 fastcgi::Request::body_end(out);

@@ -178,6 +178,7 @@ impl Edge {
             request: Rc::new(request),
             table,
             rule,
+            // The first that is of use: see `Edge::choose`.
             target: 0,
             is_trusted: is_home && home.is_trusted,
             is_sockjs: false,
@@ -203,6 +204,8 @@ impl Edge {
         self.generation += 1;
         Some(Rc::new(Table {
             generation: self.generation,
+            // It has one target, and nobody knows it but this stream.
+            watched: Vec::new(),
             routes,
             home: Some(Box::new(home.clone())),
         }))

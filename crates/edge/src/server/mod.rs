@@ -1,16 +1,19 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
-//! what is kept of a client's request, `forward` what its origin is sent, `origin` the conversation with the origin
-//! (`connect` its connection, `send` what goes there, `response` what comes), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
+//! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with the origin
+//! (`connect` its connection, `send` what goes there, `response` what comes, `targets` which one is asked, `checks` whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
 //! get into the ring, `figures` and `stats` what dashboards are told,
 //! `jsonp` how a script element asks, `sockjs` how a browser without WebSockets does.
 
 mod answer;
+mod arriving;
+mod checks;
 mod connect;
 mod cross_origin;
 mod edge;
 mod figures;
+mod files;
 mod forward;
 mod hold;
 mod internal;
@@ -24,6 +27,7 @@ mod poll;
 mod publish;
 mod publishers;
 mod reliable;
+mod reload;
 mod request;
 mod resolve;
 mod response;
@@ -33,6 +37,7 @@ mod sockjs;
 mod start;
 mod state;
 mod stats;
+mod targets;
 mod test_origin;
 mod timers;
 mod unserved;

@@ -12,7 +12,9 @@ use fermata_engine::WireEvent;
 use fermata_proto::ws::accept::KEY_BYTES;
 
 use super::answer::Phase;
+use super::arriving::Arriving;
 use super::edge::{Edge, Owner, Source, WireUse};
+use super::files::Filed;
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
 use super::test_origin;
@@ -55,6 +57,14 @@ pub(super) struct Talk {
     pub sent: usize,
     /// What is left of a body in a file.
     pub file: Option<File>,
+    /// Targets that have not been tried, the next last.
+    pub targets: Vec<usize>,
+    /// The target counts it among its requests.
+    pub is_counted: bool,
+    /// What there is no connection for yet.
+    pub waits: Option<Wait>,
+    /// What is left of a body that arrives still.
+    pub arriving: Option<Arriving>,
     /// Addresses of the target that have not been tried.
     pub addresses: Vec<SocketAddr>,
     pub is_connected: bool,
@@ -64,8 +74,19 @@ pub(super) struct Talk {
     pub has_response: bool,
     /// When it takes too long.
     pub due_ms: u64,
+    /// When all of it takes too long.
+    deadline_ms: u64,
     /// Why targets have failed, for the log.
     failures: Vec<String>,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// The addresses of this host.
+    Name(String),
+    /// Room in the queue of a Unix socket.
+    Room,
 }
 
 /// Whether a conversation goes on.
@@ -97,6 +118,10 @@ impl Talk {
             out: Vec::new(),
             sent: 0,
             file: None,
+            targets: Vec::new(),
+            is_counted: false,
+            waits: None,
+            arriving: None,
             addresses: Vec::new(),
             is_connected: false,
             can_read: false,
@@ -104,6 +129,7 @@ impl Talk {
             is_reused: false,
             has_response: false,
             due_ms: u64::MAX,
+            deadline_ms: u64::MAX,
             failures: Vec::new(),
         })
     }
@@ -123,6 +149,11 @@ impl Talk {
                 ..
             }
         )
+    }
+
+    /// Whether its client has got a part of the answer.
+    pub fn has_begun_answer(&self) -> bool {
+        matches!(self.phase, Phase::Streaming { .. })
     }
 
     /// Its number.
@@ -145,11 +176,39 @@ impl Edge {
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         purpose: Purpose,
     ) {
+        let mut talk = self.talk(owner, source, last_ids, purpose);
+        self.choose(&mut talk);
+        self.begin(talk, true);
+    }
+
+    /// The same for the target of `source` alone, by a connection of its own, as long as there is time.
+    pub(super) fn ask_until(
+        &mut self,
+        owner: Owner,
+        source: Source,
+        purpose: Purpose,
+        deadline_ms: u64,
+    ) {
+        let mut talk = self.talk(owner, source, Vec::new(), purpose);
+        talk.deadline_ms = deadline_ms;
+        self.begin(talk, false);
+    }
+
+    fn talk(
+        &mut self,
+        owner: Owner,
+        source: Source,
+        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+        purpose: Purpose,
+    ) -> Box<Talk> {
         self.talks_last += 1;
-        let id = self.talks_last;
-        let mut talk = Talk::new(id, owner, source, last_ids, purpose);
-        if self.open(&mut talk, true) == Step::Goes {
-            self.keep(id, talk);
+        Talk::new(self.talks_last, owner, source, last_ids, purpose)
+    }
+
+    fn begin(&mut self, mut talk: Box<Talk>, may_reuse: bool) {
+        match self.open(&mut talk, may_reuse) {
+            Step::Goes => self.keep(talk.id, talk),
+            Step::Over => self.leave_target(&mut talk),
         }
     }
 
@@ -173,6 +232,7 @@ impl Edge {
             self.keep(id, talk);
         } else {
             self.drop_wire(&mut talk);
+            self.leave_target(&mut talk);
             let handle = talk.owner.handle();
             if self.asking.get(&handle) == Some(&id) {
                 self.asking.remove(&handle);
@@ -188,7 +248,7 @@ impl Edge {
     }
 
     /// Sends the request to the target, on a connection that waits or on a new one; to the next target when that fails.
-    fn open(&mut self, talk: &mut Talk, may_reuse: bool) -> Step {
+    pub(super) fn open(&mut self, talk: &mut Talk, may_reuse: bool) -> Step {
         let mut may_reuse = may_reuse;
         loop {
             let table = Rc::clone(&talk.source.table);
@@ -199,6 +259,8 @@ impl Edge {
                 let failures = talk.failures.join("; ");
                 return self.fail(talk, 502, &failures);
             };
+            self.enter_target(talk);
+            talk.carry(target);
             if target.origin == Origin::Test {
                 match talk.purpose {
                     Purpose::Upgrade(_) => return self.open_test_socket(talk, &rule.path_beg),
@@ -206,13 +268,29 @@ impl Edge {
                     _ => return self.ask_test(talk, &rule.path_beg),
                 }
             }
-            let opened = self.open_target(talk, target, may_reuse);
+            let opened = match &target.origin {
+                Origin::Files(folder) if matches!(talk.purpose, Purpose::Plain) => {
+                    match self.ask_folder(talk, rule, target, folder) {
+                        Ok(Filed::Answered) => return Step::Over,
+                        Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
+                            return self.answer_nothing(talk, head, &text);
+                        }
+                        // The next one may know more.
+                        Ok(Filed::Nothing(..)) => {
+                            self.next_target(talk);
+                            continue;
+                        }
+                        Err(reason) => Err(reason),
+                    }
+                }
+                _ => self.open_target(talk, target, may_reuse),
+            };
             match opened {
                 Ok(()) => return self.pump(talk),
                 Err(reason) => {
+                    self.note_failed(talk, &reason);
                     talk.failures.push(reason);
-                    talk.source.target += 1;
-                    talk.addresses.clear();
+                    self.next_target(talk);
                     may_reuse = true;
                 }
             }
@@ -231,6 +309,7 @@ impl Edge {
     pub(super) fn on_wire(&mut self, event: WireEvent) {
         match self.wires.get(&event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
+            Some(WireUse::Names) => self.on_names(event.wire),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
             Some(WireUse::Idle(place)) if event.readable || event.hangup => {
                 let place = place.clone();
@@ -369,11 +448,19 @@ impl Edge {
             is_idempotent: talk.source.request.is_idempotent()
                 || matches!(talk.purpose, Purpose::Events(None)),
             is_reused: talk.is_reused,
-            is_replayable: true,
+            is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
         self.drop_wire(talk);
+        talk.waits = None;
         if let Phase::Socket { .. } = talk.phase {
             return self.on_frames_end(talk);
+        }
+        // An idle connection that was just closed says nothing about the target.
+        let is_stale = failure == Failure::NoResponse && talk.is_reused;
+        // Nor does one address of several.
+        let has_more = failure == Failure::Connect && !talk.addresses.is_empty();
+        if !is_stale && !has_more {
+            self.note_failed(talk, reason);
         }
         if !may_retry(failure, sent) {
             let status = if failure == Failure::TimeOut {
@@ -384,9 +471,8 @@ impl Edge {
             return self.fail(talk, status, reason);
         }
         talk.failures.push(reason.to_owned());
-        // An idle connection that was just closed says nothing about the target; no connection does.
-        if failure == Failure::Connect && talk.addresses.is_empty() {
-            talk.source.target += 1;
+        if failure == Failure::Connect && !has_more {
+            self.next_target(talk);
         }
         self.open(talk, failure == Failure::Connect)
     }
@@ -430,12 +516,18 @@ impl Edge {
         let late: Vec<u64> = self
             .talks
             .iter()
-            .filter(|(_, talk)| talk.due_ms <= now_ms && talk.wire != 0 && talk.phase.wants_more())
+            .filter(|(_, talk)| {
+                let has_begun = talk.wire != 0 || talk.waits.is_some();
+                let is_late = talk.due_ms <= now_ms && has_begun && talk.phase.wants_more();
+                is_late || talk.deadline_ms <= now_ms
+            })
             .map(|(&id, _)| id)
             .collect();
         for id in late {
             self.with_talk(id, |edge, talk| {
-                if talk.is_connected {
+                if talk.deadline_ms <= now_ms {
+                    edge.fail(talk, 504, "it takes too long")
+                } else if talk.is_connected {
                     edge.retry(talk, Failure::TimeOut, "the origin does not answer in time")
                 } else {
                     edge.retry(talk, Failure::Connect, "no connection in time")

@@ -12,7 +12,7 @@ use fermata_grip::over_http::{
 use fermata_grip::reliable::retry_delay_ms;
 
 use super::answer::borrowed;
-use super::edge::{Edge, Owner, Source};
+use super::edge::{Edge, Owner};
 use super::origin::{Purpose, Talk};
 use super::request::{Body, ClientRequest};
 use super::response::Head;
@@ -53,6 +53,38 @@ pub(super) struct OverHttp {
 }
 
 impl OverHttp {
+    /// For a client with this handshake.
+    pub fn new(opening: Rc<ClientRequest>) -> Box<Self> {
+        Box::new(Self {
+            opening,
+            outbox: Outbox::new(OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX),
+            connection_id: connection_id(),
+            meta: Meta::new(),
+            keep_alive_s: None,
+            idle_due_ms: u64::MAX,
+            wants_request: false,
+            is_asking: true,
+            is_single: false,
+            retries: 0,
+            stalls: 0,
+            has_closed: false,
+            has_deferred: false,
+        })
+    }
+
+    /// The request that asks whether the client may have its WebSocket.
+    pub fn open(&mut self, is_single: bool) -> ClientRequest {
+        self.is_single = is_single;
+        // An empty queue has room for one event without content.
+        let _ = self.outbox.push(Event::Open);
+        self.request()
+    }
+
+    /// The handshake.
+    pub fn opening(&self) -> Rc<ClientRequest> {
+        Rc::clone(&self.opening)
+    }
+
     /// The next request.
     fn request(&mut self) -> ClientRequest {
         let mut body = Vec::new();
@@ -88,31 +120,6 @@ impl OverHttp {
 }
 
 impl Edge {
-    /// Asks the origin whether a client may have its WebSocket.
-    pub(super) fn begin_events(&mut self, handle: u64, source: Source) {
-        let mut over = Box::new(OverHttp {
-            opening: Rc::clone(&source.request),
-            outbox: Outbox::new(OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX),
-            connection_id: connection_id(),
-            meta: Meta::new(),
-            keep_alive_s: None,
-            idle_due_ms: u64::MAX,
-            wants_request: false,
-            is_asking: true,
-            is_single: source.target().is_some_and(|it| it.one_event),
-            retries: 0,
-            stalls: 0,
-            has_closed: false,
-            has_deferred: false,
-        });
-        // An empty queue has room for one event without content.
-        let _ = over.outbox.push(Event::Open);
-        let mut source = source;
-        source.request = Rc::new(over.request());
-        let purpose = Purpose::Events(Some(over));
-        self.ask_for(Owner::Client(handle), source, Vec::new(), purpose);
-    }
-
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
     pub(super) fn on_opening(&mut self, talk: &mut Talk, handle: u64, head: &Head, body: &[u8]) {
         let Purpose::Events(over) = &mut talk.purpose else {
@@ -157,6 +164,7 @@ impl Edge {
             return;
         };
         over.is_asking = false;
+        over.is_single = talk.source.target().is_some_and(|it| it.one_event);
         let mut source = talk.source.clone();
         source.request = Rc::clone(&over.opening);
         let state = Socket::new(reply.message_prefix.clone(), Via::Http(over));

@@ -32,6 +32,13 @@ pub(super) enum Body {
         path: PathBuf,
         bytes: u64,
     },
+    /// It is arriving, and too large to wait for.
+    Arriving {
+        /// What has.
+        first: Vec<u8>,
+        /// What it will have, where that is known.
+        length: Option<u64>,
+    },
 }
 
 impl Body {
@@ -40,6 +47,7 @@ impl Body {
             Body::None => 0,
             Body::Memory(body) => body.len() as u64,
             Body::File { bytes, .. } => *bytes,
+            Body::Arriving { length, .. } => length.unwrap_or(u64::MAX),
         }
     }
 }
@@ -76,7 +84,7 @@ impl ClientRequest {
             target: Vec::new(),
             headers: Vec::new(),
             body: Body::None,
-            peer: self.peer.clone(),
+            peer: self.peer,
             host: Vec::new(),
             is_tls: self.is_tls,
         }

@@ -1,119 +1,374 @@
-//! Addresses of origins. A name is looked up when it is first needed and again when its addresses fail or are old; an
-//! address is itself.
+//! Addresses of origins. A name is looked up by threads beside the loop, when it is first needed and again when its
+//! addresses fail or are old; an address is itself.
+//!
+//! What the system's resolver does cannot be interrupted and may take half a minute, so nobody waits for it in the loop:
+//! whoever needs a name that is not known is told to come back, which the loop is woken for by a byte on a socket pair.
+//! The threads begin when the first name is asked for, which is after the worker was forked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
-/// How long the addresses of a name are believed.
+/// How long the addresses of a name are believed, and for how long they are better than waiting for new ones.
 const AGE_MS_MAX: u64 = 60_000;
+const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
 
-/// How soon a name is looked up again when its addresses fail.
+/// How soon a name is looked up again when it has no address, or its addresses fail.
 const RETRY_MS: u64 = 5_000;
 
-/// Names that are remembered.
+/// Names that are remembered, and that are being looked up.
 const NAMES_MAX: usize = 1_024;
+const ASKED_MAX: usize = 256;
+
+/// Threads that look names up: one that waits for a dead name server does not hold the others up.
+const THREADS_MAX: usize = 4;
+
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// How a name is looked up.
+type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
+
+/// A name, and what was found.
+type Answer = (String, Result<Vec<IpAddr>, String>);
+
+/// What is known of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Its addresses, the most useful first.
+    Addresses(Vec<SocketAddr>),
+    /// It is being looked up: [`Resolver::answers`] says when it has been.
+    Later,
+}
 
 /// What is known of names.
-#[derive(Debug, Default)]
-pub(super) struct Resolver(HashMap<String, Known>);
+pub(super) struct Resolver {
+    look_up: LookUp,
+    known: HashMap<String, Known>,
+    /// Names that are being looked up.
+    asked: HashSet<String>,
+    threads: Option<Threads>,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
     since_ms: u64,
+    /// It has no address, or none that answers.
     has_failed: bool,
+    /// Why there is none.
+    problem: String,
+}
+
+struct Threads {
+    count: usize,
+    questions: Sender<String>,
+    /// What the threads take from.
+    queue: Arc<Mutex<Receiver<String>>>,
+    answers: Receiver<Answer>,
+    answer: Sender<Answer>,
+    /// Wakes the loop; the other end is for it to take.
+    bell: Arc<UnixStream>,
+    heard: Option<OwnedFd>,
+}
+
+impl Default for Resolver {
+    fn default() -> Self {
+        Self::new(|name| {
+            let found = (name, 0).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
 }
 
 impl Resolver {
-    /// The addresses of a host, the most useful first.
-    ///
-    /// A name is looked up here and now, which the loop waits for: names of origins belong into `/etc/hosts` or to a
-    /// resolver nearby.
+    fn new(look_up: LookUp) -> Self {
+        Self {
+            look_up,
+            known: HashMap::new(),
+            asked: HashSet::new(),
+            threads: None,
+        }
+    }
+
+    /// The addresses of a host.
     ///
     /// # Errors
-    /// The name has none.
-    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Vec<SocketAddr>, String> {
+    /// It has none; or too many names are being looked up.
+    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, String> {
         if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(address, port)]);
+            return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
-        let is_fresh = self.0.get(host).is_some_and(|known| {
-            let age_ms = now_ms.saturating_sub(known.since_ms);
+        let known = self.known.get(host);
+        let age_ms = known.map_or(u64::MAX, |known| now_ms.saturating_sub(known.since_ms));
+        let is_fresh = known.is_some_and(|known| {
             age_ms
-                < if known.has_failed {
-                    RETRY_MS
-                } else {
-                    AGE_MS_MAX
+                < match known.has_failed {
+                    true => RETRY_MS,
+                    false => AGE_MS_MAX,
                 }
         });
-        if !is_fresh {
-            if self.0.len() >= NAMES_MAX {
-                // Links name hosts, too, and any number of them.
-                self.0.clear();
+        let asked = match is_fresh {
+            true => Ok(()),
+            false => self.ask(host),
+        };
+        match self.known.get(host) {
+            Some(known) if !known.addresses.is_empty() && (is_fresh || age_ms < STALE_MS_MAX) => {
+                let addresses = known.addresses.iter();
+                Ok(Found::Addresses(
+                    addresses
+                        .map(|&address| SocketAddr::new(address, port))
+                        .collect(),
+                ))
             }
-            let found = (host, port).to_socket_addrs();
-            let mut addresses: Vec<IpAddr> = match found {
-                Ok(found) => found.map(|address| address.ip()).collect(),
-                // Old addresses are better than none.
-                Err(_) if self.0.contains_key(host) => Vec::new(),
-                // Remembered, or each request would wait for the same answer again.
-                Err(error) => {
-                    let known = Known {
-                        addresses: Vec::new(),
-                        since_ms: now_ms,
-                        has_failed: true,
-                    };
-                    self.0.insert(host.to_owned(), known);
-                    return Err(format!("{host} has no address: {error}"));
-                }
-            };
-            // Servers on the machine itself listen there at least.
-            addresses.sort_by_key(IpAddr::is_ipv6);
-            addresses.dedup();
-            let known = self.0.entry(host.to_owned()).or_insert(Known {
-                addresses: Vec::new(),
-                since_ms: now_ms,
-                has_failed: false,
-            });
-            if !addresses.is_empty() {
-                known.addresses = addresses;
-            }
-            known.since_ms = now_ms;
-            known.has_failed = known.addresses.is_empty();
-        }
-        match self.0.get(host) {
-            Some(known) if !known.addresses.is_empty() => Ok(known
-                .addresses
-                .iter()
-                .map(|&address| SocketAddr::new(address, port))
-                .collect()),
-            _ => Err(format!("{host} has no address")),
+            Some(known) if is_fresh => Err(format!("{host} has no address: {}", known.problem)),
+            _ => asked.map(|()| Found::Later),
         }
     }
 
     /// The addresses of a host do not answer.
     pub fn failed(&mut self, host: &str) {
-        if let Some(known) = self.0.get_mut(host) {
+        if let Some(known) = self.known.get_mut(host) {
             known.has_failed = true;
         }
+    }
+
+    /// The socket that has something to read when names have been looked up, once: the first time that one is asked for.
+    pub fn take_bell(&mut self) -> Option<OwnedFd> {
+        self.threads.as_mut()?.heard.take()
+    }
+
+    /// Takes in what was found; returns the names.
+    pub fn answers(&mut self, now_ms: u64) -> Vec<String> {
+        let Some(threads) = &self.threads else {
+            return Vec::new();
+        };
+        let answers: Vec<Answer> = threads.answers.try_iter().collect();
+        let names = answers.iter().map(|(name, _)| name.clone()).collect();
+        for (name, found) in answers {
+            self.learn(name, found, now_ms);
+        }
+        names
+    }
+
+    fn learn(&mut self, name: String, found: Result<Vec<IpAddr>, String>, now_ms: u64) {
+        self.asked.remove(&name);
+        if self.known.len() >= NAMES_MAX && !self.known.contains_key(&name) {
+            // Links name hosts, too, and any number of them.
+            self.known.clear();
+        }
+        let known = self.known.entry(name).or_default();
+        known.since_ms = now_ms;
+        match found {
+            Ok(mut addresses) => {
+                // Servers on the machine itself listen there at least.
+                addresses.sort_by_key(IpAddr::is_ipv6);
+                addresses.dedup();
+                addresses.truncate(ADDRESSES_MAX);
+                known.has_failed = addresses.is_empty();
+                known.addresses = addresses;
+            }
+            // Old addresses are better than none; that there is none is remembered, or every request would wait for it.
+            Err(problem) => {
+                known.has_failed = true;
+                known.problem = problem;
+            }
+        }
+    }
+
+    /// Has a name looked up, unless it is being looked up.
+    fn ask(&mut self, name: &str) -> Result<(), String> {
+        if self.asked.contains(name) {
+            return Ok(());
+        }
+        if self.asked.len() >= ASKED_MAX {
+            return Err(format!(
+                "{name} is not looked up: {ASKED_MAX} other names are"
+            ));
+        }
+        let problem = |error: io::Error| format!("{name} cannot be looked up: {error}");
+        let threads = match &mut self.threads {
+            Some(threads) => threads,
+            none => none.insert(Threads::new().map_err(problem)?),
+        };
+        if threads.count <= self.asked.len() && threads.count < THREADS_MAX {
+            match threads.start(self.look_up) {
+                Err(error) if threads.count == 0 => return Err(problem(error)),
+                // The others do it.
+                Ok(()) | Err(_) => {}
+            }
+        }
+        // The receiver is ours, too, so it is there.
+        let _ = threads.questions.send(name.to_owned());
+        self.asked.insert(name.to_owned());
+        Ok(())
+    }
+}
+
+impl Threads {
+    fn new() -> io::Result<Self> {
+        let (bell, heard) = UnixStream::pair()?;
+        heard.set_nonblocking(true)?;
+        bell.set_nonblocking(true)?;
+        let (questions, queue) = channel();
+        let (answer, answers) = channel();
+        Ok(Self {
+            count: 0,
+            questions,
+            queue: Arc::new(Mutex::new(queue)),
+            answers,
+            answer,
+            bell: Arc::new(bell),
+            heard: Some(OwnedFd::from(heard)),
+        })
+    }
+
+    /// Starts one more; it ends with the process.
+    fn start(&mut self, look_up: LookUp) -> io::Result<()> {
+        let (queue, answer, bell) = (
+            Arc::clone(&self.queue),
+            self.answer.clone(),
+            Arc::clone(&self.bell),
+        );
+        let work = move || {
+            loop {
+                let question = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(name) = question else {
+                    return;
+                };
+                let found = look_up(&name).map_err(|error| error.to_string());
+                if answer.send((name, found)).is_err() {
+                    return;
+                }
+                // When there is no room the loop has been told enough.
+                let _ = (&*bell).write(&[0]);
+            }
+        };
+        thread::Builder::new()
+            .name("resolver".to_owned())
+            .spawn(work)?;
+        self.count += 1;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+    /// `gone…` has no address, `slow…` never gets one, any other counts how often it was asked for.
+    fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
+        match name {
+            name if name.starts_with("gone") => Err(io::Error::other("gone")),
+            name if name.starts_with("slow") => loop {
+                thread::park();
+            },
+            "two" => {
+                COUNT.fetch_add(1, Ordering::SeqCst);
+                Ok(vec![
+                    IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+                    IpAddr::from([10, 0, 0, 1]),
+                ])
+            }
+            _ => Ok(vec![IpAddr::from([10, 0, 0, 2])]),
+        }
+    }
+
+    /// Waits for the bell as the loop does.
+    fn wait(resolver: &mut Resolver, bell: &mut UnixStream, now_ms: u64) -> Vec<String> {
+        bell.set_nonblocking(false).expect("a socket");
+        bell.read_exact(&mut [0]).expect("a bell");
+        resolver.answers(now_ms)
+    }
+
+    fn bell(resolver: &mut Resolver) -> UnixStream {
+        UnixStream::from(resolver.take_bell().expect("threads"))
+    }
+
+    #[test]
+    fn names_are_looked_up_beside_the_loop_and_remembered() {
+        let mut resolver = Resolver::new(look_up);
+        let address = "192.0.2.1:80".parse().expect("an address");
+        assert_eq!(
+            resolver.find("192.0.2.1", 80, 0),
+            Ok(Found::Addresses(vec![address]))
+        );
+        assert!(resolver.take_bell().is_none());
+        for _ in 0..2 {
+            assert_eq!(resolver.find("two", 80, 0), Ok(Found::Later));
+        }
+        let mut bell = bell(&mut resolver);
+        assert_eq!(wait(&mut resolver, &mut bell, 0), ["two"]);
+        let both = ["10.0.0.1:80", "[::1]:80"].map(|it| it.parse().expect("an address"));
+        let found = Ok(Found::Addresses(both.to_vec()));
+        assert_eq!(resolver.find("two", 80, AGE_MS_MAX - 1), found);
+        assert_eq!(COUNT.load(Ordering::SeqCst), 1);
+        // Old ones do until there are new ones, for a while.
+        assert_eq!(resolver.find("two", 80, AGE_MS_MAX), found);
+        assert_eq!(wait(&mut resolver, &mut bell, AGE_MS_MAX), ["two"]);
+        assert_eq!(COUNT.load(Ordering::SeqCst), 2);
+        assert_eq!(
+            resolver.find("two", 80, AGE_MS_MAX + STALE_MS_MAX),
+            Ok(Found::Later)
+        );
+    }
 
     #[test]
     fn a_name_without_address_is_not_looked_up_each_time() {
-        let mut resolver = Resolver::default();
-        // RFC 6761: it never has one.
-        let name = "fermata.invalid";
-        assert!(resolver.find(name, 80, 0).is_err());
-        let known = resolver.0.get(name).expect("remembered");
-        assert!(known.has_failed && known.addresses.is_empty());
+        let mut resolver = Resolver::new(look_up);
+        assert_eq!(resolver.find("gone", 80, 0), Ok(Found::Later));
+        let mut bell = bell(&mut resolver);
+        assert_eq!(wait(&mut resolver, &mut bell, 10), ["gone"]);
         assert_eq!(
-            resolver.find(name, 80, RETRY_MS - 1),
-            Err(format!("{name} has no address"))
+            resolver.find("gone", 80, 9 + RETRY_MS),
+            Err("gone has no address: gone".to_owned())
         );
-        assert_eq!(resolver.0.get(name).map(|it| it.since_ms), Some(0));
+        assert!(resolver.asked.is_empty());
+        assert_eq!(resolver.find("gone", 80, 10 + RETRY_MS), Ok(Found::Later));
+    }
+
+    #[test]
+    fn addresses_that_fail_are_looked_up_again_soon() {
+        let mut resolver = Resolver::new(look_up);
+        resolver.learn("a".to_owned(), Ok(vec![IpAddr::from([10, 0, 0, 2])]), 0);
+        resolver.failed("a");
+        let found = resolver.find("a", 80, RETRY_MS);
+        assert!(matches!(found, Ok(Found::Addresses(_))) && resolver.asked.contains("a"));
+    }
+
+    #[test]
+    fn a_slow_name_holds_nobody_else_up_and_their_number_is_bounded() {
+        let mut resolver = Resolver::new(look_up);
+        for name in 0..THREADS_MAX - 1 {
+            assert_eq!(
+                resolver.find(&format!("slow{name}"), 80, 0),
+                Ok(Found::Later)
+            );
+        }
+        assert_eq!(resolver.find("other", 80, 0), Ok(Found::Later));
+        let mut bell = bell(&mut resolver);
+        assert_eq!(wait(&mut resolver, &mut bell, 0), ["other"]);
+        for name in THREADS_MAX - 1..ASKED_MAX {
+            assert_eq!(
+                resolver.find(&format!("slow{name}"), 80, 0),
+                Ok(Found::Later)
+            );
+        }
+        let problem = resolver.find("one more", 80, 0);
+        assert!(
+            problem.is_err_and(|it| it.contains("256 other names")),
+            "bounded"
+        );
+        assert_eq!(resolver.threads.map(|it| it.count), Some(THREADS_MAX));
     }
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::edge::Edge;
+use super::arriving::Arriving;
+use super::edge::{Edge, Owner};
 use super::forward::{Forwarded, Hop};
 use super::origin::{Codec, Purpose, Step, Talk};
 use super::request::Body;
@@ -19,7 +20,9 @@ const FILE_PIECE_BYTES: usize = 64 * 1024;
 impl Talk {
     /// Whether the origin has all of it.
     pub(super) fn is_sent(&self) -> bool {
-        self.sent == self.out.len() && self.file.is_none()
+        self.sent == self.out.len()
+            && self.file.is_none()
+            && self.arriving.as_ref().is_none_or(|it| it.has_ended)
     }
 
     /// Adds bytes of a connection that has become a WebSocket.
@@ -62,6 +65,7 @@ impl Edge {
             rewriting: &self.rewriting,
             is_trusted: source.is_trusted,
             is_events: matches!(talk.purpose, Purpose::Events(_)),
+            is_check: matches!(talk.owner, Owner::Check(..)),
             signature: signature.as_deref(),
             session_id: source.session_id.as_deref(),
             last_ids: &talk.last_ids,
@@ -69,6 +73,8 @@ impl Edge {
         let forwarded = Forwarded::new(&source.request, &hop);
         talk.out.clear();
         talk.sent = 0;
+        talk.arriving =
+            matches!(source.request.body, Body::Arriving { .. }).then(Arriving::default);
         talk.file = match &source.request.body {
             Body::File { path, .. } => {
                 Some(File::open(path).map_err(|error| format!("{}: {error}", path.display()))?)
@@ -124,6 +130,11 @@ impl Edge {
             // What the origin has said before it closed counts, so it is read first.
             talk.can_read = true;
         }
+        if let Some(arriving) = &mut talk.arriving
+            && let Some(failure) = arriving.failure.take()
+        {
+            return self.on_body_failure(talk, &failure);
+        }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
             self.worker.resume_socket(talk.owner.handle());
@@ -132,6 +143,7 @@ impl Edge {
     }
 
     fn send_request(&mut self, talk: &mut Talk) -> std::io::Result<()> {
+        let mut turn_bytes = 0;
         loop {
             while talk.sent < talk.out.len() {
                 match self.worker.send_wire(talk.wire, &talk.out[talk.sent..])? {
@@ -140,7 +152,10 @@ impl Edge {
                 }
             }
             let Some(file) = &mut talk.file else {
-                return Ok(());
+                match self.read_on(talk, &mut turn_bytes) {
+                    true => continue,
+                    false => return Ok(()),
+                }
             };
             let mut piece = vec![0; FILE_PIECE_BYTES];
             let read = file.read(&mut piece)?;

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use fermata_config::Source as SettingSource;
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
@@ -15,9 +14,11 @@ use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
 use super::publish;
 use super::publishers::{self, Publisher};
+use super::reload::{RoutesFile, Stamp};
 use super::sockjs;
 use super::state;
 use super::stats::{self, Meeting};
+use super::targets::Targets;
 use super::unserved::{self, Parts};
 use super::zmq::{self, Port};
 use crate::routes::Routes;
@@ -58,8 +59,10 @@ pub(super) struct Prepared {
     pub settings: Settings,
     pub directory: PathBuf,
     pub routes: Routes,
-    /// The file, and when it was changed.
-    pub routes_file: Option<(PathBuf, Option<SystemTime>)>,
+    /// Their file.
+    pub routes_file: Option<RoutesFile>,
+    /// How targets fare, for all workers.
+    pub targets: Targets,
     pub websocket: u16,
     pub port: u16,
     control: Option<OwnedFd>,
@@ -124,7 +127,7 @@ pub(super) fn check_file(path: &str) -> Result<(), String> {
 /// It does not start; the sentence says why and what helps.
 pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     let mut server = Server::new();
-    configure(&mut server, &settings)?;
+    configure(&mut server, &settings, directory)?;
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
     let in_vain = unserved::routes(&routes, Parts::new(&settings));
     for line in unserved::settings(&settings).iter().chain(&in_vain) {
@@ -143,6 +146,8 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     };
     let zmq = zmq::bind(&mut server, &settings)?;
     server.fallback(HANDLER_CLIENTS, true);
+    server.begin_early(HANDLER_CLIENTS);
+    server.take_reloads();
     let websocket = server
         .websocket_of_program(websocket(&settings))
         .map_err(|error| StartError::Setting(error.to_string()))?;
@@ -151,6 +156,9 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         directory: directory.to_owned(),
         routes,
         routes_file,
+        targets: Targets::new(&settings).map_err(|error| {
+            StartError::Setting(format!("memory for the state of targets: {error}"))
+        })?,
         websocket,
         port: listen
             .first()
@@ -178,7 +186,6 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         Started::Companion(_) => Ok(0),
         Started::Worker(mut worker) => {
             worker.relay(publish::stream);
-            worker.add_metrics(figures::more_metrics(&prepared.settings));
             // One worker publishes, so that items have one order before they get into the ring.
             if worker.index() == 0
                 && let Some(control) = &prepared.control
@@ -198,6 +205,8 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             }
             let publishes = worker.index() == 0;
             let mut edge = Edge::new(worker, &prepared);
+            let more = figures::more_metrics(&prepared.settings, edge.targets, edge.shown());
+            edge.worker.add_metrics(more);
             if publishes {
                 for (port, listener) in &prepared.zmq {
                     listener
@@ -254,7 +263,7 @@ fn websocket(settings: &Settings) -> Route {
     }
 }
 
-fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
+fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Result<(), StartError> {
     let plain = settings
         .list("listen")
         .into_iter()
@@ -266,7 +275,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     let unix = settings
         .list("listen_unix")
         .into_iter()
-        .map(|it| format!("unix:{}", it.split('?').next().unwrap_or_default()));
+        .map(|it| format!("unix:{it}"));
     let listen: Vec<String> = plain.chain(secure).chain(unix).collect();
     let header_bytes = settings.number("header_bytes_max");
     let mut set = |name: &str, value: &str| {
@@ -275,6 +284,11 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
             .map_err(|error| StartError::Setting(error.to_string()))
     };
     set("listen", &listen.join(","))?;
+    if !settings.list("listen_tls").is_empty() {
+        let folder = certificates(settings, directory)?;
+        set("tls_certificate", &folder)?;
+        set("tls_key", &folder)?;
+    }
     set("workers", settings.text("workers"))?;
     set("connections_max", settings.text("connections_max"))?;
     set("header_bytes_max", &header_bytes.to_string())?;
@@ -289,8 +303,6 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     set("history_bytes_max", &RING_BYTES.to_string())?;
     set("channel_log_bytes_max", &LOG_BYTES_MAX.to_string())?;
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
-    // The responses are the origins' own.
-    set("compression", "off")?;
     set(
         "log_level",
         match settings.number("log_level") {
@@ -300,6 +312,21 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
             _ => "debug",
         },
     )
+}
+
+/// The folder with certificates; a configuration directory of Pushpin's has them where it says nothing.
+fn certificates(settings: &Settings, directory: &Path) -> Result<String, StartError> {
+    let folder = match settings.text("tls_certificates") {
+        "" => directory.join("runner/certs"),
+        folder => directory.join(folder),
+    };
+    if !folder.is_dir() {
+        return Err(StartError::Setting(format!(
+            "listen_tls: there are no certificates: {} is no folder; name one with files NAME.crt and NAME.key by tls_certificates",
+            folder.display()
+        )));
+    }
+    Ok(folder.display().to_string())
 }
 
 /// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
@@ -313,24 +340,22 @@ pub(super) fn url(scheme: &str, address: &str) -> String {
     }
 }
 
-type RoutesFile = Option<(PathBuf, Option<SystemTime>)>;
-
 fn read_routes(
     server: &mut Server,
     settings: &Settings,
     directory: &Path,
-) -> Result<(Routes, RoutesFile), StartError> {
+) -> Result<(Routes, Option<RoutesFile>), StartError> {
     let lines = settings.list("route");
     let (text, file) = if lines.is_empty() {
         let path = directory.join(settings.text("routes"));
+        let seen = Stamp::of(&path).ok();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             StartError::Setting(format!(
                 "routes: {}: {error}; name the file, or give routes with --route, such as --route '* 127.0.0.1:80'",
                 path.display()
             ))
         })?;
-        let modified = std::fs::metadata(&path).and_then(|it| it.modified()).ok();
-        (text, Some((path, modified)))
+        (text, Some(RoutesFile::new(path, seen)))
     } else {
         (lines.join("\n"), None)
     };

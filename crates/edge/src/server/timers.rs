@@ -21,6 +21,14 @@ pub(super) enum Timer {
     Paused(u64),
     /// A request of a WebSocket over HTTP is made once more.
     Events(u64),
+    /// A target is to be checked: its route's place and its own.
+    Check(usize, usize),
+    /// Targets of our routes are said to be in use.
+    Seats,
+    /// A body is read on, by its request: others had their turn.
+    Body(u64),
+    /// A Unix socket may have room for a connection, by the conversation.
+    Room(u64),
     /// Idle connections to origins are looked through.
     Pool,
     /// The routes file is looked at.

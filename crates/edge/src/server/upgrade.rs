@@ -1,7 +1,9 @@
 //! WebSockets: the handshake, and origins that speak WebSocket themselves.
 
+use std::rc::Rc;
+
 use fermata_grip::ws_control;
-use fermata_proto::ws::accept::accept_key;
+use fermata_proto::ws::accept::{KEY_BYTES, accept_key};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 use fermata_proto::ws::opening;
@@ -9,6 +11,7 @@ use fermata_proto::ws::opening;
 use super::answer::{Phase, borrowed};
 use super::edge::{Edge, Owner, Source};
 use super::origin::{Purpose, Step, Talk};
+use super::over_http::OverHttp;
 use super::response::Head;
 use super::sockets::{Socket, Via};
 use super::timers::Timer;
@@ -40,8 +43,37 @@ const OWN: [&[u8]; 10] = [
     b"sec-websocket-version",
 ];
 
+fn new_key() -> [u8; KEY_BYTES] {
+    let mut nonce = [0; 16];
+    nonce[..8].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+    nonce[8..].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+    opening::key(nonce)
+}
+
 fn mask() -> [u8; 4] {
     (fermata_io::random::u64() as u32).to_le_bytes()
+}
+
+impl Talk {
+    /// A handshake is carried as the target wants it: as one, or as a request. The next target may want it otherwise.
+    pub(super) fn carry(&mut self, target: &Target) {
+        // The built-in origin speaks WebSocket whatever its line says.
+        let over_http = target.over_http && target.origin != Origin::Test;
+        match (&self.purpose, over_http) {
+            (Purpose::Upgrade(_), true) => {
+                let mut over = OverHttp::new(Rc::clone(&self.source.request));
+                self.source.request = Rc::new(over.open(target.one_event));
+                self.purpose = Purpose::Events(Some(over));
+            }
+            (Purpose::Events(Some(over)), false) => {
+                self.source.request = over.opening();
+                self.purpose = Purpose::Upgrade(new_key());
+            }
+            (Purpose::Events(Some(_)), true)
+            | (Purpose::Upgrade(_), false)
+            | (Purpose::Plain | Purpose::Worker | Purpose::Events(None), _) => {}
+        }
+    }
 }
 
 impl Edge {
@@ -53,15 +85,8 @@ impl Edge {
         if self.worker.defer(handle).is_err() {
             return;
         }
-        let speaks_http = |it: &Target| it.over_http && it.origin != Origin::Test;
-        if source.target().is_some_and(speaks_http) {
-            self.begin_events(handle, source);
-            return;
-        }
-        let mut nonce = [0; 16];
-        nonce[..8].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
-        nonce[8..].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
-        let purpose = Purpose::Upgrade(opening::key(nonce));
+        // For a target that is to get requests, it becomes one: see `Talk::carry`.
+        let purpose = Purpose::Upgrade(new_key());
         self.ask_for(Owner::Client(handle), source, Vec::new(), purpose);
     }
 

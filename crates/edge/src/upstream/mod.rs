@@ -1,14 +1,19 @@
-//! HTTP/1.1 towards backends: reading responses, keeping connections, and when a request may be sent again.
+//! Backends: reading HTTP/1.1 responses, keeping connections, when a request may be sent again, which target gets it, and
+//! how targets fare.
 //!
 //! A backend is trusted more than a client, but not with framing: what two readers could take differently is refused,
 //! or one response could be made to contain another client's.
 
+mod balance;
 mod exchange;
 mod head;
+mod health;
 mod pool;
 
+pub use balance::{Balancer, Candidate, HashBy, Policy};
 pub use exchange::{Event, Exchange, ResponseError};
 pub use head::{Body, HEAD_BYTES_MAX, HEADERS_COUNT_MAX, Head, HeadError};
+pub use health::{Change, Figures, Health, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State};
 pub use pool::{Failure, Limits, Pool, Sent, may_retry};
 
 #[cfg(test)]

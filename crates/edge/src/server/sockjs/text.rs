@@ -58,6 +58,8 @@ pub(super) fn payload(request: &ClientRequest, transport: Transport) -> Option<V
         Body::None => Vec::new(),
         Body::Memory(body) => body.clone(),
         Body::File { path, .. } => std::fs::read(path).ok()?,
+        // It was refused for its size.
+        Body::Arriving { .. } => return None,
     };
     if transport == Transport::Send {
         return messages(&body);

@@ -156,6 +156,7 @@ impl Edge {
             generation: self.generation,
             routes,
             home: None,
+            watched: Vec::new(),
         });
         self.sockjs.routes.insert(worker, Rc::clone(&table));
         Some(table)

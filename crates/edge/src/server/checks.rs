@@ -1,0 +1,156 @@
+//! Checks of targets: requests of the edge's own, made by one worker for all.
+
+use std::rc::Rc;
+
+use fermata_config::LogLevel;
+use fermata_io::Peer;
+
+use super::edge::{Edge, Owner, Source};
+use super::origin::{Purpose, Talk};
+use super::request::{Body, ClientRequest};
+use super::targets::name_of;
+use super::timers::Timer;
+use crate::routes::{Domain, Origin, Rule};
+use crate::upstream::Change;
+
+/// What checks call themselves.
+const AGENT: &[u8] = b"fermata-edge (check)";
+
+/// How often seats are said to be in use.
+const SEATS_MS: u64 = 60_000;
+
+/// Statuses of targets that are well.
+const WELL: std::ops::Range<u16> = 200..400;
+
+impl Edge {
+    /// Routes are new: their targets are checked at once, by the one worker that does so.
+    pub(super) fn begin_checks(&mut self) {
+        let now_ms = self.worker.now_ms();
+        self.timers.at(now_ms + SEATS_MS, Timer::Seats);
+        if self.worker.index() != 0 {
+            return;
+        }
+        let table = Rc::clone(self.table());
+        for (rule, watched) in table.watched.iter().enumerate() {
+            let Some(watched) = watched else {
+                continue;
+            };
+            for (target, seat) in watched.seats.iter().enumerate() {
+                match (seat, watched.check) {
+                    (Some(_), Some(_)) => self.timers.at(now_ms, Timer::Check(rule, target)),
+                    // They may have been checked by the routes before.
+                    (Some(seat), None) => self.targets.health.end_checks(*seat),
+                    (None, _) => {
+                        let line =
+                            "a route has targets that are not watched: there are too many in all";
+                        self.worker.log(LogLevel::Warning, line);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_seats_due(&mut self) {
+        let table = Rc::clone(self.table());
+        self.keep_seats(&table);
+        let due_ms = self.worker.now_ms() + SEATS_MS;
+        self.timers.at(due_ms, Timer::Seats);
+    }
+
+    pub(super) fn on_check_due(&mut self, rule: usize, target: usize) {
+        let table = Rc::clone(self.table());
+        let watched = table.watched.get(rule).and_then(Option::as_ref);
+        let Some(check) = watched.and_then(|it| it.check) else {
+            return;
+        };
+        let Some(source) = table.routes.rules().get(rule).and_then(|rule_| {
+            let path = rule_.care.check.clone()?;
+            let request = request(rule_, target, path)?;
+            Some(Source {
+                request: Rc::new(request),
+                table: Rc::clone(&table),
+                rule,
+                target,
+                is_trusted: false,
+                is_sockjs: false,
+                session_id: None,
+            })
+        }) else {
+            return;
+        };
+        let now_ms = self.worker.now_ms();
+        self.timers
+            .at(now_ms + check.interval_ms, Timer::Check(rule, target));
+        let owner = Owner::Check(rule, target);
+        if self.asking.contains_key(&owner.handle()) {
+            // The one before has its time still.
+            return;
+        }
+        let due_ms = now_ms + check.timeout_ms;
+        self.ask_until(owner, source, Purpose::Plain, due_ms);
+    }
+
+    /// A check has come to its end.
+    pub(super) fn on_checked(&mut self, talk: &mut Talk, outcome: Result<u16, &str>) {
+        if let Owner::Check(_, target) = talk.owner {
+            // It may have been given up.
+            talk.source.target = target;
+        }
+        let source = &talk.source;
+        // By the routes of today, which a check that began before may know nothing of.
+        let (Some(watched), true) = (
+            source.watched(),
+            source.table.generation == self.table().generation,
+        ) else {
+            return;
+        };
+        let (Some(check), Some(&Some(seat))) = (watched.check, watched.seats.get(source.target))
+        else {
+            return;
+        };
+        let is_good = outcome.is_ok_and(|status| WELL.contains(&status));
+        let change = self
+            .targets
+            .health
+            .on_check(seat, is_good, check.rise, check.fall);
+        let (level, what) = match change {
+            None => return,
+            Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),
+            Some(Change::Out) => (
+                LogLevel::Warning,
+                match outcome {
+                    Ok(status) => format!("is out: its check is answered {status}"),
+                    Err(reason) => format!("is out: its check fails: {reason}"),
+                },
+            ),
+        };
+        let line = format!("{} {what}", name_of(source));
+        self.worker.log(level, &line);
+    }
+}
+
+/// What a target is checked with; `None`: there is nothing to ask.
+fn request(rule: &Rule, target: usize, path: String) -> Option<ClientRequest> {
+    let target = rule.targets.get(target)?;
+    let host = match (&target.host, &rule.as_host, &rule.domain) {
+        (Some(host), ..) | (None, Some(host), _) => host.clone(),
+        (None, None, Domain::Host(host)) => host.clone(),
+        (None, None, Domain::Any | Domain::Unnamed) => match &target.origin {
+            Origin::Host { host, .. } | Origin::FastCgiHost { host, .. } => host.clone(),
+            _ => "localhost".to_owned(),
+        },
+    };
+    let is_asked = matches!(
+        target.origin,
+        Origin::Host { .. } | Origin::Unix(_) | Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
+    );
+    is_asked.then(|| ClientRequest {
+        method: b"GET".to_vec(),
+        target: path.into_bytes(),
+        headers: vec![(b"User-Agent".to_vec(), AGENT.to_vec())],
+        body: Body::None,
+        peer: Peer::Unix,
+        host: host.into_bytes(),
+        is_tls: false,
+    })
+}

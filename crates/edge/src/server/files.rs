@@ -1,0 +1,185 @@
+//! Targets that are folders: their files, as the engine serves those of a server's own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_engine::StaticFound;
+use fermata_engine::files::{ContentHeaders, Directory, StaticOptions};
+use fermata_proto::percent;
+
+use super::edge::{Edge, Owner};
+use super::origin::{Step, Talk};
+use super::response::Head;
+use crate::routes::{Rule, Target};
+
+/// Folders that are kept open; more are of routes that have changed very often.
+const FOLDERS_MAX: usize = 256;
+
+/// What a folder's target says besides its name.
+type Options = (Option<String>, Option<u32>);
+
+/// Folders of targets that have been asked for.
+#[derive(Default)]
+pub(super) struct Folders(Vec<(String, Options, Arc<Directory>)>);
+
+/// What a folder has for a request.
+pub(super) enum Filed {
+    /// It was answered.
+    Answered,
+    /// Nothing: the next target may have it; the last one answers as this says.
+    Nothing(Head, String),
+}
+
+impl Edge {
+    /// Answers a request with a file.
+    ///
+    /// # Errors
+    /// Why there is no such folder for it.
+    pub(super) fn ask_folder(
+        &mut self,
+        talk: &Talk,
+        rule: &Rule,
+        target: &Target,
+        folder: &str,
+    ) -> Result<Filed, String> {
+        let Owner::Client(handle) = talk.owner else {
+            return Err(format!("{folder}: files are for requests of clients"));
+        };
+        let request = &talk.source.request;
+        if !matches!(&request.method[..], b"GET" | b"HEAD") {
+            let head = Head {
+                status: 405,
+                headers: vec![(b"Allow".to_vec(), b"GET, HEAD".to_vec())],
+                ..Head::default()
+            };
+            return Ok(Filed::Nothing(head, "Files are read by GET.".to_owned()));
+        }
+        let path = rule.backend_path(request.path());
+        let mut decoded = Vec::new();
+        let path = match percent::decode_path(&path, &mut decoded) {
+            Ok(true) => &decoded[..],
+            Ok(false) => &path[..],
+            Err(refusal) => return Ok(nothing(400, &format!("{refusal}."))),
+        };
+        if is_program(path) {
+            return Ok(nothing(404, "Nothing is here."));
+        }
+        let directory = self.folder(folder, target)?;
+        let mut asked = ContentHeaders::default();
+        for (name, value) in &request.headers {
+            asked.take(name, value);
+        }
+        let mut headers = Vec::new();
+        self.add_cross_origin(&talk.source, &mut headers);
+        let lines: Vec<(&[u8], &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (&name[..], &value[..]))
+            .collect();
+        match self
+            .worker
+            .respond_tree(handle, &directory, path, &lines, &asked)
+        {
+            Ok(StaticFound::Nothing) => Ok(nothing(404, "Nothing is here.")),
+            Ok(StaticFound::Directory) => {
+                // As the client has it, so that relative links of the page lead where they should.
+                let (own, query) = request.target.split_at(request.path().len());
+                let location = [own, b"/", query].concat();
+                let head = Head {
+                    status: 308,
+                    headers: vec![(b"Location".to_vec(), location)],
+                    ..Head::default()
+                };
+                self.respond(handle, &head, b"");
+                Ok(Filed::Answered)
+            }
+            Ok(StaticFound::File | StaticFound::Failed) | Err(_) => {
+                self.forget_request(handle);
+                Ok(Filed::Answered)
+            }
+        }
+    }
+
+    /// Tells a client what its last folder has said.
+    pub(super) fn answer_nothing(&mut self, talk: &Talk, head: Head, text: &str) -> Step {
+        if let Owner::Client(handle) = talk.owner {
+            let mut head = head;
+            let line = (b"Content-Type".to_vec(), b"text/plain".to_vec());
+            head.headers.push(line);
+            self.add_cross_origin(&talk.source, &mut head.headers);
+            self.respond(handle, &head, format!("{text}\n").as_bytes());
+        }
+        Step::Over
+    }
+
+    fn folder(&mut self, folder: &str, target: &Target) -> Result<Arc<Directory>, String> {
+        let options = (target.index.clone(), target.cache_s);
+        let known = self
+            .folders
+            .0
+            .iter()
+            .find(|(path, of, _)| path == folder && *of == options);
+        if let Some((_, _, directory)) = known {
+            return Ok(Arc::clone(directory));
+        }
+        if self.folders.0.len() >= FOLDERS_MAX {
+            return Err(format!(
+                "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
+            ));
+        }
+        let defaults = StaticOptions::default();
+        let directory = self
+            .worker
+            .open_tree(
+                Path::new(folder),
+                StaticOptions {
+                    cache_seconds: target.cache_s,
+                    index: target.index.clone().unwrap_or(defaults.index),
+                    ..StaticOptions::default()
+                },
+            )
+            .map_err(|error| format!("{folder}: {error}"))?;
+        self.folders
+            .0
+            .push((folder.to_owned(), options, Arc::clone(&directory)));
+        Ok(directory)
+    }
+}
+
+fn nothing(status: u16, text: &str) -> Filed {
+    let head = Head {
+        status,
+        ..Head::default()
+    };
+    Filed::Nothing(head, text.to_owned())
+}
+
+/// Whether a file is a program of PHP's: a folder that is served as it is must not give away what it is made of.
+fn is_program(path: &[u8]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let Some(dot) = name.iter().rposition(|&byte| byte == b'.') else {
+        return false;
+    };
+    let extension = name[dot + 1..].to_ascii_lowercase();
+    extension.starts_with(b"php") || matches!(&extension[..], b"phtml" | b"phar" | b"inc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_no_files() {
+        for (path, expected) in [
+            ("/index.php", true),
+            ("/a/b.PHP", true),
+            ("/x.php7", true),
+            ("/x.phtml", true),
+            ("/php", false),
+            ("/index.php.txt", false),
+            ("/a.php/b", false),
+            ("/style.css", false),
+        ] {
+            assert_eq!(is_program(path.as_bytes()), expected, "{path}");
+        }
+    }
+}

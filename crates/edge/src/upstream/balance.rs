@@ -1,0 +1,231 @@
+//! Which target of a route a request goes to, and to which next when that fails.
+//!
+//! The order has everybody in it: those that are up as the policy has it, then the ones in reserve, then those that are
+//! out, which are asked when nobody else could be reached. What is remembered from request to request is one worker's own.
+
+use super::health::{State, hash, mix};
+
+/// Resolution of the points that a hash gives, see `points`.
+const POINT_BITS: u32 = 52;
+
+/// By what a target is chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The first in the file that is up.
+    #[default]
+    FailOver,
+    /// In turns, by weight.
+    RoundRobin,
+    /// Where the fewest requests are under way, by weight.
+    LeastRequests,
+    /// Always the same one for the same value of something, by weight; few change when a target goes.
+    Hash(HashBy),
+}
+
+/// What a hash is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HashBy {
+    /// The client's address.
+    Client,
+    /// The path without its query.
+    Path,
+    /// A header's first value.
+    Header(String),
+    /// A cookie's value.
+    Cookie(String),
+}
+
+/// What is to be known of a target to choose it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Names it, for hashes.
+    pub name: &'a str,
+    /// From 1.
+    pub weight: u32,
+    /// Asked only when no other is up.
+    pub is_reserve: bool,
+    /// Whether it may be asked.
+    pub state: State,
+}
+
+/// What a worker remembers of the targets of one route.
+#[derive(Clone, Debug, Default)]
+pub struct Balancer {
+    /// Whose turn it is: the one that has waited for most.
+    credits: Vec<i64>,
+    /// Requests under way.
+    open: Vec<u32>,
+}
+
+impl Balancer {
+    /// For so many targets.
+    pub fn new(targets: usize) -> Self {
+        Self {
+            credits: vec![0; targets],
+            open: vec![0; targets],
+        }
+    }
+
+    /// The order in which targets are asked, by their places; `key` is what a hash is made of.
+    pub fn order(&mut self, policy: &Policy, targets: &[Candidate<'_>], key: &[u8]) -> Vec<usize> {
+        let is_up = |at: &usize| targets[*at].state != State::Out;
+        let is_reserve = |at: &usize| targets[*at].is_reserve;
+        let (up, out): (Vec<usize>, Vec<usize>) = (0..targets.len()).partition(is_up);
+        let (reserve, mut first): (Vec<usize>, Vec<usize>) = up.into_iter().partition(is_reserve);
+        match policy {
+            Policy::FailOver => {}
+            Policy::RoundRobin => self.take_turns(targets, &mut first),
+            Policy::LeastRequests => {
+                // Among equals the one whose turn it is.
+                self.take_turns(targets, &mut first);
+                let load = |at: &usize| {
+                    let open = self.open.get(*at).copied().unwrap_or_default();
+                    // One more than are there, or the weights of idle targets would not matter.
+                    (u64::from(open) + 1) * u64::from(u32::MAX)
+                        / u64::from(targets[*at].weight.max(1))
+                };
+                first.sort_by_key(load);
+            }
+            Policy::Hash(_) => {
+                let key = hash(key);
+                let score = |at: &usize| points(key, targets[*at].name, targets[*at].weight);
+                first.sort_by(|one, other| score(other).total_cmp(&score(one)));
+            }
+        }
+        first.extend(reserve);
+        first.extend(out);
+        first
+    }
+
+    /// A request is under way to a target.
+    pub fn begin(&mut self, target: usize) {
+        if let Some(open) = self.open.get_mut(target) {
+            *open += 1;
+        }
+    }
+
+    /// It is over.
+    pub fn end(&mut self, target: usize) {
+        if let Some(open) = self.open.get_mut(target) {
+            *open = open.saturating_sub(1);
+        }
+    }
+
+    /// Requests under way to a target.
+    pub fn open(&self, target: usize) -> u32 {
+        self.open.get(target).copied().unwrap_or_default()
+    }
+
+    /// Puts first whose turn it is: each gets its weight, and who goes pays for all. The others follow as in the file.
+    fn take_turns(&mut self, targets: &[Candidate<'_>], first: &mut [usize]) {
+        self.credits.resize(targets.len(), 0);
+        let mut total = 0;
+        for &at in first.iter() {
+            let weight = i64::from(targets[at].weight);
+            self.credits[at] += weight;
+            total += weight;
+        }
+        let best = (0..first.len())
+            .rev()
+            .max_by_key(|&place| self.credits[first[place]]);
+        if let Some(place) = best {
+            self.credits[first[place]] -= total;
+            first.rotate_left(place);
+        }
+    }
+}
+
+/// Rendezvous hashing with weights: each target draws a number for a key, and the highest has it. So the keys of one that
+/// goes are shared by all others, and nothing else changes.
+fn points(key: u64, name: &str, weight: u32) -> f64 {
+    let drawn = mix(key ^ hash(name.as_bytes())) >> (u64::BITS - POINT_BITS);
+    // Between 0 and 1, neither included.
+    let unit = (drawn as f64 + 0.5) / (1_u64 << POINT_BITS) as f64;
+    -f64::from(weight) / unit.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+    fn targets(weights: &[u32]) -> Vec<Candidate<'static>> {
+        let candidate = |(at, &weight)| Candidate {
+            name: NAMES[at],
+            weight,
+            is_reserve: false,
+            state: State::Up,
+        };
+        weights.iter().enumerate().map(candidate).collect()
+    }
+
+    #[test]
+    fn turns_follow_weights_smoothly() {
+        let targets = targets(&[3, 1, 1]);
+        let mut balancer = Balancer::new(3);
+        let firsts: Vec<usize> = (0..10)
+            .map(|_| balancer.order(&Policy::RoundRobin, &targets, b"")[0])
+            .collect();
+        assert_eq!(firsts, [0, 1, 0, 2, 0, 0, 1, 0, 2, 0]);
+    }
+
+    #[test]
+    fn everybody_is_in_the_order_and_those_that_are_out_come_last() {
+        let mut targets = targets(&[1, 1, 1, 1]);
+        targets[0].state = State::Out;
+        targets[1].is_reserve = true;
+        targets[3].state = State::Trial;
+        let hash = Policy::Hash(HashBy::Client);
+        for policy in [&Policy::FailOver, &Policy::RoundRobin, &hash] {
+            let order = Balancer::new(4).order(policy, &targets, b"key");
+            assert_eq!(order[2..], [1, 0], "{policy:?}");
+            assert!(order[..2].contains(&2) && order[..2].contains(&3));
+        }
+        for target in &mut targets {
+            target.state = State::Out;
+        }
+        let order = Balancer::new(4).order(&Policy::RoundRobin, &targets, b"");
+        assert_eq!(order, [0, 1, 2, 3], "tried all the same");
+    }
+
+    #[test]
+    fn the_fewest_requests_by_weight_win() {
+        let targets = targets(&[1, 2]);
+        let mut balancer = Balancer::new(2);
+        let mut counts = [0; 2];
+        for _ in 0..9 {
+            let at = balancer.order(&Policy::LeastRequests, &targets, b"")[0];
+            balancer.begin(at);
+            counts[at] += 1;
+        }
+        assert_eq!(counts, [3, 6]);
+        for _ in 0..6 {
+            balancer.end(1);
+        }
+        assert_eq!(balancer.open(1), 0);
+        let order = balancer.order(&Policy::LeastRequests, &targets, b"");
+        assert_eq!(order, [1, 0]);
+    }
+
+    #[test]
+    fn hashes_keep_to_their_target_and_move_only_what_has_to() {
+        let mut targets = targets(&[1, 1, 2]);
+        let policy = Policy::Hash(HashBy::Client);
+        let mut balancer = Balancer::new(3);
+        let mut choose = |targets: &[Candidate<'_>], key: u32| {
+            balancer.order(&policy, targets, &key.to_be_bytes())[0]
+        };
+        let before: Vec<usize> = (0..4_000).map(|key| choose(&targets, key)).collect();
+        let again: Vec<usize> = (0..4_000).map(|key| choose(&targets, key)).collect();
+        assert_eq!(before, again);
+        let share = |which| before.iter().filter(|&&at| at == which).count();
+        assert!((900..1_100).contains(&share(0)), "{}", share(0));
+        assert!((1_900..2_100).contains(&share(2)), "{}", share(2));
+        targets[1].state = State::Out;
+        for (key, &at) in before.iter().enumerate() {
+            let now = choose(&targets, key as u32);
+            assert!(at == now || at == 1, "{key}");
+        }
+    }
+}

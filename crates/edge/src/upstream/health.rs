@@ -1,0 +1,373 @@
+//! How targets fare: which are out because they have failed, and for how long, in memory that all workers share.
+//!
+//! A target goes out in two ways. *Passively*, when as many requests as allowed have failed within a time: it is out for a
+//! while, then one request is a trial, and what becomes of that decides. *Actively*, when checks of their own say so, until
+//! as many in a row are good. Whoever asks sees both as one [`State`].
+//!
+//! A seat in the table belongs to a target by a number made of its name, so it outlives a reload of the routes and the
+//! worker that has written it. A seat that nobody has used for a while may be taken by another target.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Targets that are watched; more have no state and count as up.
+pub const SEATS_MAX: usize = 1_024;
+
+/// Words of a seat: a cache line.
+const WORDS: usize = 8;
+
+/// How long a seat is kept for a target that no worker's routes name any more. Workers say that theirs are in use much
+/// more often.
+const KEPT_MS: u64 = 600_000;
+
+// The words of a seat.
+/// Whose it is; 0: nobody's.
+const KEY: usize = 0;
+/// When a worker has last said that it uses it.
+const USED_MS: usize = 1;
+/// Until when it is out after failures; 0: it is not. Past: a trial is due.
+const OUT_UNTIL_MS: usize = 2;
+/// Since when failures are counted, and how many there are.
+const FAILURES: usize = 3;
+/// Checks: how many in a row say the opposite of what counts, and what counts.
+const CHECKS: usize = 4;
+/// For figures.
+const REQUESTS: usize = 5;
+const FAILED: usize = 6;
+
+/// The lower bits of `FAILURES` are the number.
+const COUNT_BITS: u32 = 16;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// In `CHECKS`: the checks say that it is down.
+const IS_DOWN: u64 = 1 << 32;
+
+/// Memory for all seats, in words.
+pub const MEMORY_WORDS: usize = SEATS_MAX * WORDS;
+
+/// When requests that fail put a target out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passive {
+    /// So many; 0: never.
+    pub failures_max: u64,
+    /// Within this time.
+    pub within_ms: u64,
+    /// How long it is out.
+    pub out_ms: u64,
+}
+
+/// Whether a target may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Yes.
+    Up,
+    /// It was out; one request is to find out.
+    Trial,
+    /// Only if there is nobody else.
+    Out,
+}
+
+/// What has changed by a request or a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The target is out from here on.
+    Out,
+    /// It is back.
+    Back,
+}
+
+/// The figures of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Requests that it was chosen for.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// A target's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat(usize);
+
+/// The table.
+#[derive(Clone, Copy, Debug)]
+pub struct Health {
+    words: &'static [AtomicU64],
+}
+
+impl Health {
+    /// In memory of [`MEMORY_WORDS`], zero at first.
+    pub fn new(words: &'static [AtomicU64]) -> Self {
+        Self { words }
+    }
+
+    /// The seat of the target with this name, found or taken; `None`: all are in use.
+    pub fn seat(&self, name: &str, now_ms: u64) -> Option<Seat> {
+        // 0 is nobody's.
+        let key = hash(name.as_bytes()).max(1);
+        let count = self.words.len() / WORDS;
+        let start = (key % count.max(1) as u64) as usize;
+        let seats = (0..count).map(|step| Seat((start + step) % count));
+        // All are looked at, since one in between may have been taken back.
+        if let Some(seat) = seats.clone().find(|&seat| self.get(seat, KEY) == key) {
+            self.set(seat, USED_MS, now_ms);
+            return Some(seat);
+        }
+        for seat in seats {
+            let owner = self.get(seat, KEY);
+            let is_free = owner == 0 || now_ms > self.get(seat, USED_MS) + KEPT_MS;
+            let take = || {
+                let word = &self.words[seat.0 * WORDS + KEY];
+                word.compare_exchange(owner, key, Ordering::AcqRel, Ordering::Acquire)
+            };
+            if !is_free {
+                continue;
+            }
+            match take() {
+                Ok(_) => {
+                    for at in [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED] {
+                        self.set(seat, at, 0);
+                    }
+                }
+                // Another worker has taken it for the same target.
+                Err(taken) if taken == key => {}
+                Err(_) => continue,
+            }
+            self.set(seat, USED_MS, now_ms);
+            return Some(seat);
+        }
+        None
+    }
+
+    /// The seat is still in use.
+    pub fn keep(&self, seat: Seat, now_ms: u64) {
+        self.set(seat, USED_MS, now_ms);
+    }
+
+    /// Whether the target may be asked.
+    pub fn state(&self, seat: Seat, now_ms: u64) -> State {
+        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        match until_ms {
+            _ if self.get(seat, CHECKS) & IS_DOWN != 0 => State::Out,
+            0 => State::Up,
+            until_ms if until_ms > now_ms => State::Out,
+            _ => State::Trial,
+        }
+    }
+
+    /// A request goes to the target. A trial is one: for the others the target is out again until that is over.
+    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) {
+        self.add(seat, REQUESTS);
+        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        if until_ms != 0 && until_ms <= now_ms {
+            self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+        }
+    }
+
+    /// The target has answered.
+    pub fn on_success(&self, seat: Seat) -> Option<Change> {
+        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        if until_ms == 0 || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
+            return None;
+        }
+        self.set(seat, FAILURES, 0);
+        Some(Change::Back)
+    }
+
+    /// A request to the target has failed.
+    pub fn on_failure(&self, seat: Seat, now_ms: u64, passive: Passive) -> Option<Change> {
+        self.add(seat, FAILED);
+        if passive.failures_max == 0 {
+            return None;
+        }
+        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        if until_ms != 0 {
+            // A trial, or somebody who had nobody else: it stays out.
+            self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+            return None;
+        }
+        let word = &self.words[seat.0 * WORDS + FAILURES];
+        let count_up = |word: u64| {
+            let (since_ms, count) = (word >> COUNT_BITS, word & COUNT_MASK);
+            let is_new = count == 0 || now_ms.saturating_sub(since_ms) >= passive.within_ms;
+            Some(match is_new {
+                true => now_ms << COUNT_BITS | 1,
+                false => since_ms << COUNT_BITS | (count + 1).min(COUNT_MASK),
+            })
+        };
+        let before = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, count_up);
+        let count = before.ok().and_then(count_up).unwrap_or(0) & COUNT_MASK;
+        let goes_out = count >= passive.failures_max.min(COUNT_MASK);
+        (goes_out && self.swap(seat, OUT_UNTIL_MS, 0, now_ms + passive.out_ms))
+            .then_some(Change::Out)
+    }
+
+    /// A check of a target was good or not; `rise` and `fall` are how many in a row change what counts. A target's first
+    /// check decides alone. Checks are one process's.
+    pub fn on_check(&self, seat: Seat, is_good: bool, rise: u64, fall: u64) -> Option<Change> {
+        let word = self.get(seat, CHECKS);
+        // Counted from one, so that zero is a target that was never checked.
+        let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
+        let is_first = word == 0;
+        if is_good != is_down {
+            // As before.
+            self.set(seat, CHECKS, 1 | if is_down { IS_DOWN } else { 0 });
+            return None;
+        }
+        let count = streak.max(1);
+        let needed = if is_good { rise } else { fall };
+        if count < needed && !is_first {
+            let down = if is_down { IS_DOWN } else { 0 };
+            self.set(seat, CHECKS, (count + 1) | down);
+            return None;
+        }
+        self.set(seat, CHECKS, 1 | if is_good { 0 } else { IS_DOWN });
+        if is_good {
+            self.set(seat, OUT_UNTIL_MS, 0);
+            self.set(seat, FAILURES, 0);
+        }
+        Some(if is_good { Change::Back } else { Change::Out })
+    }
+
+    /// The target is not checked any more.
+    pub fn end_checks(&self, seat: Seat) {
+        self.set(seat, CHECKS, 0);
+    }
+
+    /// What was counted.
+    pub fn figures(&self, seat: Seat) -> Figures {
+        Figures {
+            requests: self.get(seat, REQUESTS),
+            failed: self.get(seat, FAILED),
+        }
+    }
+
+    fn get(&self, seat: Seat, word: usize) -> u64 {
+        self.words[seat.0 * WORDS + word].load(Ordering::Acquire)
+    }
+
+    fn set(&self, seat: Seat, word: usize, value: u64) {
+        self.words[seat.0 * WORDS + word].store(value, Ordering::Release);
+    }
+
+    fn add(&self, seat: Seat, word: usize) {
+        self.words[seat.0 * WORDS + word].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the word was changed by us and not by somebody else.
+    fn swap(&self, seat: Seat, word: usize, from: u64, to: u64) -> bool {
+        let word = &self.words[seat.0 * WORDS + word];
+        word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// FNV-1a with a final mix: the same in all processes, and good enough for names of the operator's.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    mix(sum)
+}
+
+/// Spreads what differs in few bits over all of them.
+pub(super) fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let number = (number ^ (number >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ (number >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSIVE: Passive = Passive {
+        failures_max: 3,
+        within_ms: 1_000,
+        out_ms: 500,
+    };
+
+    fn health(seats: usize) -> Health {
+        let words: Vec<AtomicU64> = (0..seats * WORDS).map(|_| AtomicU64::new(0)).collect();
+        Health::new(Vec::leak(words))
+    }
+
+    #[test]
+    fn failures_within_a_time_put_a_target_out_and_one_request_tries_it() {
+        let health = health(4);
+        let seat = health.seat("a", 0).expect("a seat");
+        assert_eq!(health.state(seat, 0), State::Up);
+        // Too slowly.
+        for now_ms in [0, 600, 1_200, 1_800] {
+            assert_eq!(health.on_failure(seat, now_ms, PASSIVE), None, "{now_ms}");
+        }
+        assert_eq!(health.on_failure(seat, 1_900, PASSIVE), Some(Change::Out));
+        assert_eq!(health.state(seat, 2_399), State::Out);
+        assert_eq!(health.state(seat, 2_400), State::Trial);
+        health.on_request(seat, 2_400, PASSIVE);
+        assert_eq!(health.state(seat, 2_400), State::Out);
+        assert_eq!(health.on_failure(seat, 2_450, PASSIVE), None);
+        assert_eq!(health.state(seat, 2_949), State::Out);
+        health.on_request(seat, 2_950, PASSIVE);
+        assert_eq!(health.on_success(seat), Some(Change::Back));
+        assert_eq!(health.state(seat, 2_951), State::Up);
+        // And it has to fail as often as before.
+        assert_eq!(health.on_failure(seat, 2_952, PASSIVE), None);
+        assert_eq!(health.on_success(seat), None);
+        let figures = Figures {
+            requests: 2,
+            failed: 7,
+        };
+        assert_eq!(health.figures(seat), figures);
+    }
+
+    #[test]
+    fn nothing_goes_out_where_that_is_off() {
+        let health = health(1);
+        let seat = health.seat("a", 0).expect("a seat");
+        let off = Passive {
+            failures_max: 0,
+            ..PASSIVE
+        };
+        for _ in 0..100 {
+            assert_eq!(health.on_failure(seat, 0, off), None);
+        }
+        assert_eq!(health.state(seat, 0), State::Up);
+    }
+
+    #[test]
+    fn checks_in_a_row_change_what_counts() {
+        let health = health(1);
+        let seat = health.seat("a", 0).expect("a seat");
+        let check = |is_good| (health.on_check(seat, is_good, 2, 3), health.state(seat, 0));
+        assert_eq!(check(false), (Some(Change::Out), State::Out), "the first");
+        for (is_good, expected) in [
+            (true, (None, State::Out)),
+            (false, (None, State::Out)),
+            (true, (None, State::Out)),
+            (true, (Some(Change::Back), State::Up)),
+            (false, (None, State::Up)),
+            (false, (None, State::Up)),
+            (true, (None, State::Up)),
+            (false, (None, State::Up)),
+            (false, (None, State::Up)),
+            (false, (Some(Change::Out), State::Out)),
+        ] {
+            assert_eq!(check(is_good), expected);
+        }
+    }
+
+    #[test]
+    fn seats_are_found_again_and_given_away_when_nobody_uses_them() {
+        let health = health(2);
+        let first = health.seat("a", 0).expect("a seat");
+        let second = health.seat("b", 0).expect("another");
+        assert_ne!(first, second);
+        assert_eq!(health.seat("a", 5), Some(first));
+        assert_eq!(health.seat("c", 5), None);
+        health.on_request(second, 5, PASSIVE);
+        health.keep(first, KEPT_MS);
+        assert_eq!(health.seat("c", KEPT_MS + 1), Some(second));
+        assert_eq!(health.figures(second), Figures::default());
+        assert_eq!(health.seat("a", KEPT_MS + 1), Some(first));
+    }
+}

@@ -1,0 +1,290 @@
+//! Request bodies that go to the backend while they arrive.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+use fermata_testkit::{deadline, wait_until};
+
+use crate::own::Own;
+
+/// What a client is held with at most: bodies beyond it are not waited for.
+const HELD_BYTES_MAX: usize = 100_000;
+/// More than all buffers between a client and a backend that reads nothing.
+const TOO_MUCH_BYTES: usize = 256 * 1024 * 1024;
+/// How long nothing is taken before it counts as never.
+const STILL: Duration = Duration::from_secs(2);
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
+
+/// An edge in front of a backend that the test itself is.
+fn start() -> (Own, TcpListener) {
+    let backend = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = backend.local_addr().expect("bound").port();
+    let own = Own::start(&["--route", &format!("* 127.0.0.1:{port}")]);
+    (own, backend)
+}
+
+fn accept(backend: &TcpListener) -> BufReader<TcpStream> {
+    let (stream, _) = backend.accept().expect("the edge connects");
+    stream.set_read_timeout(Some(deadline())).expect("a socket");
+    BufReader::new(stream)
+}
+
+fn connect(own: &Own) -> TcpStream {
+    let client = TcpStream::connect(("127.0.0.1", own.port)).expect("it listens");
+    client.set_read_timeout(Some(deadline())).expect("a socket");
+    client
+}
+
+/// The head of a request, in lower case.
+fn read_head(reader: &mut impl BufRead) -> String {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).expect("a head"), 0, "{head}");
+    }
+    head.to_ascii_lowercase()
+}
+
+fn read_answer(client: &mut TcpStream) -> String {
+    let mut answer = String::new();
+    let mut reader = BufReader::new(client);
+    answer += &read_head(&mut reader);
+    let mut body = [0; 4];
+    reader.read_exact(&mut body).expect("a body");
+    answer + &String::from_utf8_lossy(&body)
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at / 7 % 251) as u8).collect()
+}
+
+#[test]
+fn a_large_body_is_sent_on_before_it_is_whole() {
+    let (own, backend) = start();
+    let body = content(3 * HELD_BYTES_MAX);
+    let (start, rest) = body.split_at(2 * HELD_BYTES_MAX);
+    let mut client = connect(&own);
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.write_all(head.as_bytes()).expect("sent");
+    client.write_all(start).expect("sent");
+    let mut origin = accept(&backend);
+    let head = read_head(&mut origin);
+    assert!(
+        head.contains(&format!("content-length: {}\r\n", body.len())),
+        "{head}"
+    );
+    let mut arrived = vec![0; start.len()];
+    origin
+        .read_exact(&mut arrived)
+        .expect("what was sent so far");
+    assert_eq!(arrived, start);
+    client.write_all(rest).expect("sent");
+    let mut arrived = vec![0; rest.len()];
+    origin.read_exact(&mut arrived).expect("the rest");
+    assert_eq!(arrived, rest);
+    origin.get_mut().write_all(OK).expect("answered");
+    assert!(read_answer(&mut client).ends_with("done"));
+    // Both connections go on.
+    client
+        .write_all(b"GET /two HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("sent");
+    assert!(read_head(&mut origin).starts_with("get /two "));
+    origin.get_mut().write_all(OK).expect("answered");
+    assert!(read_answer(&mut client).ends_with("done"));
+}
+
+#[test]
+fn a_body_without_length_is_sent_on_in_chunks() {
+    let (own, backend) = start();
+    let body = content(3 * HELD_BYTES_MAX);
+    let mut client = connect(&own);
+    client
+        .write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .expect("sent");
+    let mut pieces = body.chunks(50_000);
+    let mut send = |client: &mut TcpStream| {
+        let piece = pieces.next()?;
+        let head = format!("{:x}\r\n", piece.len());
+        let chunk = [head.as_bytes(), piece, b"\r\n"].concat();
+        client.write_all(&chunk).expect("sent");
+        Some(())
+    };
+    for _ in 0..3 {
+        send(&mut client);
+    }
+    let mut origin = accept(&backend);
+    let head = read_head(&mut origin);
+    assert!(head.contains("transfer-encoding: chunked\r\n"), "{head}");
+    assert!(!head.contains("content-length"), "{head}");
+    while send(&mut client).is_some() {}
+    client.write_all(b"0\r\n\r\n").expect("sent");
+    let mut arrived = Vec::new();
+    loop {
+        let mut line = String::new();
+        origin.read_line(&mut line).expect("a chunk");
+        let len = usize::from_str_radix(line.trim(), 16).expect("a size");
+        let mut chunk = vec![0; len + 2];
+        origin.read_exact(&mut chunk).expect("a chunk");
+        arrived.extend_from_slice(&chunk[..len]);
+        if len == 0 {
+            break;
+        }
+    }
+    assert_eq!(arrived.len(), body.len());
+    assert!(arrived == body, "as it was sent");
+    origin.get_mut().write_all(OK).expect("answered");
+    assert!(read_answer(&mut client).ends_with("done"));
+}
+
+#[test]
+fn a_small_body_is_waited_for() {
+    let (own, backend) = start();
+    backend.set_nonblocking(true).expect("a socket");
+    let mut client = connect(&own);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+        .expect("sent");
+    // Another request goes through all of it, so the first had its turn.
+    let mut other = connect(&own);
+    other
+        .write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("sent");
+    let accepted = wait_until("the other is asked", || backend.accept().ok());
+    accepted.0.set_nonblocking(false).expect("a socket");
+    let mut origin = BufReader::new(accepted.0);
+    assert!(read_head(&mut origin).starts_with("get /other "));
+    assert!(
+        backend.accept().is_err(),
+        "nobody was asked before the body was whole"
+    );
+    client.write_all(b"def").expect("sent");
+    let (stream, _) = wait_until("it is asked", || backend.accept().ok());
+    stream.set_nonblocking(false).expect("a socket");
+    let mut origin = BufReader::new(stream);
+    read_head(&mut origin);
+    let mut body = [0; 6];
+    origin.read_exact(&mut body).expect("a body");
+    assert_eq!(&body, b"abcdef");
+    origin.get_mut().write_all(OK).expect("answered");
+    assert!(read_answer(&mut client).ends_with("done"));
+}
+
+#[test]
+fn a_backend_that_reads_nothing_makes_its_client_wait() {
+    let (own, backend) = start();
+    let mut client = connect(&own);
+    client.set_write_timeout(Some(STILL)).expect("a socket");
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {TOO_MUCH_BYTES}\r\n\r\n");
+    client.write_all(head.as_bytes()).expect("sent");
+    let piece = content(64 * 1024);
+    let has_waited = (0..TOO_MUCH_BYTES / piece.len()).any(|_| client.write_all(&piece).is_err());
+    assert!(has_waited, "all of it was taken");
+    // The others do not wait.
+    let mut origin = accept(&backend);
+    let mut other = connect(&own);
+    other
+        .write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("sent");
+    let mut second = accept(&backend);
+    assert!(read_head(&mut second).starts_with("get /other "));
+    second.get_mut().write_all(OK).expect("answered");
+    assert!(read_answer(&mut other).ends_with("done"));
+    // Who leaves takes the request along.
+    drop(client);
+    let mut left = Vec::new();
+    let _ = origin.read_to_end(&mut left);
+    assert!(left.len() < TOO_MUCH_BYTES);
+}
+
+#[test]
+fn an_answer_before_the_end_of_the_body_reaches_the_client() {
+    let (own, backend) = start();
+    let mut client = connect(&own);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
+        .expect("sent");
+    client
+        .write_all(&content(2 * HELD_BYTES_MAX))
+        .expect("sent");
+    let mut origin = accept(&backend);
+    read_head(&mut origin);
+    origin
+        .get_mut()
+        .write_all(b"HTTP/1.1 413 No\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmuch")
+        .expect("answered");
+    let answer = read_answer(&mut client);
+    assert!(
+        answer.starts_with("http/1.1 413 ") && answer.ends_with("much"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_backend_that_goes_within_the_body_is_an_error() {
+    let (own, backend) = start();
+    let mut client = connect(&own);
+    client
+        .write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n")
+        .expect("sent");
+    client
+        .write_all(&content(2 * HELD_BYTES_MAX))
+        .expect("sent");
+    let mut origin = accept(&backend);
+    read_head(&mut origin);
+    drop(origin);
+    let _ = client.write_all(&content(HELD_BYTES_MAX));
+    let answer = read_head(&mut BufReader::new(&client));
+    assert!(answer.starts_with("http/1.1 502 "), "{answer}");
+}
+
+#[test]
+fn a_malformed_body_is_not_made_whole() {
+    let (own, backend) = start();
+    let mut client = connect(&own);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .expect("sent");
+    let body = content(2 * HELD_BYTES_MAX);
+    let head = format!("{:x}\r\n", body.len());
+    client.write_all(head.as_bytes()).expect("sent");
+    client.write_all(&body).expect("sent");
+    let mut origin = accept(&backend);
+    read_head(&mut origin);
+    client.write_all(b"\r\nno chunk\r\n").expect("sent");
+    let answer = read_head(&mut BufReader::new(&client));
+    assert!(answer.starts_with("http/1.1 400 "), "{answer}");
+    let mut arrived = Vec::new();
+    let _ = origin.read_to_end(&mut arrived);
+    assert!(!arrived.ends_with(b"0\r\n\r\n"));
+    let _ = client.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn a_large_request_is_not_held() {
+    let (own, backend) = start();
+    let mut client = connect(&own);
+    let body = content(2 * HELD_BYTES_MAX);
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client
+        .write_all(&[head.as_bytes(), &body].concat())
+        .expect("sent");
+    let mut origin = accept(&backend);
+    read_head(&mut origin);
+    let mut arrived = vec![0; body.len()];
+    origin.read_exact(&mut arrived).expect("a body");
+    origin
+        .get_mut()
+        .write_all(
+            b"HTTP/1.1 200 OK\r\nGrip-Hold: stream\r\nGrip-Channel: c\r\nContent-Length: 0\r\n\r\n",
+        )
+        .expect("answered");
+    let answer = read_head(&mut BufReader::new(&client));
+    assert!(answer.starts_with("http/1.1 400 "), "{answer}");
+}

@@ -1,0 +1,143 @@
+//! Where the edge listens besides TCP: Unix sockets, and TLS with a folder of certificates.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fermata_testkit::{Directory, deadline, free_port, wait_until};
+
+use crate::origin::{Origin, text};
+use crate::own::Own;
+
+fn origin() -> (Origin, String) {
+    let origin = Origin::start();
+    origin.on("x", |_| text("by the socket"));
+    let route = format!("* 127.0.0.1:{}", origin.port());
+    (origin, route)
+}
+
+#[test]
+fn a_unix_socket_is_for_those_that_its_address_names() {
+    let (_origin, route) = origin();
+    let folder = Directory::new();
+    let path = folder.join("edge.sock");
+    let owner = std::fs::metadata(folder.path()).expect("a folder");
+    let listen = format!(
+        "{}?mode=606&user={}&group={}",
+        path.display(),
+        owner.uid(),
+        owner.gid()
+    );
+    let own = Own::start_in(folder, &["--listen-unix", &listen, "--route", &route]);
+    let metadata = std::fs::metadata(&path).expect("a socket");
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o606);
+    let mut client = UnixStream::connect(&path).expect("it listens");
+    client.set_read_timeout(Some(deadline())).expect("a socket");
+    client
+        .write_all(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .expect("sent");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.ends_with("by the socket"), "{answer}");
+    drop(own);
+    assert!(!path.exists(), "it goes with the edge");
+}
+
+/// Makes a certificate for a name that vouches for itself.
+fn make(folder: &Path, file: &str, name: &str) -> bool {
+    let at = |ending: &str| {
+        folder
+            .join(format!("{file}.{ending}"))
+            .display()
+            .to_string()
+    };
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt"]);
+    command.args(["ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
+    command.args(["-subj", &format!("/CN={name}")]);
+    command.args(["-addext", &format!("subjectAltName=DNS:{name}")]);
+    command.args(["-keyout", &at("key"), "-out", &at("crt")]);
+    let made = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    made.is_ok_and(|status| status.success())
+}
+
+/// Asks by TLS with a name, trusting one certificate alone.
+fn ask(port: u16, name: &str, certificate: &Path) -> Option<String> {
+    let output = Command::new("curl")
+        .args(["--silent", "--max-time", "20", "--cacert"])
+        .arg(certificate)
+        .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
+        .arg(format!("https://{name}:{port}/x"))
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
+    let (_origin, route) = origin();
+    let folder = Directory::new();
+    // As Pushpin has them.
+    let certificates = folder.join("runner/certs");
+    std::fs::create_dir_all(&certificates).expect("a folder");
+    let is_made = ["a.test", "b.test"]
+        .iter()
+        .all(|name| make(&certificates, name, name));
+    if !is_made || Command::new("curl").arg("--version").output().is_err() {
+        fermata_testkit::install::skipped("openssl and curl are not installed");
+        return;
+    }
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let own = Own::start_in(
+        folder,
+        &[
+            "--listen-tls",
+            &listen,
+            "--tls-certificates",
+            "runner/certs",
+            "--route",
+            &route,
+        ],
+    );
+    let file = |name: &str| certificates.join(format!("{name}.crt"));
+    let answer = Some("by the socket".to_owned());
+    for name in ["a.test", "b.test"] {
+        assert_eq!(ask(port, name, &file(name)), answer, "{name}");
+    }
+    assert_eq!(ask(port, "b.test", &file("a.test")), None);
+    // A new one, and a renewed one.
+    assert!(make(&certificates, "c.test", "c.test") && make(&certificates, "b.test", "b.test"));
+    own.signal("-HUP");
+    own.wait_for_log("certificates read again");
+    for name in ["a.test", "b.test", "c.test"] {
+        wait_until(name, || {
+            (ask(port, name, &file(name)) == answer).then_some(())
+        });
+    }
+    // A bad one changes nothing.
+    std::fs::write(file("a.test"), "no certificate").expect("a file");
+    own.signal("-HUP");
+    own.wait_for_log("certificates stay as they were");
+    assert_eq!(ask(port, "b.test", &file("b.test")), answer);
+}
+
+#[test]
+fn tls_without_certificates_does_not_start() {
+    let output = Command::new(fermata_testkit::command_path())
+        .args(["edge", "--listen-tls", "127.0.0.1:0", "--route", "* test"])
+        .current_dir(Directory::new().path())
+        .output()
+        .expect("our own program");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains("name one with files NAME.crt and NAME.key by tls_certificates"),
+        "{said}"
+    );
+}

@@ -1,0 +1,117 @@
+//! An edge of a test's own, with settings that the others have no use for.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use fermata_testkit::{Directory, command_path, free_port, wait_until};
+
+use crate::client::{Answer, Client};
+
+/// A running edge. It and its files go with it.
+pub struct Own {
+    child: Child,
+    /// For clients.
+    pub port: u16,
+    /// For publishers.
+    pub control: u16,
+    /// For Prometheus.
+    pub metrics: u16,
+    pub folder: Directory,
+}
+
+impl Own {
+    /// Starts one with these arguments besides its ports.
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::start_in(Directory::new(), arguments)
+    }
+
+    /// The same in a folder that has something.
+    pub fn start_in(folder: Directory, arguments: &[&str]) -> Self {
+        let ports = [free_port(), free_port(), free_port()];
+        let [port, control, metrics] = ports;
+        let log = fs::File::create(folder.join("edge.log")).expect("a log");
+        let mut command = Command::new(command_path());
+        command.arg("edge");
+        for (name, port) in [
+            ("--listen", port),
+            ("--control", control),
+            ("--prometheus", metrics),
+        ] {
+            command.args([name, &format!("127.0.0.1:{port}")]);
+        }
+        command.args(arguments).current_dir(folder.path());
+        command.stdout(Stdio::null()).stderr(log);
+        let own = Self {
+            child: command.spawn().expect("our own program"),
+            port,
+            control,
+            metrics,
+            folder,
+        };
+        wait_until("the edge listens", || {
+            let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+            ports.into_iter().all(is_listening).then_some(())
+        });
+        own
+    }
+
+    /// A connection to it.
+    pub fn client(&self) -> Client {
+        Client::open(self.port, "localhost")
+    }
+
+    /// A GET on a connection of its own.
+    pub fn get(&self, target: &str) -> Answer {
+        self.client().get(target)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    }
+
+    /// What it has written.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("edge.log")
+    }
+
+    /// Waits until it has written this.
+    pub fn wait_for_log(&self, part: &str) {
+        wait_until(part, || self.log().contains(part).then_some(()));
+    }
+
+    /// The value of a figure, by its whole name.
+    pub fn figure(&self, name: &str) -> Option<u64> {
+        let answer = Client::open(self.metrics, "localhost").get("/metrics");
+        let mut lines = answer.text().lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
+    /// Publishes to streams.
+    pub fn publish(&self, channel: &str, content: &str) {
+        let body = serde_json::json!({"items": [{"channel": channel, "http-stream": {"content": content}}]});
+        let json = [("Content-Type", "application/json")];
+        let mut client = Client::open(self.control, "localhost");
+        let published = client.request("POST", "/publish/", &json, body.to_string().as_bytes());
+        assert_eq!(published.status, 200);
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- edge.log\n{}", self.log());
+        }
+        let _ = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
+        let _ = self.child.wait();
+    }
+}
