@@ -40,8 +40,8 @@ const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How long items wait for more behind one to a crowd. Pushpin gathers for 25 ms whatever there is.
 const GATHER_MS_MAX: u64 = 10;
 
-/// The largest body of a request; what is above `body_memory_bytes_max` waits in a temporary file.
-const BODY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// The engine's own bound of bodies, which it stores; those of clients pass through.
+const STORED_BYTES_MAX: u64 = 1 << 30;
 
 /// Why the edge does not start.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +147,9 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     let zmq = zmq::bind(&mut server, &settings)?;
     server.fallback(HANDLER_CLIENTS, true);
     server.begin_early(HANDLER_CLIENTS);
+    server
+        .limit_body(HANDLER_CLIENTS, settings.number("body_bytes_max"))
+        .map_err(|error| StartError::Setting(format!("body_bytes_max: {error}")))?;
     server.take_reloads();
     let websocket = server
         .websocket_of_program(websocket(&settings))
@@ -297,7 +300,11 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         set("metrics_listen", &prometheus_address(settings))
             .map_err(|error| StartError::Setting(format!("prometheus: {error}")))?;
     }
-    set("body_bytes_max", &BODY_BYTES_MAX.to_string())?;
+    let body_bytes = settings.number("body_bytes_max");
+    set(
+        "body_bytes_max",
+        &body_bytes.min(STORED_BYTES_MAX).to_string(),
+    )?;
     set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("history_bytes_max", &RING_BYTES.to_string())?;

@@ -98,6 +98,7 @@ const TABLE: &[Setting] = &[
     row("workers", "1", Kind::Number(1, 64), Some(("proxy", "workers", 1)), "Worker processes."),
     row("connections_max", "50000", SOME, Some(("runner", "client_maxconn", 1)), "Clients of all workers together."),
     row("header_bytes_max", "8192", Kind::Number(256, 1 << 20), Some(("runner", "client_buffer_size", 1)), "Bytes of a request's head."),
+    row("body_bytes_max", "1073741824", Kind::Number(1, 1 << 40), None, "Bytes of a request's body."),
     row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
     row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
