@@ -343,7 +343,7 @@ settings! {
          A client that falls further behind meets the slow policy of its hold.";
     gather_ms_max: u64 = "0", Kind::Milliseconds { min: 0, max: SECOND }, None,
         "Longest time for which messages wait for more after a message to very many clients, to reach each of them together.\n\
-         The time grows with the clients, 1 ms for 128 of them; a message that comes alone never waits.\n\
+         The time grows with the clients, 1 ms for 64 of them; a message that comes alone never waits.\n\
          0 sends each message at once, which takes many times the processor time when they come back to back.";
     history_count_max: usize = "1000", Kind::Count { min: 1, max: 1_000_000, unit: "events" },
         Some("History count"),

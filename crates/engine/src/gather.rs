@@ -9,8 +9,8 @@ use fermata_io::Driver;
 
 use crate::worker::Worker;
 
-/// Subscribers served for each millisecond of gathering. They took about a quarter of that to send to.
-pub(crate) const SERVED_PER_MS: u64 = 128;
+/// Subscribers served for each millisecond of gathering. They took about an eighth of that to send to.
+pub(crate) const SERVED_PER_MS: u64 = 64;
 
 /// Gathering ends early when this share of the ring is filled with what this worker has not read: publishers would wait.
 const RING_SHARE: u64 = 8;

@@ -38,7 +38,7 @@ const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// How long items wait for more behind one to a crowd. Pushpin gathers for 25 ms whatever there is.
-const GATHER_MS_MAX: u64 = 10;
+const GATHER_MS_MAX: u64 = 20;
 
 /// The engine's own bound of bodies, which it stores; those of clients pass through.
 const STORED_BYTES_MAX: u64 = 1 << 30;
