@@ -6,13 +6,13 @@
 mod headers;
 mod json;
 mod keep_alive;
-
-use std::collections::BTreeMap;
+mod meta;
 
 pub use headers::{client_headers, from_headers, is_instruct};
 pub use json::from_json;
 pub(crate) use json::{is_header, is_header_byte};
 pub use keep_alive::{KeepAlive, KeepAliveMode};
+pub use meta::Meta;
 
 use crate::filter::FILTERS_MAX;
 
@@ -26,9 +26,6 @@ pub const RESPONSE_TIMEOUT_MIN_S: u32 = 5;
 pub const NEXT_TIMEOUT_DEFAULT_S: u32 = 120;
 /// The highest status that can be asked for.
 pub const STATUS_MAX: u16 = 999;
-
-/// What is known about a connection: set by its origin, read by filters.
-pub type Meta = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What becomes of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

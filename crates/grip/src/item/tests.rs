@@ -357,7 +357,7 @@ fn items() -> impl Strategy<Value = Item> {
         Just(MessageAction::Hint),
         Just(MessageAction::Refresh),
     ];
-    let meta = prop::collection::btree_map(text(), text(), 0..3);
+    let meta = prop::collection::vec((text(), text()), 0..3).prop_map(Meta::from_iter);
     let ids = (prop::option::of(text()), prop::option::of(text()));
     let rest = (prop::option::of(0u32..1 << 31), any::<bool>());
     (
