@@ -186,6 +186,8 @@ pub(super) struct Edge {
     /// The routes of now, for figures.
     shown: Rc<RefCell<Rc<Table>>>,
     pub sessions: HashMap<u64, Box<Session>>,
+    /// In the place of requests that are not needed any more.
+    pub forgotten: Rc<ClientRequest>,
     pub timers: Timers,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
     /// Brings items into order; of use in the one worker that has the ports of publishers.
@@ -254,6 +256,7 @@ impl Edge {
             pool: Pool::new(PoolLimits::default()),
             resolver: Resolver::default(),
             sessions: HashMap::new(),
+            forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
             last_item: None,
             intake: Intake::new(Sequencing {

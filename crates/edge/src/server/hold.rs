@@ -223,7 +223,7 @@ impl Edge {
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
             // Its origin is asked nothing more.
-            source.request = Rc::new(source.request.sender());
+            source.request = Rc::clone(&self.forgotten);
         }
         let session = Session {
             source,

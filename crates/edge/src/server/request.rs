@@ -77,16 +77,16 @@ impl ClientRequest {
         }
     }
 
-    /// What is worth keeping of one that is not asked again: who sent it.
-    pub fn sender(&self) -> Self {
+    /// What stands for a request that nobody asks for again.
+    pub fn forgotten() -> Self {
         Self {
             method: Vec::new(),
             target: Vec::new(),
             headers: Vec::new(),
             body: Body::None,
-            peer: self.peer,
+            peer: Peer::Unix,
             host: Vec::new(),
-            is_tls: self.is_tls,
+            is_tls: false,
         }
     }
 
