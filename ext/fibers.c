@@ -706,6 +706,12 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 	}
 }
 
+/* Much has been done in this turn: the core is asked for events before another fiber goes on. */
+void fermata_fibers_end_turn(void)
+{
+	pool.budget = 0;
+}
+
 /* After a handler or task that has waited, or has used something that ends with it. */
 void fermata_fiber_settle(void)
 {

@@ -120,6 +120,7 @@ void fermata_fibers_gone(const FmEvent *event);
 void fermata_fibers_unwind(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
+void fermata_fibers_end_turn(void);
 bool fermata_can_wait(void);
 bool fermata_fibers_are_full(void);
 void fermata_background(bool begins);

@@ -382,6 +382,7 @@ static ssize_t read_file(int fd, char *buf, size_t len)
 		if (got < len && in_turn >= inline_max) {
 			/* Much was there: others get their turn. */
 			in_turn = 0;
+			fermata_fibers_end_turn();
 			if (UNEXPECTED(fermata_hook_wait(0) == FERMATA_WAIT_FAILED)) {
 				break;
 			}

@@ -257,7 +257,11 @@ static bool give_way(struct fermata_sqlite_call *it)
 	if (now - it->since_ns < MAX(SLICE_NS / calls_len, SLICE_NS_MIN)) {
 		return true;
 	}
-	bool is_cut = may_wait(it) && fermata_hook_wait(0) == FERMATA_WAIT_FAILED;
+	bool is_cut = false;
+	if (may_wait(it)) {
+		fermata_fibers_end_turn();
+		is_cut = fermata_hook_wait(0) == FERMATA_WAIT_FAILED;
+	}
 	it->since_ns = now_ns();
 	return !is_cut;
 }
