@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Runs PHP's own tests with and without hooks, and says which of them come out differently.
+#
+#   scripts/php-phpt.sh [--outside | --inside] CHECKOUT [FOLDER…]
+#
+# CHECKOUT is a checkout of php-src, best of the version that PHP is; FOLDER is one in it, such as ext/standard/tests/file.
+# A test runs three times: without hooks; with all of them on, in a script (--outside: only that); and with all on in a
+# task of a server, where functions wait (--inside: only that). Tests that fail everywhere count when what they print is
+# different. Some differ by numbers of resources, and inside by what they ask for: who includes them, their shutdown functions, `exit`. build/php-phpt has the outputs, and differences.txt there the list.
+#
+# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+extension=${FERMATA_EXTENSION:-$root/build/fermata.so}
+php=$(command -v "${PHP:-php}")
+modes=(outside inside)
+case ${1:-} in
+    --outside) modes=(outside) && shift ;;
+    --inside) modes=(inside) && shift ;;
+esac
+if [ $# -eq 0 ] || [ ! -d "$1/ext/standard/tests" ]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | grep -v '^set' >&2
+    exit 2
+fi
+checkout=$(cd "$1" && pwd)
+shift
+folders=("$@")
+[ ${#folders[@]} -gt 0 ] || folders=(ext/standard/tests/file ext/standard/tests/streams ext/standard/tests/network
+    ext/standard/tests/http ext/standard/tests/general_functions ext/sockets/tests ext/curl/tests ext/pcntl/tests
+    ext/ftp/tests ext/openssl/tests ext/pdo/tests ext/pdo_sqlite/tests ext/sqlite3/tests)
+
+work=$root/build/php-phpt
+rm -rf "$work"
+mkdir -p "$work"
+# Tests write beside themselves, and find each other by where they and run-tests.php are.
+for folder in "${folders[@]}" ext/pdo/tests ext/standard/tests; do
+    if [ -d "$checkout/$folder" ] && [ ! -e "$work/tests/$folder" ]; then
+        mkdir -p "$work/tests/$(dirname "$folder")"
+        cp -r "$checkout/$folder" "$work/tests/$folder"
+    fi
+done
+# PHP's own is of the version that PHP is.
+# shellcheck disable=SC2016 # the dollar sign is PHP's
+api=$("$php" -n -r 'ob_start(); phpinfo(INFO_GENERAL); preg_match("/PHP API => (\d+)/", ob_get_clean(), $m); echo $m[1];')
+run_tests=/usr/lib/php/$api/build/run-tests.php
+[ -f "$run_tests" ] || run_tests=$checkout/run-tests.php
+cp "$run_tests" "$work/tests/run-tests.php"
+
+load=()
+directory=$("$php" -n -r 'echo ini_get("extension_dir");')
+for name in ${EXTENSIONS:-ctype posix sockets curl ftp pdo pdo_sqlite sqlite3 mbstring simplexml dom xml}; do
+    [ ! -f "$directory/$name.so" ] || load+=(-d "extension=$name")
+done
+
+cat >"$work/before.php" <<'PHP'
+<?php
+// Without hooks, too, so that objects have the same numbers.
+$hooks = Fermata\Hook::cases();
+if (getenv('FERMATA_PHPT_MODE') !== 'without') {
+    Fermata\Runtime::hook(...$hooks);
+}
+if (getenv('FERMATA_PHPT_MODE') === 'inside' && !preg_match('/\.(skip|clean)\.php$/', $_SERVER['SCRIPT_FILENAME'])) {
+    (static function (): void {
+        $server = new Fermata\Server(listen: 'http://127.0.0.1:0', workers: 1, log: new Fermata\Log(level: Fermata\LogLevel::Error));
+        $master = getmypid();
+        $server->every(0.001, static function () use ($master): void {
+            static $has_begun = false;
+            if ($has_begun) {
+                // It has called exit(), behind which nothing runs.
+                posix_kill($master, SIGTERM);
+                return;
+            }
+            $has_begun = true;
+            // After a fatal error, too.
+            register_shutdown_function(static fn () => posix_kill($master, SIGTERM));
+            try {
+                (static function (): void {
+                    // As in a script, variables of the outermost level are global.
+                    extract($GLOBALS, EXTR_REFS | EXTR_SKIP);
+                    include $_SERVER['SCRIPT_FILENAME'];
+                })();
+            } catch (Throwable $error) {
+                echo PHP_EOL, 'Fatal error: Uncaught ', $error, PHP_EOL, '  thrown in ', $error->getFile(), ' on line ', $error->getLine(), PHP_EOL;
+            } finally {
+                posix_kill($master, SIGTERM);
+            }
+        });
+        $server->run();
+        exit;
+    })();
+}
+unset($hooks);
+PHP
+
+export NO_INTERACTION=1 SKIP_ONLINE_TESTS=1 SKIP_SLOW_TESTS=1 TEST_PHP_EXECUTABLE="$php"
+run() {
+    local mode=$1
+    export FERMATA_PHPT_MODE=$mode
+    rm -rf "$work/now" && cp -r "$work/tests" "$work/now"
+    (cd "$work/now" && exec "$php" -n run-tests.php -q -n --no-color --no-progress --offline -j"${JOBS:-$(nproc)}" \
+        --set-timeout 20 -p "$php" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
+        -d fermata.blocking_call_ms=0 "${folders[@]}") >"$work/$mode.txt" 2>&1 || true
+    mkdir -p "$work/$mode"
+    (cd "$work/now" && find . -name '*.out' -exec cp --parents {} "$work/$mode" \;)
+    grep '^Tests passed' "$work/$mode.txt" | sed "s/^/$mode: /" || tail -n 3 "$work/$mode.txt"
+}
+for mode in without "${modes[@]}"; do
+    run "$mode"
+done
+
+# shellcheck disable=SC2016 # the dollar signs are PHP's
+"$php" -n -r '
+    [, $work] = $argv;
+    $read = function (string $mode) use ($work): array {
+        preg_match_all("~^(PASS|FAIL|SKIP|BORK|WARN|LEAK|XFAIL)(?:&\w+)* .*?\[(\S+\.phpt)\]~ms", file_get_contents("$work/$mode.txt"), $all, PREG_SET_ORDER);
+        $found = [];
+        foreach ($all as [, $state, $path]) {
+            $file = "$work/$mode/" . substr($path, 0, -4) . "out";
+            $out = is_file($file) ? file_get_contents($file) : "";
+            // Numbers of processes, resources, objects and times differ anyway, and inside there are more callers.
+            $out = preg_replace(["~^Stack trace:\R(#.*\R)*~m", "~^#\d.*\R?~m", "~\d+~", "~[ \t]+$~m"], ["", "", "N", ""], $out);
+            $found[$path] = [$state, $out];
+        }
+        return $found;
+    };
+    $without = $read("without");
+    $lines = [];
+    foreach (array_slice($argv, 2) as $mode) {
+        $count = 0;
+        foreach ($read($mode) as $path => [$state, $out]) {
+            [$expected, $text] = $without[$path] ?? ["none", ""];
+            if ($state !== $expected || $out !== $text) {
+                $lines[] = "$mode: $path: $expected without, $state with hooks";
+                $count++;
+            }
+        }
+        echo "$mode: $count of ", count($without), " tests come out differently\n";
+    }
+    file_put_contents("$work/differences.txt", implode("\n", $lines) . ($lines ? "\n" : ""));
+    exit($lines ? 1 : 0);
+' -- "$work" "${modes[@]}" || { echo "see $work/differences.txt"; exit 1; }
