@@ -11,7 +11,7 @@
 //! - [`watch`]: descriptors of the embedding program.
 //! - [`files`]: work on files that does not hold the loop.
 //! - [`net`], [`log_file`], [`systemd`], [`users`],
-//!   [`shm`], [`signal`], [`process`], [`probe`], [`random`], [`clock`]: set-up and
+//!   [`shm`], [`signal`], [`process`], [`thread`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
 
 pub mod alarm;
@@ -30,6 +30,7 @@ pub mod shm;
 pub mod signal;
 pub mod sys;
 pub mod systemd;
+pub mod thread;
 pub mod users;
 pub mod wake;
 pub mod watch;

@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use super::op::{Answer, Op};
+use crate::thread;
 use crate::wake::Waker;
 
 /// Enough for a system call.
@@ -101,13 +102,8 @@ impl Pool {
 
     fn begin_thread(&mut self) -> io::Result<()> {
         let meeting = Arc::clone(&self.meeting);
-        let builder = Builder::new()
-            .name("fermata-files".to_owned())
-            .stack_size(STACK_BYTES);
-        let blocked = Signals::block();
-        let begun = builder.spawn(move || work(&meeting));
-        blocked.restore();
-        self.threads.push(begun?);
+        let begun = thread::begin("fermata-files", STACK_BYTES, move || work(&meeting))?;
+        self.threads.push(begun);
         Ok(())
     }
 }
@@ -142,29 +138,6 @@ fn work(meeting: &Meeting) {
                 .wait(shared)
                 .unwrap_or_else(PoisonError::into_inner);
             shared.idle -= 1;
-        }
-    }
-}
-
-/// The signals that this thread takes, put aside: a thread begins with those of the one that began it.
-struct Signals(libc::sigset_t);
-
-impl Signals {
-    fn block() -> Signals {
-        // SAFETY: both sets are plain memory that the calls fill, and they outlive the calls.
-        unsafe {
-            let mut all: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Signals(before)
-        }
-    }
-
-    fn restore(self) {
-        // SAFETY: the set was filled by `block`.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
         }
     }
 }
