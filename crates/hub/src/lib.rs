@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
+mod follower;
 mod hash;
 mod id;
 mod layout;
@@ -32,6 +33,7 @@ mod tests;
 mod words;
 
 pub use backlog::{Backlog, Missed};
+pub use follower::{Follower, Previous};
 pub use hash::ChannelHasher;
 pub use id::{ID_BYTES_MAX, IdRef, Ids};
 pub use layout::{

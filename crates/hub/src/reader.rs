@@ -21,8 +21,9 @@ pub enum Read {
     Lost,
 }
 
-/// Reads every record once, in order. The cursor lies in shared memory, where publishers see it and wait for it.
-pub struct Reader {
+/// Reads every record once, in order. The cursor lies in shared memory, where publishers see it and wait for it; one that
+/// `IS_AWAITED` is not for is overtaken instead.
+pub struct Reader<const IS_AWAITED: bool = true> {
     words: Words,
     slot: u32,
     cursor: usize,
@@ -37,10 +38,47 @@ pub struct Reader {
 
 impl Reader {
     pub(crate) fn new(words: Words, layout: &Layout, slot: u32, at: Seq) -> Reader {
+        Reader::of(words, layout, slot, layout.slot_cursor(slot), at)
+    }
+
+    /// Announces that this worker is about to sleep. `false` means that there is something to read: do not sleep.
+    pub fn set_sleeping(&self) -> bool {
+        self.words
+            .atomic(SLEEPING)
+            .fetch_or(1 << self.slot, Ordering::SeqCst);
+        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or we see its record.
+        fence(Ordering::SeqCst);
+        if self.has_more() {
+            self.set_awake();
+            return false;
+        }
+        true
+    }
+
+    /// Takes the announcement back after waking up, which saves publishers a needless wake-up.
+    pub fn set_awake(&self) {
+        let bit = 1 << self.slot;
+        if self.words.load(SLEEPING) & bit != 0 {
+            self.words
+                .atomic(SLEEPING)
+                .fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reader<false> {
+    /// A reader without a slot, from the oldest record on.
+    pub(crate) fn apart(words: Words, layout: &Layout) -> Reader<false> {
+        Reader::of(words, layout, u32::MAX, usize::MAX, words.load(TAIL))
+    }
+}
+
+impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
+    fn of(words: Words, layout: &Layout, slot: u32, cursor: usize, at: Seq) -> Self {
         Reader {
             words,
             slot,
-            cursor: layout.slot_cursor(slot),
+            cursor,
             ring: layout.ring,
             ring_words: layout.ring_words,
             record_words_max: layout.record_words_max,
@@ -104,30 +142,6 @@ impl Reader {
         self.at != self.words.load_acquire(HEAD)
     }
 
-    /// Announces that this worker is about to sleep. `false` means that there is something to read: do not sleep.
-    pub fn set_sleeping(&self) -> bool {
-        self.words
-            .atomic(SLEEPING)
-            .fetch_or(1 << self.slot, Ordering::SeqCst);
-        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or we see its record.
-        fence(Ordering::SeqCst);
-        if self.has_more() {
-            self.set_awake();
-            return false;
-        }
-        true
-    }
-
-    /// Takes the announcement back after waking up, which saves publishers a needless wake-up.
-    pub fn set_awake(&self) {
-        let bit = 1 << self.slot;
-        if self.words.load(SLEEPING) & bit != 0 {
-            self.words
-                .atomic(SLEEPING)
-                .fetch_and(!bit, Ordering::Relaxed);
-        }
-    }
-
     /// Goes on with the oldest record after something was lost; behind the newest one when the memory is damaged.
     fn lost(&mut self) -> Read {
         let head = self.words.load_acquire(HEAD);
@@ -145,8 +159,10 @@ impl Reader {
 
     fn move_to(&mut self, next: Seq) {
         self.at = next;
-        // Release: publishers overwrite what lies before the cursor, and our copies of it are complete.
-        self.words.store_release(self.cursor, next);
+        if IS_AWAITED {
+            // Release: publishers overwrite what lies before the cursor, and our copies of it are complete.
+            self.words.store_release(self.cursor, next);
+        }
     }
 
     fn place(&self, at: Seq) -> usize {

@@ -191,6 +191,17 @@ impl Ring {
         }
     }
 
+    /// Another value for the same ring, for a thread of this process that only reads.
+    pub(crate) fn twin(&self) -> Ring {
+        Ring {
+            layout: self.layout.clone(),
+            found: Vec::new(),
+            record: Record::empty(),
+            texts: Default::default(),
+            ..*self
+        }
+    }
+
     /// Tells a ring in a file which boot of the machine this is (not zero). If the ring was last used in another boot and
     /// not closed in order ([`Ring::close`]), its newest records may be lost, so it gets the epoch `epoch`: clients that
     /// saw a lost record then get a gap instead of silence. Returns whether the epoch changed.

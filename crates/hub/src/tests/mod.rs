@@ -4,6 +4,7 @@ mod backlog;
 mod crash;
 mod damage;
 mod fanout;
+mod follower;
 mod many;
 mod presence;
 mod ring;

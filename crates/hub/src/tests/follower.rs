@@ -1,0 +1,67 @@
+//! Somebody who reads along.
+
+use super::*;
+use crate::Previous;
+
+fn ring_of(config: &Config) -> (Ring, Owner) {
+    let ring = Ring::create(memory(config), config, 7, 99).unwrap();
+    (ring, worker(0))
+}
+
+#[test]
+fn a_follower_reads_everything_from_the_oldest_on() {
+    let (mut ring, who) = ring_of(&small());
+    let early = ring.publish(&who, &message(b"a", b"0"), 1).unwrap();
+    let mut follower = ring.follow();
+    let late = ring.publish(&who, &message(b"b", b"1"), 2).unwrap();
+    let mut record = Record::empty();
+    for (seq, channel) in [(early, b"a"), (late, b"b")] {
+        assert_eq!(follower.read_next(&mut record), Read::Record);
+        assert_eq!((record.seq, record.channel()), (seq, &channel[..]));
+    }
+    assert!(!follower.has_more());
+    assert_eq!(follower.read_next(&mut record), Read::Empty);
+    ring.publish(&who, &message(b"a", b"2"), 3).unwrap();
+    assert!(follower.has_more());
+}
+
+#[test]
+fn nobody_waits_for_a_follower() {
+    let (mut ring, who) = ring_of(&small());
+    let mut follower = ring.follow();
+    for _ in 0..200 {
+        ring.publish(&who, &message(b"a", b"some bytes"), 1)
+            .expect("no worker reads");
+    }
+    let mut record = Record::empty();
+    assert_eq!(follower.read_next(&mut record), Read::Lost);
+    let mut count = 0;
+    while follower.read_next(&mut record) == Read::Record {
+        count += 1;
+    }
+    assert!(count > 0 && count < 200, "{count}");
+    assert_eq!(record.seq, {
+        let (_, records) = replay(&mut ring, &[b"a"], &everything());
+        records.last().unwrap().seq
+    });
+}
+
+#[test]
+fn a_channel_knows_what_came_before() {
+    let (mut ring, who) = ring_of(&small());
+    let publish =
+        |ring: &mut Ring, channel: &[u8]| ring.publish(&who, &message(channel, b"x"), 1).unwrap();
+    let first = publish(&mut ring, b"a");
+    let other = publish(&mut ring, b"b");
+    let second = publish(&mut ring, b"a");
+    let follower = ring.follow();
+    assert_eq!(follower.previous(b"a", first), Previous::Beginning);
+    assert_eq!(follower.previous(b"b", other), Previous::Beginning);
+    assert_eq!(follower.previous(b"a", second), Previous::At(first));
+    assert_eq!(ring.previous(b"a", Seq::MAX), Previous::At(second));
+    assert_eq!(ring.previous(b"c", Seq::MAX), Previous::Beginning);
+    for _ in 0..200 {
+        publish(&mut ring, b"b");
+    }
+    assert_eq!(ring.previous(b"a", Seq::MAX), Previous::Unknown);
+}
