@@ -184,9 +184,10 @@ impl Edge {
 }
 
 fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
-    let Kind::Stream(_) = session.kind else {
+    let Kind::Stream(stream) = &session.kind else {
         return Delivery::Nothing;
     };
+    let is_asking = stream.is_asking;
     let Some(subscription) = session
         .subscriptions
         .iter_mut()
@@ -196,6 +197,10 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
     };
     // Whether it is for this client or not, it is the channel's next.
     let had = &mut subscription.prev_id;
+    if is_asking && had.is_some() && item.id.is_some() {
+        // The answer has it, or shows by its ids that it does not, and is asked for again.
+        return Delivery::Nothing;
+    }
     match on_item(had, item.id.as_deref(), item.prev_id.as_deref()) {
         OnItem::Delivered => {}
         OnItem::Known => return Delivery::Nothing,
