@@ -1,16 +1,14 @@
 //! `fermata publish`: one item to an edge's or Pushpin's port, with the options of `pushpin-publish`.
 
-mod http;
 mod item;
-mod spec;
-mod tls;
 mod zmq;
 
 use std::time::Duration;
 
-use spec::{Spec, Transport};
+use fermata_grip::packet::Notation;
+use fermata_origin::{Address, Client, PublishError, Transport};
 
-/// How long connecting, sending and the answer may each take.
+/// How long publishing may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Publish a message to the clients that an edge or Pushpin holds
@@ -88,12 +86,19 @@ pub struct Arguments {
 /// Publishes, and says so.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let item = item::build(arguments)?;
-    let spec = Spec::parse(&arguments.spec)?;
-    match &spec.transport {
+    let address =
+        Address::parse(&arguments.spec).map_err(|error| format!("--spec or GRIP_URL: {error}"))?;
+    match &address.transport {
         Transport::Http(url) => {
             let authorization =
-                spec.authorization(arguments.user.as_deref(), arguments.bearer.as_deref())?;
-            http::publish(url, authorization.as_deref(), &item)?;
+                address.authorization(arguments.user.as_deref(), arguments.bearer.as_deref())?;
+            let item = item.to_value(Notation::Json).to_json();
+            Client::new(url.clone(), TIMEOUT)
+                .publish(authorization.as_deref(), &[item])
+                .map_err(|error| match error {
+                    PublishError::Unreachable(_) => format!("{error} --spec names another"),
+                    PublishError::Refused { .. } => error.to_string(),
+                })?;
         }
         Transport::Zmq(endpoint) if arguments.user.is_none() && arguments.bearer.is_none() => {
             zmq::publish(endpoint, &item)?;

@@ -3,12 +3,14 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use fermata_grip::item::Item;
 use fermata_grip::packet::{self, Notation};
 use fermata_grip::zmtp::{Endpoint, Limits, Peer, Socket, message};
+use fermata_origin::client::connect as connect_tcp;
 
-use super::{TIMEOUT, failed, http};
+use super::{TIMEOUT, failed};
 
 /// Sends the item, and waits until the other end has read it.
 pub fn publish(endpoint: &Endpoint, item: &Item) -> Result<(), String> {
@@ -17,7 +19,7 @@ pub fn publish(endpoint: &Endpoint, item: &Item) -> Result<(), String> {
     match endpoint {
         Endpoint::Tcp { host, port } => {
             let address = format!("{host}:{port}");
-            http::connect(host, *port)
+            connect_tcp(host, *port, Instant::now() + TIMEOUT)
                 .and_then(|socket| push(&socket, || socket.shutdown(Shutdown::Write), &payload))
                 .map_err(|error| failed("publish to", &address, error))
         }

@@ -79,6 +79,11 @@ impl Key {
         Self(Kind::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
+    /// Whether both ends have the same key.
+    pub fn is_secret(&self) -> bool {
+        matches!(self.0, Kind::Secret(_))
+    }
+
     /// What tokens of this key say in `alg`.
     pub fn algorithm(&self) -> &'static str {
         match self.0 {

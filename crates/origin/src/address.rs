@@ -1,4 +1,4 @@
-//! Where to publish: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
+//! Where an edge takes what is published: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,26 +10,39 @@ use fermata_grip::zmtp::Endpoint;
 const TOKEN_LIFETIME_S: u64 = 600;
 
 /// Where to, and as whom.
-pub struct Spec {
+pub struct Address {
+    /// How to get there.
     pub transport: Transport,
     /// `USER:PASSWORD` of the URL.
     user: Option<String>,
-    /// Issuer and key of the URL.
-    key: Option<(Option<String>, Key)>,
+    keys: Keys,
 }
 
 /// How to get there.
 pub enum Transport {
+    /// The HTTP control port.
     Http(Url),
+    /// The ZeroMQ PULL socket.
     Zmq(Endpoint),
+}
+
+/// What the parameters of a URL say.
+#[derive(Default)]
+struct Keys {
+    issuer: Option<String>,
+    key: Option<Key>,
+    verify_issuer: Option<String>,
+    verify_key: Option<Key>,
 }
 
 /// The control port's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Whether it is https.
     pub is_tls: bool,
     /// Without brackets.
     pub host: String,
+    /// That of the scheme where the URL has none.
     pub port: u16,
     /// Of the publish resource.
     pub path: String,
@@ -51,7 +64,11 @@ impl Url {
     }
 }
 
-impl Spec {
+impl Address {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Why it cannot be used; never with the text, which may hold a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
@@ -62,7 +79,7 @@ impl Spec {
                 return Ok(Self {
                     transport: Transport::Zmq(endpoint),
                     user: None,
-                    key: None,
+                    keys: Keys::default(),
                 });
             }
         };
@@ -90,21 +107,35 @@ impl Spec {
         Ok(Self {
             transport: Transport::Http(url),
             user,
-            key: key(query)?,
+            keys: keys(query)?,
         })
     }
 
+    /// The key that requests of this edge are signed with, and who has to have signed them, if anybody in particular.
+    pub fn verifier(&self) -> Option<(&Key, Option<&str>)> {
+        let Keys {
+            key, verify_key, ..
+        } = &self.keys;
+        // A secret is the same at both ends; of a private key the edge has another one.
+        let shared = key.as_ref().filter(|key| key.is_secret());
+        let key = verify_key.as_ref().or(shared)?;
+        Some((key, self.keys.verify_issuer.as_deref()))
+    }
+
     /// The value of `Authorization`: of an option, of the URL's user, or a token made with the URL's key.
+    ///
+    /// # Errors
+    /// It would go unencrypted, or cannot stand in a header.
     pub fn authorization(
         &self,
         user: Option<&str>,
         bearer: Option<&str>,
     ) -> Result<Option<String>, String> {
         let basic = |user: &str| Some(format!("Basic {}", to_base64(user.as_bytes())));
-        let value = match (bearer, user.or(self.user.as_deref()), &self.key) {
+        let value = match (bearer, user.or(self.user.as_deref()), &self.keys.key) {
             (Some(token), _, _) => Some(format!("Bearer {token}")),
             (None, Some(user), _) => basic(user),
-            (None, None, Some((issuer, key))) => return token(issuer.clone(), key).map(Some),
+            (None, None, Some(key)) => return token(self.keys.issuer.clone(), key).map(Some),
             (None, None, None) => None,
         };
         let is_exposed =
@@ -135,20 +166,24 @@ fn token(issuer: Option<String>, key: &Key) -> Result<String, String> {
     Ok(format!("Bearer {token}"))
 }
 
-fn key(query: &str) -> Result<Option<(Option<String>, Key)>, String> {
-    let (mut issuer, mut key) = (None, None);
+fn keys(query: &str) -> Result<Keys, String> {
+    let mut keys = Keys::default();
     for (name, value) in query.split('&').filter_map(|entry| entry.split_once('=')) {
         match name {
-            "iss" => issuer = Some(decode(value)?),
-            "key" => key = Some(decode(value)?),
-            // Libraries put their own settings here, verify-key among them.
+            "iss" => keys.issuer = Some(decode(value)?),
+            "key" => keys.key = Some(key(value)?),
+            "verify-iss" => keys.verify_issuer = Some(decode(value)?),
+            "verify-key" => keys.verify_key = Some(key(value)?),
+            // Libraries put settings of their own here.
             _ => {}
         }
     }
+    Ok(keys)
+}
+
+fn key(value: &str) -> Result<Key, String> {
     let read = |path: &str| std::fs::read(path).map_err(|error| format!("{path}: {error}"));
-    key.map(|key| Key::parse(&key, read).map(|key| (issuer, key)))
-        .transpose()
-        .map_err(|error| wrong(&error.to_string()))
+    Key::parse(&decode(value)?, read).map_err(|error| wrong(&error.to_string()))
 }
 
 fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), String> {
@@ -199,7 +234,7 @@ fn decode(text: &str) -> Result<String, String> {
 /// Never with the text: it may hold a password.
 fn wrong(problem: &str) -> String {
     format!(
-        "--spec or GRIP_URL cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=… or tcp://localhost:5560"
+        "the address of an edge cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=… or tcp://localhost:5560"
     )
 }
 
@@ -208,7 +243,7 @@ mod tests {
     use super::*;
 
     fn url(text: &str) -> Result<Url, String> {
-        match Spec::parse(text)?.transport {
+        match Address::parse(text)?.transport {
             Transport::Http(url) => Ok(url),
             Transport::Zmq(_) => Err("ZeroMQ".to_owned()),
         }
@@ -259,7 +294,7 @@ mod tests {
     #[test]
     fn authorization_comes_from_options_or_the_url() {
         let value = |text: &str, user, bearer| {
-            Spec::parse(text).and_then(|spec| spec.authorization(user, bearer))
+            Address::parse(text).and_then(|it| it.authorization(user, bearer))
         };
         assert_eq!(value("https://a", None, None), Ok(None));
         assert_eq!(
@@ -285,6 +320,30 @@ mod tests {
             .expect("a token");
         let token = token.strip_prefix("Bearer ").expect("a bearer token");
         assert!(sig::verify(&Key::secret(b"secret"), token.as_bytes(), 0, Some("me")).is_ok());
+    }
+
+    #[test]
+    fn requests_are_checked_with_the_key_that_is_meant_for_it() {
+        let checked = |text: &str| {
+            let address = Address::parse(text).expect("an address");
+            let (key, issuer) = address.verifier()?;
+            Some((key.algorithm(), issuer.map(str::to_owned)))
+        };
+        assert_eq!(checked("http://a"), None);
+        assert_eq!(checked("http://a?iss=x&key=secret"), Some(("HS256", None)));
+        assert_eq!(
+            checked("https://a?iss=x&key=token&verify-iss=y&verify-key=base64:c2VjcmV0"),
+            Some(("HS256", Some("y".to_owned())))
+        );
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../grip/tests/keys/");
+        assert_eq!(
+            checked(&format!("https://a?key=file:{file}ec-pkcs8.pem")),
+            None
+        );
+        assert_eq!(
+            checked(&format!("https://a?verify-key=file:{file}ec-public.pem")),
+            Some(("ES256", None))
+        );
     }
 
     #[test]

@@ -17,8 +17,8 @@ const AUTHORITIES: [&str; 3] = [
 ];
 
 /// A connection that is plain or encrypted.
-pub trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+pub trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
 
 /// Encrypts a connection; `host` must be who its certificate names.
 pub fn connect(socket: TcpStream, host: &str) -> Result<Box<dyn Stream>, String> {

@@ -1,0 +1,162 @@
+//! The answer that has an edge hold the client: the headers of an event stream's instruction.
+
+use fermata_grip::params;
+
+/// How an edge is to hold a client.
+pub struct Hold<'a> {
+    /// Each channel, and the id of its newest event where that is known.
+    pub channels: &'a [(&'a [u8], Option<&'a str>)],
+    /// Milliseconds of silence before a comment; 0 = none.
+    pub keep_alive_ms: u64,
+    /// Who the client is, for the filters of edges.
+    pub user: Option<&'a [u8]>,
+    /// Whether the edge asks again when something was missed, and after so many seconds of silence.
+    pub link_timeout_s: Option<u64>,
+    /// What the request asked for, as it was sent.
+    pub target: &'a [u8],
+}
+
+/// A header of GRIP.
+pub type Header = (&'static str, Vec<u8>);
+
+/// Writes the headers.
+///
+/// # Errors
+/// A channel's name cannot stand in a header.
+pub fn headers(hold: &Hold<'_>) -> Result<Vec<Header>, String> {
+    let mut headers = vec![("Grip-Hold", b"stream".to_vec())];
+    // Without a link nobody could find out what a wrong id means.
+    let is_reliable = hold.link_timeout_s.is_some();
+    for (name, newest) in hold.channels {
+        headers.push((
+            "Grip-Channel",
+            channel(name, newest.filter(|_| is_reliable))?,
+        ));
+    }
+    if hold.keep_alive_ms > 0 {
+        let seconds = hold.keep_alive_ms.div_ceil(1_000);
+        let value = format!(":\\n\\n; format=cstring; timeout={seconds}");
+        headers.push(("Grip-Keep-Alive", value.into_bytes()));
+    }
+    let mut meta = b"user=".to_vec();
+    if let Some(user) = hold.user
+        && params::quote(&mut meta, user).is_some()
+    {
+        headers.push(("Grip-Set-Meta", meta));
+    }
+    if let Some(timeout_s) = hold.link_timeout_s {
+        headers.push(("Grip-Link", link(hold.target, timeout_s)));
+    }
+    Ok(headers)
+}
+
+fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, String> {
+    let is_plain = name.trim_ascii().len() == name.len()
+        && !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| !matches!(byte, 0..b' ' | 0x7f | b',' | b';' | b'"'));
+    if !is_plain {
+        let name = String::from_utf8_lossy(name);
+        return Err(format!(
+            "channel name \"{}\" cannot be told to a GRIP edge; use one without comma, semicolon, quote and blanks at its ends",
+            name.escape_debug()
+        ));
+    }
+    let mut value = name.to_vec();
+    if let Some(newest) = newest {
+        value.extend_from_slice(b"; prev-id=");
+        value.extend_from_slice(newest.as_bytes());
+    }
+    Ok(value)
+}
+
+/// The same resource, as the edge knows it: only the query is told, since routes may change paths.
+fn link(target: &[u8], timeout_s: u64) -> Vec<u8> {
+    let at = target.iter().position(|&byte| byte == b'?');
+    let query = at.map_or(&b""[..], |at| &target[at + 1..]);
+    let mut value = b"<?".to_vec();
+    for &byte in query {
+        match byte {
+            // What ends a link or an element of the list.
+            b'<' | b'>' | b'"' | b',' | b';' | b'#' | b' ' | 0x7f..=u8::MAX | 0..b' ' => {
+                value.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            }
+            _ => value.push(byte),
+        }
+    }
+    value.extend_from_slice(format!(">; rel=next; timeout={timeout_s}").as_bytes());
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::instruct;
+
+    use super::*;
+
+    fn hold<'a>(channels: &'a [(&'a [u8], Option<&'a str>)]) -> Hold<'a> {
+        Hold {
+            channels,
+            keep_alive_ms: 24_001,
+            user: Some(b"O'Neil \"x\""),
+            link_timeout_s: Some(120),
+            target: b"/events?room=a,b;c>&x=%20",
+        }
+    }
+
+    #[test]
+    fn an_edge_reads_what_is_meant() {
+        let channels: [(&[u8], Option<&str>); 2] =
+            [(b"room.1", Some("abc-1f")), ("raum ü=2".as_bytes(), None)];
+        let headers = headers(&hold(&channels)).expect("headers");
+        let headers: Vec<(&[u8], &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), &value[..]))
+            .collect();
+        let read = instruct::from_headers(200, b"OK", &headers).expect("an instruction");
+        assert_eq!(read.hold, instruct::Hold::Stream);
+        assert_eq!(read.channels.len(), 2);
+        assert_eq!(read.channels[0].name, b"room.1");
+        assert_eq!(read.channels[0].prev_id.as_deref(), Some(&b"abc-1f"[..]));
+        assert_eq!(read.channels[1].name, "raum ü=2".as_bytes());
+        assert_eq!(read.channels[1].prev_id, None);
+        let keep_alive = read.keep_alive.expect("a keep-alive");
+        assert_eq!(keep_alive.data, b":\n\n");
+        assert_eq!(keep_alive.timeout_s, 25);
+        assert_eq!(
+            read.meta.get(&b"user"[..]).map(Vec::as_slice),
+            Some(&b"O'Neil \"x\""[..])
+        );
+        let next = read.next.expect("a link");
+        assert_eq!(next.uri, b"?room=a%2Cb%3Bc%3E&x=%20");
+        assert_eq!(next.timeout_s, 120);
+    }
+
+    #[test]
+    fn without_a_link_no_id_is_told() {
+        let channels: [(&[u8], Option<&str>); 1] = [(b"c", Some("abc-1f"))];
+        let plain = Hold {
+            keep_alive_ms: 0,
+            user: None,
+            link_timeout_s: None,
+            ..hold(&channels)
+        };
+        let headers = headers(&plain).expect("headers");
+        let expected = [
+            ("Grip-Hold", b"stream".to_vec()),
+            ("Grip-Channel", b"c".to_vec()),
+        ];
+        assert_eq!(headers, expected);
+        assert_eq!(link(b"/", 5), b"<?>; rel=next; timeout=5");
+    }
+
+    #[test]
+    fn a_name_that_no_header_takes_is_refused() {
+        for name in [&b"a,b"[..], b"a;b", b"\"a\"", b" a", b"a\r\nX: y", b""] {
+            let channels = [(name, None)];
+            let error = headers(&hold(&channels)).expect_err("a bad name");
+            assert!(error.contains("channel name"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Publishing to an HTTP control port, over a connection that is kept while the port keeps it.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::address::Url;
+use crate::tls::{self, Stream};
+
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The longest part of a refusal that is shown.
+const SHOWN_CHARS_MAX: usize = 500;
+
+/// Why something was not published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// Nobody has answered in time, or not in HTTP.
+    #[error("{0}; is an edge or Pushpin listening there?")]
+    Unreachable(String),
+    /// The answer is no 2xx.
+    #[error("{authority} refuses with {status}: {text}")]
+    Refused {
+        /// Host and port.
+        authority: String,
+        /// Its status.
+        status: u16,
+        /// The beginning of what it says.
+        text: String,
+    },
+}
+
+impl PublishError {
+    /// Whether the same items will never be taken: they are to blame, and no password or rate.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if matches!(status, 400 | 405..=407 | 409..=428 | 430..=499))
+    }
+}
+
+/// A publisher to one control port.
+pub struct Client {
+    url: Url,
+    timeout: Duration,
+    kept: Option<Connection>,
+}
+
+struct Connection {
+    stream: Box<dyn Stream>,
+    /// The same socket, for its time-outs.
+    socket: TcpStream,
+}
+
+/// An answer, as far as it matters.
+struct Answer {
+    status: u16,
+    body: Vec<u8>,
+    is_kept: bool,
+}
+
+impl Client {
+    /// A client that gives each publish so much time, connecting included.
+    pub fn new(url: Url, timeout: Duration) -> Self {
+        Self {
+            url,
+            timeout,
+            kept: None,
+        }
+    }
+
+    /// Host and port.
+    pub fn authority(&self) -> String {
+        self.url.authority()
+    }
+
+    /// Publishes items of JSON and waits for the answer; any 2xx is a success.
+    ///
+    /// # Errors
+    /// Why they are not published, as far as is known.
+    pub fn publish(
+        &mut self,
+        authorization: Option<&str>,
+        items: &[serde_json::Value],
+    ) -> Result<(), PublishError> {
+        let until = Instant::now() + self.timeout;
+        let request = self.request(authorization, &json!({ "items": items }).to_string());
+        if let Some(mut kept) = self.kept.take()
+            && let Ok(Some(answer)) = kept.exchange(&request, until)
+        {
+            return self.finish(kept, answer);
+        }
+        // The port may have closed what was kept at any moment, and ids keep an edge from delivering twice.
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            let authority = self.url.authority();
+            PublishError::Unreachable(format!("cannot {what} {authority}: {error}"))
+        };
+        let socket = connect(&self.url.host, self.url.port, until)
+            .map_err(|error| failed("connect to", &error))?;
+        let twin = socket
+            .try_clone()
+            .map_err(|error| failed("connect to", &error))?;
+        let stream: Box<dyn Stream> = match self.url.is_tls {
+            true => {
+                tls::connect(twin, &self.url.host).map_err(|error| failed("connect to", &error))?
+            }
+            false => Box::new(twin),
+        };
+        let mut connection = Connection { stream, socket };
+        match connection.exchange(&request, until) {
+            Ok(Some(answer)) => self.finish(connection, answer),
+            Ok(None) => Err(failed("publish to", &"the answer is not HTTP")),
+            Err(error) => Err(failed("publish to", &error)),
+        }
+    }
+
+    fn request(&self, authorization: Option<&str>, body: &str) -> Vec<u8> {
+        let authorization =
+            authorization.map_or(String::new(), |value| format!("Authorization: {value}\r\n"));
+        format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\n{authorization}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.url.path,
+            self.url.authority(),
+            body.len(),
+        )
+        .into_bytes()
+    }
+
+    fn finish(&mut self, connection: Connection, answer: Answer) -> Result<(), PublishError> {
+        if answer.is_kept {
+            self.kept = Some(connection);
+        }
+        if (200..300).contains(&answer.status) {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&answer.body);
+        let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
+        Err(PublishError::Refused {
+            authority: self.authority(),
+            status: answer.status,
+            text: text.escape_debug().to_string(),
+        })
+    }
+}
+
+impl Connection {
+    /// Status and body of the answer; `None`: it is none.
+    fn exchange(&mut self, request: &[u8], until: Instant) -> io::Result<Option<Answer>> {
+        limit(&self.socket, until)?;
+        self.stream.write_all(request)?;
+        self.stream.flush()?;
+        let mut answer = Vec::new();
+        let mut buffer = [0; 4096];
+        let mut is_whole = false;
+        while !is_whole && answer.len() <= ANSWER_BYTES_MAX {
+            limit(&self.socket, until)?;
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(len) => answer.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Servers that close without TLS's farewell have answered nevertheless.
+                Err(error)
+                    if error.kind() == io::ErrorKind::UnexpectedEof
+                        && head_end(&answer).is_some() =>
+                {
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+            is_whole = is_complete(&answer);
+        }
+        if answer.is_empty() {
+            let reason = "the connection was closed without an answer";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
+        }
+        let status = answer
+            .strip_prefix(b"HTTP/1.")
+            .and_then(|rest| rest.get(2..5))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| digits.parse().ok());
+        let (Some(status), Some(end)) = (status, head_end(&answer)) else {
+            return Ok(None);
+        };
+        let is_closed =
+            field(&answer, "connection").is_some_and(|it| !it.eq_ignore_ascii_case("keep-alive"));
+        Ok(Some(Answer {
+            status,
+            is_kept: is_whole && !is_closed && answer.starts_with(b"HTTP/1.1"),
+            body: answer.split_off(end),
+        }))
+    }
+}
+
+/// Connects to the first address that takes the connection.
+///
+/// # Errors
+/// Those of the last address.
+pub fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(until)?) {
+            Ok(socket) => {
+                limit(&socket, until)?;
+                socket.set_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+        false => Ok(left),
+    }
+}
+
+fn limit(socket: &TcpStream, until: Instant) -> io::Result<()> {
+    let left = left(until)?;
+    socket.set_read_timeout(Some(left))?;
+    socket.set_write_timeout(Some(left))
+}
+
+fn head_end(answer: &[u8]) -> Option<usize> {
+    answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .map(|at| at + 4)
+}
+
+/// The value of a header of the answer.
+fn field<'a>(answer: &'a [u8], name: &str) -> Option<&'a str> {
+    let end = head_end(answer)?;
+    let head = std::str::from_utf8(&answer[..end]).ok()?;
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name))?;
+    Some(found.1.trim())
+}
+
+/// Whether the answer says that it ends here; without a length it ends with the connection.
+fn is_complete(answer: &[u8]) -> bool {
+    let Some(end) = head_end(answer) else {
+        return false;
+    };
+    if let Some(length) = field(answer, "content-length") {
+        return length
+            .parse()
+            .is_ok_and(|length: usize| answer.len() - end >= length);
+    }
+    let is_chunked = field(answer, "transfer-encoding").is_some();
+    let is_bodiless = answer.get(9..12) == Some(b"204");
+    is_bodiless || is_chunked && answer[end - 2..].ends_with(b"\r\n0\r\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn client(port: u16) -> Client {
+        let url = Url {
+            is_tls: false,
+            host: "127.0.0.1".into(),
+            port,
+            path: "/publish/".into(),
+        };
+        Client::new(url, TIMEOUT)
+    }
+
+    fn read_request(socket: &mut TcpStream) -> String {
+        let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+        while !is_complete(&request) {
+            let len = socket.read(&mut buffer).expect("a request");
+            assert!(len > 0, "a whole request");
+            request.extend_from_slice(&buffer[..len]);
+        }
+        String::from_utf8(request).expect("text")
+    }
+
+    /// Publishes to a server that answers so; the outcome, and what the server was sent.
+    fn against(answer: &'static [u8]) -> (Result<(), PublishError>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().expect("a client");
+            let request = read_request(&mut socket);
+            socket.write_all(answer).expect("a client that reads");
+            request
+        });
+        let outcome = client(port).publish(Some("Bearer t"), &[json!({"channel": "c"})]);
+        (outcome, server.join().expect("the server"))
+    }
+
+    #[test]
+    fn items_are_posted_and_2xx_is_a_success() {
+        let (outcome, request) =
+            against(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nPublished\n");
+        assert_eq!(outcome, Ok(()));
+        assert!(
+            request.starts_with("POST /publish/ HTTP/1.1\r\nHost: 127.0.0.1:"),
+            "{request}"
+        );
+        assert!(
+            request.contains("\r\nAuthorization: Bearer t\r\n"),
+            "{request}"
+        );
+        assert!(
+            request.ends_with(r#"{"items":[{"channel":"c"}]}"#),
+            "{request}"
+        );
+        assert_eq!(against(b"HTTP/1.0 202 Fine\r\n\r\n").0, Ok(()));
+    }
+
+    #[test]
+    fn a_connection_is_kept_as_long_as_the_answers_allow() {
+        const ANSWERS: [&[u8]; 5] = [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            b"HTTP/1.1 204 No Content\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            // Then the server closes, without a word.
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+        ];
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let server = thread::spawn(move || {
+            for answers in [&ANSWERS[..4], &ANSWERS[4..]] {
+                let (mut socket, _) = listener.accept().expect("a client");
+                for answer in answers {
+                    read_request(&mut socket);
+                    socket.write_all(answer).expect("a client that reads");
+                }
+            }
+        });
+        let mut client = client(port);
+        for _ in ANSWERS {
+            assert_eq!(client.publish(None, &[json!({})]), Ok(()));
+        }
+        assert!(client.kept.is_none());
+        server.join().expect("the server");
+    }
+
+    #[test]
+    fn a_refusal_is_shown_and_garbage_is_no_answer() {
+        let (outcome, _) =
+            against(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 16\r\n\r\nInvalid format.\n");
+        let error = outcome.expect_err("a refusal");
+        assert!(error.is_final());
+        let error = error.to_string();
+        assert!(
+            error.contains("refuses with 400: Invalid format."),
+            "{error}"
+        );
+        for (garbage, said) in [
+            (&b"SSH-2.0-x\r\n"[..], "not HTTP"),
+            (b"", "without an answer"),
+            (b"HTTP/1.1 2", "not HTTP"),
+        ] {
+            let error = against(garbage).0.expect_err("no answer");
+            assert!(!error.is_final());
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_said_with_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let error = client(port).publish(None, &[]).expect_err("nobody");
+        assert!(
+            error.to_string().contains(&format!("127.0.0.1:{port}")),
+            "{error}"
+        );
+    }
+}

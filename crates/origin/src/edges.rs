@@ -1,0 +1,126 @@
+//! The edges of a setting, and whether a request came through one of them.
+
+use fermata_grip::sig;
+
+use crate::address::Address;
+
+/// Edges in front of a server.
+pub struct Edges {
+    addresses: Vec<Address>,
+    /// The last good token and the second it expires in: an edge sends the same one for a while.
+    trusted: Option<(Vec<u8>, u64)>,
+}
+
+impl Edges {
+    /// Reads addresses with blanks between them.
+    ///
+    /// # Errors
+    /// What is wrong with one; never with its text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let addresses = text.split_whitespace().map(Address::parse);
+        Ok(Self {
+            addresses: addresses.collect::<Result<_, _>>()?,
+            trusted: None,
+        })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// Whether requests of any of them can be told from others.
+    pub fn can_verify(&self) -> bool {
+        self.addresses
+            .iter()
+            .any(|address| address.verifier().is_some())
+    }
+
+    /// The addresses themselves.
+    pub fn into_addresses(self) -> Vec<Address> {
+        self.addresses
+    }
+
+    /// Whether one of them has signed.
+    ///
+    /// # Errors
+    /// Why not, for the log: by the first of them that has a key.
+    pub fn verify(&mut self, token: &[u8], now_s: u64) -> Result<(), String> {
+        if let Some((trusted, expires_s)) = &self.trusted
+            && trusted == token
+            && now_s < *expires_s
+        {
+            return Ok(());
+        }
+        let mut first = None;
+        for (key, issuer) in self.addresses.iter().filter_map(Address::verifier) {
+            match sig::verify(key, token, now_s, issuer) {
+                Ok(claims) => {
+                    let expires_s = claims.expires_s.unwrap_or(now_s);
+                    self.trusted = Some((token.to_vec(), expires_s));
+                    return Ok(());
+                }
+                Err(error) => {
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        Err(first.map_or_else(
+            || "grip_url has no key to check it with".to_owned(),
+            |error| error.to_string(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::sig::{Claims, Key, sign};
+
+    use super::*;
+
+    const NOW_S: u64 = 1_800_000_000;
+
+    fn token(key: &[u8], issuer: &str, expires_s: u64) -> Vec<u8> {
+        let claims = Claims {
+            issuer: Some(issuer.to_owned()),
+            expires_s: Some(expires_s),
+            not_before_s: None,
+        };
+        let token = sign(&Key::secret(key), &claims).expect("a secret");
+        token.into_bytes()
+    }
+
+    #[test]
+    fn the_token_of_any_edge_is_believed_until_it_expires() {
+        let text = "http://a?key=one  https://b?verify-key=two&verify-iss=edge\n";
+        let mut edges = Edges::parse(text).expect("two edges");
+        assert!(edges.can_verify() && !edges.is_empty());
+        let (one, two) = (
+            token(b"one", "x", NOW_S + 9),
+            token(b"two", "edge", NOW_S + 9),
+        );
+        for good in [&one, &two, &two] {
+            assert_eq!(edges.verify(good, NOW_S), Ok(()));
+            assert!(edges.verify(good, NOW_S + 9).is_err(), "expired");
+        }
+        for bad in [
+            token(b"two", "x", NOW_S + 9),
+            token(b"three", "edge", NOW_S + 9),
+            one[..one.len() - 1].to_vec(),
+            Vec::new(),
+        ] {
+            assert!(edges.verify(&bad, NOW_S).is_err());
+        }
+        assert_eq!(edges.into_addresses().len(), 2);
+    }
+
+    #[test]
+    fn without_a_key_nobody_is_believed() {
+        let mut edges = Edges::parse("http://localhost:5561").expect("an edge");
+        assert!(!edges.can_verify());
+        let error = edges.verify(&token(b"", "x", NOW_S + 9), NOW_S);
+        assert!(error.expect_err("no key").contains("no key"));
+        assert!(Edges::parse("").expect("none").is_empty());
+        assert!(Edges::parse("http://a ftp://b").is_err());
+    }
+}
