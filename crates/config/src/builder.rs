@@ -10,6 +10,9 @@ pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
 /// The variable by which platforms tell a program its port.
 const PORT_VARIABLE: &str = "PORT";
 
+/// The variable by which GRIP libraries are told of edges.
+const GRIP_VARIABLE: &str = "GRIP_URL";
+
 /// A mistyped environment variable is refused when this close to a setting's name. Others that
 /// start with the prefix belong to somebody else (tests, deployment scripts) and are left alone.
 const TYPO_DISTANCE_MAX: usize = 2;
@@ -94,7 +97,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Reads `FERMATA_<NAME>` and `PORT` from these variables; others are ignored.
+    /// Reads `FERMATA_<NAME>`, `PORT` and `GRIP_URL` from these variables; others are ignored.
     ///
     /// # Errors
     /// As [`Builder::set`]. An unknown `FERMATA_…` variable is an error only when it looks like a
@@ -103,6 +106,7 @@ impl Builder {
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
+        let mut grip = None;
         for (variable, value) in variables {
             if variable == PORT_VARIABLE {
                 self.port = Some(parse_port(&value).map_err(|cause| SettingError::Invalid {
@@ -111,6 +115,10 @@ impl Builder {
                     cause,
                     fix: "a number from 0 to 65535".to_owned(),
                 })?);
+                continue;
+            }
+            if variable == GRIP_VARIABLE {
+                grip = Some(value);
                 continue;
             }
             let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
@@ -122,7 +130,16 @@ impl Builder {
                 self.set(&name, &value, Source::Environment)?;
             }
         }
-        Ok(())
+        // It is everybody's, so whatever is meant for this server alone comes before it.
+        match grip {
+            Some(value) if !self.has("grip_url") => self.set("grip_url", &value, Source::Default),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a value was given.
+    fn has(&self, name: &str) -> bool {
+        find(name).is_some_and(|(index, _)| self.sources[index] > Source::Default)
     }
 
     /// Checks the settings against each other and hands them over.
@@ -380,6 +397,27 @@ mod tests {
         assert_eq!(
             unknown.to_string(),
             "\"fermata.colour\" is not a setting; docs/reference/settings.md lists them all"
+        );
+    }
+
+    #[test]
+    fn grip_url_of_everybody_gives_way_and_is_never_shown() {
+        let url = |pairs: &[(&str, &str)]| environment(pairs).map(|settings| settings.grip_url);
+        let text = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(url(&[]), Ok(None));
+        assert_eq!(
+            url(&[("GRIP_URL", "http://a https://b")]),
+            text("http://a https://b")
+        );
+        let (own, other) = (("FERMATA_GRIP_URL", "http://a"), ("GRIP_URL", "tcp://b"));
+        assert_eq!(url(&[own, other]), text("http://a"));
+        assert_eq!(url(&[other, own]), text("http://a"));
+        assert_eq!(url(&[("FERMATA_GRIP_URL", ""), other]), Ok(None));
+        let error = url(&[("GRIP_URL", "localhost?key=hidden")]).expect_err("no URL");
+        let error = error.to_string();
+        assert!(
+            error.contains("grip_url") && !error.contains("hidden"),
+            "{error}"
         );
     }
 

@@ -2,6 +2,7 @@
 
 use crate::builder::Source;
 use crate::table::Setting;
+use crate::value::Kind;
 
 /// Longest part of a refused value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 80;
@@ -47,7 +48,10 @@ impl SettingError {
     pub(crate) fn invalid(setting: &Setting, source: Source, value: &str, cause: String) -> Self {
         Self::Invalid {
             place: place(setting, source),
-            value: quoted(value),
+            value: match setting.kind {
+                Kind::Edges => "not shown, since it may hold a key".to_owned(),
+                _ => quoted(value),
+            },
             cause,
             fix: setting.kind.fix(),
         }

@@ -181,6 +181,18 @@ settings! {
         "Proxies in front whose Forwarded or X-Forwarded-For, -Proto and -Host headers are believed.\n\
          unix stands for all peers on Unix sockets.\n\
          Empty believes nobody: the headers are there to read, and change nothing.";
+    grip_url: Option<String> = "", Kind::Edges, Some("Server gripUrl"),
+        "GRIP edges in front (`fermata edge`, Pushpin): the URLs of their control ports, with blanks between them.\n\
+         Requests that an edge has signed with the URL's key get a Hold as GRIP headers, so that the edge holds the client; what is published is told to every edge as well.\n\
+         http://HOST:PORT?key=SECRET, or with verify-key and verify-iss where requests are signed with another key, as GRIP libraries have it; a key is a text, base64:… or file:PATH.\n\
+         The environment variable GRIP_URL is taken where nothing else gives a value.\n\
+         Empty means none.";
+    grip_link_timeout_ms: u64 = "120000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "Silence after which an edge asks whether a client that it holds has missed something; it also asks whenever the ids of events show so.\n\
+         0 gives edges neither ids nor a link: clients cost them less, and what gets lost on the way is found only when a client comes back.";
+    grip_publish_timeout_ms: u64 = "5000", Kind::Milliseconds { min: 100, max: HOUR }, None,
+        "Time that an edge has to take what is published.\n\
+         After it the same is tried again, and what is published meanwhile waits in the ring.";
     io: String = "auto", Kind::Choice(&["auto", "epoll", "io_uring"]), None,
         "Kernel interface of the event loop; docs/io.md compares them.\n\
          auto takes what has measured better for most servers, which is epoll.\n\

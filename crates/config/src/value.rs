@@ -32,6 +32,8 @@ pub enum Kind {
     },
     /// Addresses, networks such as `10.0.0.0/8`, and `unix`, with commas between them.
     Networks,
+    /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
+    Edges,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
     Bytes {
         /// Smallest accepted value.
@@ -58,6 +60,7 @@ impl Kind {
             Self::Path => "path",
             Self::Paths => "paths",
             Self::Networks => "networks",
+            Self::Edges => "URLs",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
@@ -77,6 +80,7 @@ impl Kind {
             | Self::Path
             | Self::Paths
             | Self::Networks
+            | Self::Edges
             | Self::Choice(_) => "",
         }
     }
@@ -94,6 +98,9 @@ impl Kind {
             Self::Paths => "file paths with commas, or empty for none".to_owned(),
             Self::Networks => {
                 "addresses, networks and unix with commas, or empty for none".to_owned()
+            }
+            Self::Edges => {
+                "http://HOST:PORT?key=KEY, several with blanks, or empty for none".to_owned()
             }
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
@@ -115,6 +122,7 @@ impl Kind {
             Self::Path => "a file path, or nothing".to_owned(),
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
+            Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
@@ -144,6 +152,7 @@ impl Kind {
             | Self::Path
             | Self::Paths
             | Self::Networks
+            | Self::Edges
             | Self::Choice(_) => {
                 return Err("not a number".to_owned());
             }
@@ -243,6 +252,14 @@ impl Value for Option<String> {
             _ if text.is_empty() => Ok(None),
             Kind::Control => parse_control(text).map(|()| Some(text.to_owned())),
             Kind::Address => Listen::parse_plain(text).map(|_| Some(text.to_owned())),
+            Kind::Edges => {
+                let is_url =
+                    |part: &str| part.starts_with("http://") || part.starts_with("https://");
+                match text.split_whitespace().all(is_url) {
+                    true => Ok(Some(text.to_owned())),
+                    false => Err("not a list of http:// or https:// URLs".to_owned()),
+                }
+            }
             _ => kind.word(text).map(Some),
         }
     }
