@@ -65,6 +65,27 @@ pub struct Hold<'a> {
     pub headers: &'a [(&'a [u8], &'a [u8])],
 }
 
+impl<'a> Hold<'a> {
+    /// Its headers, and those that every event stream has.
+    pub(crate) fn all_headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
+        let given = self.headers;
+        let is_given = move |name: &[u8]| {
+            given
+                .iter()
+                .any(|(given, _)| given.eq_ignore_ascii_case(name))
+        };
+        // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
+        let defaults = [
+            (&b"Cache-Control"[..], &b"no-store"[..]),
+            (&b"X-Accel-Buffering"[..], &b"no"[..]),
+        ];
+        let defaults = defaults
+            .into_iter()
+            .filter(move |(name, _)| !is_given(name));
+        defaults.chain(given.iter().copied())
+    }
+}
+
 /// Why a client was not held. The request is still open and has to be answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError {
@@ -161,7 +182,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    fn check(&self, hold: &Hold<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, hold: &Hold<'_>) -> Result<(), String> {
         let channels_max = self.settings.channels_per_hold_max;
         if hold.channels.is_empty() || hold.channels.len() > channels_max {
             return Err(format!(
@@ -194,19 +215,13 @@ impl<D: Driver> Worker<D> {
         } else {
             Framing::Chunked
         };
-        let is_given = |name: &[u8]| {
-            hold.headers
-                .iter()
-                .any(|(given, _)| given.eq_ignore_ascii_case(name))
-        };
-        // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
-        let defaults = [
-            (&b"Cache-Control"[..], &b"no-store"[..]),
-            (&b"X-Accel-Buffering"[..], &b"no"[..]),
-        ];
-        let defaults = defaults.into_iter().filter(|(name, _)| !is_given(name));
-        let headers = defaults.chain(hold.headers.iter().copied());
-        self.write_head(index, 200, Some(sse::CONTENT_TYPE), headers, framing);
+        self.write_head(
+            index,
+            200,
+            Some(sse::CONTENT_TYPE),
+            hold.all_headers(),
+            framing,
+        );
     }
 
     /// What a held client gets first: its own events, the first piece of what it missed, and its
@@ -445,6 +460,7 @@ impl<D: Driver> Worker<D> {
             self.tell_streams();
         }
         self.deliver_directs();
+        self.tell_followers();
     }
 
     /// Sends a held client what its channels' logs have for it.

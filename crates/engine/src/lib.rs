@@ -16,10 +16,12 @@ mod body;
 mod connection;
 mod control;
 mod drain;
+mod elsewhere;
 mod encode;
 mod errors;
 mod file_jobs;
 pub mod files;
+mod follow;
 mod forwarded;
 mod gather;
 mod hold;
@@ -58,8 +60,10 @@ mod worker;
 pub use answer::Gone;
 pub use answer_file::{FileAnswer, FilePlace, StaticFound};
 pub use body::{ARRIVING, Read, ReadError, Temporary, Upload, UploadedFile};
+pub use elsewhere::{Last, Opening};
 pub use fermata_io::probe::features;
 pub use file_jobs::FileJobError;
+pub use follow::{Followed, Follower, Published};
 pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,

@@ -30,6 +30,7 @@ use crate::body::{Spools, Upload, Uploads};
 use crate::connection::{Connection, Origin};
 use crate::encode::Encoder;
 use crate::files::{Compressors, Roots};
+use crate::follow::Told;
 use crate::gather::Gather;
 use crate::hold::SWEEP_MS;
 use crate::log::{Limiter, Logger};
@@ -236,6 +237,8 @@ pub struct Worker<D: Driver> {
     pub(crate) wires: Wires,
     /// What an embedder has set that publishes in formats of its own; see `relay`.
     pub(crate) relay: Option<Box<Relay>>,
+    /// Who reads what is published.
+    pub(crate) followers: Vec<Told>,
     /// What an embedder adds to the text for Prometheus.
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
     /// The request whose head and body can still be read, by its handle; 0 = none.
@@ -400,6 +403,7 @@ impl<D: Driver> Worker<D> {
             waiting: Waiting::new(),
             wires: Wires::new(),
             relay: None,
+            followers: Vec::new(),
             more_metrics: None,
             lent: 0,
             streams: Streams::default(),
@@ -548,6 +552,11 @@ impl<D: Driver> Worker<D> {
     /// Effective settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Where its log lines go.
+    pub fn logger(&self) -> Logger {
+        self.logger.clone()
     }
 
     /// Number of the worker, from 0.

@@ -10,6 +10,7 @@ use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, guard, guard_bool, put,
 };
 use crate::companion::FmCompanion;
+use crate::grip;
 use crate::worker::FmWorker;
 
 /// The value comes from php.ini.
@@ -477,7 +478,13 @@ pub unsafe extern "C" fn fm_server_start(
     // SAFETY: pointers are valid by this function's contract; the box was made by `fm_server_new`.
     unsafe {
         guard(error, || {
-            let server = *Box::from_raw(server);
+            let mut server = *Box::from_raw(server);
+            let settings = server.server.settings();
+            let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
+            let edges = grip::edges(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
+            if edges.as_ref().is_some_and(|edges| !edges.can_verify()) {
+                server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
+            }
             let started = server
                 .server
                 .start()
@@ -485,7 +492,7 @@ pub unsafe extern "C" fn fm_server_start(
             let start = match started {
                 Started::Worker(worker) => {
                     let worker_index = u32::from(worker.index());
-                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker)));
+                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker, edges)));
                     FmStart {
                         worker,
                         worker_index,

@@ -9,12 +9,14 @@ use fermata_engine::{
     Worker,
 };
 use fermata_io::Kernel;
+use fermata_origin::Edges;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
     array, guard, put,
 };
+use crate::grip::{FmGrip, Grip};
 use crate::server::log_level;
 
 /// `request` is to be answered.
@@ -59,6 +61,8 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 pub struct FmWorker {
     pub(crate) worker: Worker<Tls<Kernel>>,
     handle: u64,
+    /// Edges in front; `None` = there are none.
+    pub(crate) grip: Option<Box<Grip>>,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
     past: Vec<Past>,
@@ -69,8 +73,9 @@ pub struct FmWorker {
 }
 
 impl FmWorker {
-    pub(crate) fn new(worker: Worker<Tls<Kernel>>) -> FmWorker {
+    pub(crate) fn new(mut worker: Worker<Tls<Kernel>>, edges: Option<Edges>) -> FmWorker {
         FmWorker {
+            grip: edges.map(|edges| Grip::begin(edges, &mut worker)),
             worker,
             handle: 0,
             members: Vec::new(),
@@ -177,6 +182,8 @@ pub struct FmHold {
     pub headers: *const FmHeader,
     /// Their number.
     pub headers_len: usize,
+    /// What an edge has said with the request; NULL when none has signed it.
+    pub grip: *const FmGrip,
 }
 
 /// A user who is present.
@@ -217,7 +224,12 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
             worker.handle = 0;
             let next = worker.worker.next_event();
             let kind = match next {
-                Event::Stop => FM_EVENT_STOP,
+                Event::Stop => {
+                    if let Some(grip) = &worker.grip {
+                        grip.finish();
+                    }
+                    FM_EVENT_STOP
+                }
                 Event::Request => FM_EVENT_REQUEST,
                 Event::Upgrade => FM_EVENT_UPGRADE,
                 Event::Open => FM_EVENT_WS_OPEN,
@@ -407,7 +419,8 @@ pub unsafe extern "C" fn fm_worker_exit_code(worker: *const FmWorker) -> i32 {
     unsafe { (*worker).worker.exit_code() }
 }
 
-/// Answers a request by an event stream and keeps the client. On an error (FM_MISUSE,
+/// Answers a request by an event stream and keeps the client, or has the edge keep it that has signed the request. On an
+/// error (FM_MISUSE,
 /// FM_BACKPRESSURE, FM_GONE) the request is still open.
 ///
 /// # Safety
@@ -423,7 +436,8 @@ pub unsafe extern "C" fn fm_hold(
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(error, || {
-            let hold = &*hold;
+            let (hold, worker) = (&*hold, &mut *worker);
+            let grip = hold.grip;
             let channels: Vec<&[u8]> = array(hold.channels, hold.channels_len)
                 .iter()
                 .map(|channel| channel.bytes())
@@ -447,7 +461,12 @@ pub unsafe extern "C" fn fm_hold(
                 with: &with,
                 headers: &headers,
             };
-            (*worker).worker.hold(request, &hold).map_err(|error| {
+            let instructed = match grip.is_null() {
+                true => None,
+                false => worker.instruct(request, &hold, &*grip),
+            };
+            let held = instructed.unwrap_or_else(|| worker.worker.hold(request, &hold));
+            held.map_err(|error| {
                 let code = match &error {
                     HoldError::Gone => FM_GONE,
                     HoldError::Misuse(_) => FM_MISUSE,

@@ -160,6 +160,14 @@ figures! {
     "Requests on the control socket." { ControlRequests }
     "holds" "holds_total" Plain Sum
     "Clients held, each time one was." { Holds }
+    "holds_at_edges" "holds_at_edges_total" Plain Sum
+    "Clients that a GRIP edge in front was told to hold." { HoldsAtEdges }
+    "edge_events" "edge_events_total" Plain Sum
+    "Events told to the edges of grip_url, each edge counted: taken, refused for good; lost counts the times that an edge took nothing for longer than the ring keeps events." {
+        EdgeTaken("outcome" "taken"),
+        EdgeRefused("outcome" "refused"),
+        EdgeLost("outcome" "lost"),
+    }
     "published" "published_total" Plain Sum
     "Messages appended for handlers and the control socket of this worker." { Published }
     "publish_failures" "publish_failures_total" Plain Sum
