@@ -9,6 +9,7 @@
 #include "ext/standard/info.h"
 #include "ext/json/php_json.h"
 #include "ext/spl/spl_exceptions.h"
+#include "zend_attributes.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"

@@ -33,6 +33,9 @@ namespace Fermata {
          * @param AccessLog|null $accessLog a line for every request. Default: none.
          * @param string|null $metrics "http://HOST:PORT" that answers GET /metrics, /health/live and /health/ready.
          *        Default: none.
+         * @param string|null $gripUrl GRIP edges in front, such as "http://localhost:5561?key=SECRET": clients of requests that
+         *        they have signed are held by them, and they are told what is published. Default: the variable GRIP_URL,
+         *        else none.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
@@ -46,6 +49,7 @@ namespace Fermata {
             ?array $trustedProxies = null,
             ?AccessLog $accessLog = null,
             ?string $metrics = null,
+            #[\SensitiveParameter] ?string $gripUrl = null,
         ) {}
 
         /**

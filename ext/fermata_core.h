@@ -1378,6 +1378,28 @@ typedef struct FmEvent {
 } FmEvent;
 
 /**
+ * What an edge has said with a request.
+ */
+typedef struct FmGrip {
+  /**
+   * The value of Grip-Sig.
+   */
+  struct FmStr signature;
+  /**
+   * The target, as it was sent.
+   */
+  struct FmStr target;
+  /**
+   * The values of Grip-Last.
+   */
+  const struct FmStr *lasts;
+  /**
+   * Their number.
+   */
+  size_t lasts_len;
+} FmGrip;
+
+/**
  * An answer that keeps the client.
  */
 typedef struct FmHold {
@@ -1429,6 +1451,10 @@ typedef struct FmHold {
    * Their number.
    */
   size_t headers_len;
+  /**
+   * What an edge has said with the request; NULL when none has signed it.
+   */
+  const struct FmGrip *grip;
 } FmHold;
 
 /**
@@ -1859,6 +1885,14 @@ void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
  * `worker` is a live worker.
  */
 uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
+
+/**
+ * Whether `fm_hold` has to be told what an edge has said.
+ *
+ * # Safety
+ * `worker` is a live worker.
+ */
+bool fm_worker_has_edges(const struct FmWorker *worker);
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
@@ -2611,7 +2645,8 @@ void fm_worker_retire(struct FmWorker *worker);
 int32_t fm_worker_exit_code(const struct FmWorker *worker);
 
 /**
- * Answers a request by an event stream and keeps the client. On an error (FM_MISUSE,
+ * Answers a request by an event stream and keeps the client, or has the edge keep it that has signed the request. On an
+ * error (FM_MISUSE,
  * FM_BACKPRESSURE, FM_GONE) the request is still open.
  *
  * # Safety

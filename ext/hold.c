@@ -65,7 +65,26 @@ void fermata_hold_init(void)
 
 /* Sending */
 
-uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hold *hold, FmError *error)
+/* Values of Grip-Last that are read of one request; the core allows no more channels by default. */
+#define LASTS_MAX 64
+
+/* What an edge has said with the request. False when it did not come through one. */
+static bool from_edge(const fermata_request *request, FmStr *lasts, FmGrip *grip)
+{
+	if (!fermata_request_header(request, FERMATA_LITERAL("grip-sig"), 0, &grip->signature)) {
+		return false;
+	}
+	size_t len = 0;
+	while (len < LASTS_MAX && fermata_request_header(request, FERMATA_LITERAL("grip-last"), len, &lasts[len])) {
+		len++;
+	}
+	grip->target = request->event.target;
+	grip->lasts = lasts;
+	grip->lasts_len = len;
+	return true;
+}
+
+uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, const fermata_hold *hold, FmError *error)
 {
 	uint32_t headers_len = hold->headers ? hold->headers->len : 0;
 	FmStr *channels = safe_emalloc(hold->channels_len, sizeof(FmStr), 0);
@@ -78,6 +97,9 @@ uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hol
 		fermata_event_message(Z_OBJ(hold->events[i]), &with[i]);
 	}
 	fermata_headers_fill(hold->headers, headers);
+	FmStr lasts[LASTS_MAX];
+	FmGrip grip;
+	bool is_from_edge = fm_worker_has_edges(worker) && from_edge(request, lasts, &grip);
 	FmHold out = {
 		.channels = channels,
 		.channels_len = hold->channels_len,
@@ -91,8 +113,9 @@ uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hol
 		.with_len = hold->events_len,
 		.headers = headers,
 		.headers_len = headers_len,
+		.grip = is_from_edge ? &grip : NULL,
 	};
-	uint32_t code = fm_hold(worker, request, &out, error);
+	uint32_t code = fm_hold(worker, request->event.request, &out, error);
 	efree(channels);
 	efree(with);
 	efree(headers);

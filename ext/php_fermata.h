@@ -338,7 +338,7 @@ typedef struct fermata_hold {
 	zend_object std;
 } fermata_hold;
 void fermata_hold_init(void);
-uint32_t fermata_hold_send(FmWorker *worker, uint64_t request, const fermata_hold *hold, FmError *error);
+uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, const fermata_hold *hold, FmError *error);
 
 /* websocket.c */
 typedef struct fermata_websocket {

@@ -79,7 +79,7 @@ static void hold(const fermata_handler *handler, const fermata_hold *hold)
 {
 	FmError error;
 	error.len = 0;
-	uint32_t code = fermata_hold_send(fermata_run.worker, fermata_run.request->event.request, hold, &error);
+	uint32_t code = fermata_hold_send(fermata_run.worker, fermata_run.request, hold, &error);
 	if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
 		fermata_fail_at_handler(handler, (FmStr){error.message, error.len});
 	}
