@@ -129,6 +129,20 @@ install_xdebug() {
     fi
     rm -rf "$folder"
 }
+# The programs that the edge is tested with. Most of them begin to serve when their packages are installed, so a test
+# that lacks one is skipped instead of installing it; CI asks for all.
+need_edge() {
+    need_test
+    need nginx-light has nginx
+    need apache2-bin has apache2
+    need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
+    need "$php_package-fpm" has "php-fpm${php_version:-}"
+    need python3-pip has_pip
+    need openssl has openssl
+    need pushpin has pushpin
+    need zurl has zurl
+}
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 need_bench() {
     need_chat
     need_load

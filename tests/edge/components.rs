@@ -1,10 +1,11 @@
 //! What people have: the script of seed 001 under PHP-FPM, reached over FastCGI, and nginx in front of the edge.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
-use fermata_testkit::{Directory, command_path, free_port, wait_until};
+use fermata_testkit::{Directory, command_path, free_port, wait_until, workspace_root};
 
 use crate::client::Client;
 
@@ -31,12 +32,17 @@ if ($topic !== '') {
 const EVENT: &str = "event: message\ndata: hello world\n\n";
 
 /// Processes that end with the test.
-struct Running(Vec<Child>);
+#[derive(Default)]
+pub struct Running(Vec<Child>);
 
 impl Running {
-    fn start(&mut self, command: &mut Command, log: &Path) {
-        let file = || fs::File::create(log).expect("a log");
-        let child = command.stdout(file()).stderr(Stdio::null()).spawn();
+    /// Starts one, whose output goes to a file.
+    pub fn start(&mut self, command: &mut Command, log: &Path) {
+        let log = fs::File::create(log).expect("a log");
+        let errors = log.try_clone().expect("a log");
+        // A group of its own: Apache ends its whole group when it is told to end.
+        command.process_group(0).stdout(log).stderr(errors);
+        let child = command.spawn();
         self.0.push(child.expect("it was looked at before"));
     }
 }
@@ -50,8 +56,17 @@ impl Drop for Running {
     }
 }
 
+/// The first block of this kind of a page of the documentation.
+pub fn sample(page: &str, kind: &str) -> String {
+    let path = workspace_root().join("docs").join(page);
+    let text = fs::read_to_string(path).expect("a page");
+    let (_, rest) = text.split_once(&format!("```{kind}\n")).expect("a block");
+    let (block, _) = rest.split_once("\n```").expect("its end");
+    format!("{block}\n")
+}
+
 /// The first program of these that is there.
-fn program(names: &[&'static str]) -> Option<&'static str> {
+pub fn program(names: &[&'static str]) -> Option<&'static str> {
     let is_there = |name: &&&str| Path::new(*name).exists();
     names.iter().find(is_there).copied()
 }
@@ -87,7 +102,7 @@ fn php_fpm_behind_the_edge_behind_nginx() {
             proxy_http_version 1.1;\nproxy_set_header Connection \"\";\nproxy_buffering off;\n}}\n}}\n}}\n"
         ),
     );
-    let mut running = Running(Vec::new());
+    let mut running = Running::default();
     let mut command = Command::new(fpm);
     command
         .args(["-F", "-R", "-y"])

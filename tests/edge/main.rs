@@ -7,16 +7,19 @@
 //! `FERMATA_TEST_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
 //! `pushpin` and `zurl` are not installed.
 
+mod apache;
 mod arriving;
 mod bench;
 mod cases;
 mod client;
 mod components;
+mod django;
 mod figures;
 mod files;
 mod listeners;
 mod origin;
 mod own;
+mod php;
 mod publishers;
 mod reload;
 mod socket;

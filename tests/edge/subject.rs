@@ -81,6 +81,11 @@ path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
 impl Subject {
     /// Starts it; `None` where it is not installed.
     pub fn start(kind: Kind) -> Option<Self> {
+        Self::start_with(kind, "")
+    }
+
+    /// Starts it with further routes.
+    pub fn start_with(kind: Kind, more_routes: &str) -> Option<Self> {
         if !is_installed(kind) {
             return None;
         }
@@ -94,7 +99,7 @@ impl Subject {
             .replace("{origin}", &origin.port().to_string())
             .replace("{closed}", &closed.to_string())
             .replace("{sockjs}", "sockjs_speaks_to_its_backend");
-        folder.write("routes", routes);
+        folder.write("routes", routes + more_routes);
         let name = folder.path().display();
         folder.write(
             "pushpin.conf",
