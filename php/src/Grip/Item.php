@@ -27,11 +27,12 @@ final readonly class Item
         public array $meta = [],
         public array $headers = [],
         public bool $close = false,
+        public bool $hint = false,
         private ?string $eventData = null,
         private ?string $eventName = null,
     ) {
-        if ($stream === null && $response === null && $message === null && !$close) {
-            throw new \ValueError('an item needs a stream, response or message, or close: true');
+        if ($stream === null && $response === null && $message === null && !$close && !$hint) {
+            throw new \ValueError('an item needs a stream, response or message, or close: true or hint: true');
         }
     }
 
@@ -58,6 +59,12 @@ final readonly class Item
         return new self(close: true);
     }
 
+    /** Has clients ask their backend: streams their next link, long polls their request. */
+    public static function hint(): self
+    {
+        return new self(hint: true);
+    }
+
     /**
      * The item as control ports take it.
      *
@@ -68,6 +75,9 @@ final readonly class Item
         $formats = [];
         if ($this->close) {
             $formats = ['http-stream' => ['action' => 'close'], 'ws-message' => ['action' => 'close']];
+        }
+        if ($this->hint) {
+            $formats = ['http-response' => ['action' => 'hint'], 'http-stream' => ['action' => 'hint']];
         }
         if ($this->stream !== null) {
             $formats['http-stream'] = self::content($this->stream, 'content');

@@ -4,21 +4,34 @@ declare(strict_types=1);
 
 namespace Fermata\Grip;
 
+use Fermata\Grip\Internal\{Deadline, Failure, Http, Zmq};
+
 /**
  * Publishes to GRIP edges and to the workers of a local server alike.
  *
- * An address is the URL of an edge's control port, as libraries have it in `GRIP_URL`
- * (`http://localhost:5561?iss=pushpin&key=…`), or the control socket of a server (`unix:/run/app.sock`), for which the
- * extension is needed. Without any, `GRIP_URL` and `FERMATA_CONTROL` name them, several separated by blanks.
+ * Addresses are those of Address: control ports and ZeroMQ sockets of edges, and control sockets of servers (`unix:/run/app.sock`),
+ * for which the extension is needed. Without any, `GRIP_URL` and `FERMATA_CONTROL` name them, several separated by blanks.
  */
 final class Publisher
 {
-    /** @var list<string> */
+    /** Seconds before the second try, doubled before each further one. */
+    private const PAUSE = 0.1;
+
+    /** @var list<Address> */
     private readonly array $addresses;
 
-    /** @param float $timeout seconds for one address */
-    public function __construct(string|array $addresses = [], private readonly float $timeout = 5.0)
-    {
+    /**
+     * @param string|list<string> $addresses
+     * @param float $timeout seconds for one address, all tries together
+     * @param int $tries how often an address that cannot be reached or is overloaded is asked. What may have arrived is sent again
+     *        only when it has an id, by which edges know it.
+     * @throws \ValueError when an address is malformed, or there is none
+     */
+    public function __construct(
+        #[\SensitiveParameter] string|array $addresses = [],
+        private readonly float $timeout = 5.0,
+        private readonly int $tries = 3,
+    ) {
         $addresses = array_values((array) $addresses);
         if ($addresses === []) {
             $named = getenv('GRIP_URL') . ' ' . getenv('FERMATA_CONTROL');
@@ -27,101 +40,84 @@ final class Publisher
         if ($addresses === []) {
             throw new \ValueError('nobody to publish to; pass an address such as http://localhost:5561, or set GRIP_URL');
         }
-        foreach ($addresses as $address) {
-            $scheme = strstr($address, ':', true);
-            if (!in_array($scheme, ['http', 'https', 'unix'], true)) {
-                throw new \ValueError("an address begins with http://, https:// or unix:, not \"$scheme\"");
-            }
+        if ($timeout <= 0 || $tries < 1) {
+            throw new \ValueError('the timeout is more than 0 seconds, and there is at least one try');
         }
-        $this->addresses = $addresses;
+        $this->addresses = array_map(fn (string $address) => new Address($address), $addresses);
     }
 
     /**
      * Publishes an item, or a text as an event for browsers.
      *
      * @throws PublishFailed when one of the addresses has not taken it; all of them were tried
+     * @throws \JsonException when a header or a meta is not UTF-8
      */
     public function publish(string $channel, Item|string $item): void
     {
         $item = is_string($item) ? Item::event($item) : $item;
         $failures = [];
+        $previous = null;
         foreach ($this->addresses as $address) {
             try {
-                str_starts_with($address, 'unix:')
-                    ? $this->publishToWorkers($address, $channel, $item)
-                    : $this->publishToEdge($address, $channel, $item);
-            } catch (PublishFailed $failure) {
-                $failures[] = $failure->getMessage();
+                $this->publishTo($address, $channel, $item);
+            } catch (Failure|\Fermata\Exception\FermataException $failure) {
+                $failures[$address->name] = $failure->getMessage();
+                $previous ??= $failure;
             }
         }
         if ($failures !== []) {
-            throw new PublishFailed(implode('; ', $failures));
+            throw new PublishFailed($failures, $previous);
         }
     }
 
-    private function publishToWorkers(string $address, string $channel, Item $item): void
+    /**
+     * Whether a request came through one of the edges: its `Grip-Sig` is signed with the key of an address.
+     *
+     * @param string|null $token the value of the header, such as `$_SERVER['HTTP_GRIP_SIG'] ?? null`
+     */
+    public function isProxied(?string $token): bool
+    {
+        foreach ($this->addresses as $address) {
+            if ($address->hasSigned($token) === true) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private function publishTo(Address $address, string $channel, Item $item): void
+    {
+        $deadline = new Deadline($this->timeout);
+        if ($address->control !== null) {
+            $this->publishToWorkers($address->control, $channel, $item);
+            return;
+        }
+        $value = $item->toArray($channel);
+        $flags = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE;
+        $pause = self::PAUSE;
+        for ($try = 1;; ++$try) {
+            try {
+                $address->zmq === null
+                    ? Http::publish($address, json_encode(['items' => [$value]], $flags), $deadline)
+                    : Zmq::publish($address, json_encode($value, $flags), $deadline);
+                return;
+            } catch (Failure $failure) {
+                $isSafe = !$failure->wasSent || $item->id !== null;
+                if (!$failure->mayHelp || !$isSafe || $try >= $this->tries || $pause >= $deadline->left()) {
+                    throw $failure;
+                }
+            }
+            $deadline->pause($pause);
+            $pause *= 2;
+        }
+    }
+
+    private function publishToWorkers(string $control, string $channel, Item $item): void
     {
         if (!extension_loaded('fermata')) {
-            throw new PublishFailed("$address needs the extension fermata");
+            throw new Failure('needs the extension fermata', mayHelp: false, wasSent: false);
         }
-        $event = $item->toEvent() ?? throw new PublishFailed("$address takes events only; publish Item::event()");
-        try {
-            (new \Fermata\Publisher($address, (int) ($this->timeout * 1000)))->publish($channel, $event);
-        } catch (\Fermata\Exception\FermataException $error) {
-            throw new PublishFailed("$address: {$error->getMessage()}", previous: $error);
-        }
-    }
-
-    private function publishToEdge(string $address, string $channel, Item $item): void
-    {
-        $url = parse_url($address);
-        if ($url === false || !isset($url['host'])) {
-            throw new PublishFailed('the address of an edge has no host');
-        }
-        $place = "{$url['scheme']}://{$url['host']}" . (isset($url['port']) ? ":{$url['port']}" : '');
-        $headers = ['Content-Type: application/json', 'Connection: close'];
-        $authorization = self::authorization($url);
-        if ($authorization !== null) {
-            if ($url['scheme'] === 'http' && !self::isLocal($url['host'])) {
-                throw new PublishFailed("$place: a password or token would go unencrypted; give an https:// address");
-            }
-            $headers[] = "Authorization: $authorization";
-        }
-        $body = json_encode(['items' => [$item->toArray($channel)]], JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
-        $context = stream_context_create(['http' => [
-            'method' => 'POST', 'header' => $headers, 'content' => $body, 'timeout' => $this->timeout,
-            'ignore_errors' => true, 'follow_location' => 0, 'protocol_version' => 1.1,
-        ]]);
-        $path = rtrim($url['path'] ?? '', '/') . '/publish/';
-        $stream = @fopen($place . $path, 'rb', false, $context);
-        if ($stream === false) {
-            throw new PublishFailed("$place: " . (error_get_last()['message'] ?? 'no connection'));
-        }
-        $status = (int) (explode(' ', stream_get_meta_data($stream)['wrapper_data'][0] ?? '')[1] ?? 0);
-        $answer = (string) stream_get_contents($stream, 500);
-        fclose($stream);
-        if ($status < 200 || $status > 299) {
-            throw new PublishFailed("$place refuses with $status: " . trim($answer));
-        }
-    }
-
-    /** @param array<string, string|int> $url */
-    private static function authorization(array $url): ?string
-    {
-        if (isset($url['user'])) {
-            $user = rawurldecode($url['user']) . ':' . rawurldecode($url['pass'] ?? '');
-            return 'Basic ' . base64_encode($user);
-        }
-        parse_str($url['query'] ?? '', $query);
-        if (!is_string($query['key'] ?? null)) {
-            return null;
-        }
-        $issuer = is_string($query['iss'] ?? null) ? $query['iss'] : '';
-        return 'Bearer ' . Signature::sign($issuer, Signature::key($query['key']));
-    }
-
-    private static function isLocal(string $host): bool
-    {
-        return $host === 'localhost' || $host === '[::1]' || str_starts_with($host, '127.');
+        $event = $item->toEvent() ?? throw new Failure('takes events only; publish Item::event()', mayHelp: false, wasSent: false);
+        (new \Fermata\Publisher($control, max(1, (int) ($this->timeout * 1000))))->publish($channel, $event);
     }
 }

@@ -4,44 +4,149 @@ declare(strict_types=1);
 
 namespace Fermata\Grip;
 
-/** `Grip-Sig`: a JSON web token (HS256) by which a backend knows its edge, and an edge its publishers. */
+/**
+ * `Grip-Sig`: a JSON web token by which a backend knows its edge, and an edge its publishers.
+ *
+ * The key decides the algorithm: a secret makes HS256; PEM of the curve P-256 makes ES256, and of RSA RS256, with PHP's openssl.
+ */
 final class Signature
 {
-    /** A key as in settings: a text, or `base64:` and one. */
+    /** Bytes of each of the two numbers of ES256. */
+    private const NUMBER_BYTES = 32;
+
+    /** A key as in settings: a text, `base64:` and one, `file:` and the path of PEM or of a secret in hexadecimal, or PEM. */
     public static function key(#[\SensitiveParameter] string $text): string
     {
-        if (!str_starts_with($text, 'base64:')) {
+        if (str_starts_with($text, 'base64:')) {
+            $key = base64_decode(substr($text, 7), true);
+            return $key === false ? throw new \ValueError('the key after base64: is not base64') : $key;
+        }
+        if (!str_starts_with($text, 'file:')) {
             return $text;
         }
-        $key = base64_decode(substr($text, 7), true);
-        return $key === false ? throw new \ValueError('the key after base64: is not base64') : $key;
+        $content = @file_get_contents(substr($text, 5));
+        if ($content === false) {
+            throw new \ValueError('the key file cannot be read: ' . (error_get_last()['message'] ?? ''));
+        }
+        $content = trim($content);
+        if (!self::isSecret($content)) {
+            return $content;
+        }
+        $isHex = $content !== '' && strlen($content) % 2 === 0 && ctype_xdigit($content);
+        return $isHex ? hex2bin($content) : throw new \ValueError('the key file holds neither PEM nor a secret in hexadecimal');
     }
 
-    /** Makes a token that is good for so long. */
-    public static function sign(string $issuer, #[\SensitiveParameter] string $key, int $seconds = 600): string
+    /** Whether both ends have the same key. */
+    public static function isSecret(#[\SensitiveParameter] string $key): bool
     {
-        $parts = [['typ' => 'JWT', 'alg' => 'HS256'], ['iss' => $issuer, 'exp' => time() + $seconds]];
+        return !str_starts_with($key, '-----BEGIN ');
+    }
+
+    /**
+     * Makes a token that is good for so long.
+     *
+     * @throws \ValueError when the key cannot sign
+     */
+    public static function sign(?string $issuer, #[\SensitiveParameter] string $key, int $seconds = 600): string
+    {
+        $algorithm = self::algorithm($key);
+        $claims = ($issuer === null ? [] : ['iss' => $issuer]) + ['exp' => time() + $seconds];
+        $parts = [['typ' => 'JWT', 'alg' => $algorithm], $claims];
         $text = implode('.', array_map(fn (array $part) => self::encode(json_encode($part, JSON_THROW_ON_ERROR)), $parts));
-        return $text . '.' . self::encode(hash_hmac('sha256', $text, $key, true));
+        if ($algorithm === 'HS256') {
+            return $text . '.' . self::encode(hash_hmac('sha256', $text, $key, true));
+        }
+        $private = openssl_pkey_get_private($key);
+        if ($private === false || !openssl_sign($text, $signature, $private, OPENSSL_ALGO_SHA256)) {
+            throw new \ValueError('the key is a public one; signing needs the private key');
+        }
+        return $text . '.' . self::encode($algorithm === 'ES256' ? self::fromDer($signature) : $signature);
     }
 
     /** Whether a request came through the edge that has this key: its signature is right, and it has not expired. */
     public static function isValid(?string $token, #[\SensitiveParameter] string $key, ?string $issuer = null): bool
     {
         $parts = explode('.', $token ?? '');
-        if (count($parts) !== 3) {
+        if (count($parts) !== 3 || $key === '') {
             return false;
         }
         [$header, $claims] = array_map(self::decode(...), $parts);
         // The key decides the algorithm; a token that names another one is not read any further.
-        if (($header['alg'] ?? null) !== 'HS256' || !is_int($claims['exp'] ?? null)) {
+        if (($header['alg'] ?? null) !== self::algorithm($key)) {
             return false;
         }
-        $expected = self::encode(hash_hmac('sha256', "$parts[0].$parts[1]", $key, true));
-        return hash_equals($expected, $parts[2])
-            && $claims['exp'] > time()
-            && ($claims['nbf'] ?? 0) <= time()
+        $signature = base64_decode(strtr($parts[2], '-_', '+/'), true);
+        if ($signature === false || !self::isRight("$parts[0].$parts[1]", $signature, $key, $header['alg'])) {
+            return false;
+        }
+        $expires = $claims['exp'] ?? null;
+        $begins = $claims['nbf'] ?? 0;
+        return (is_int($expires) || is_float($expires)) && $expires > time()
+            && (is_int($begins) || is_float($begins)) && $begins <= time()
             && ($issuer === null || ($claims['iss'] ?? null) === $issuer);
+    }
+
+    private static function isRight(string $text, string $signature, #[\SensitiveParameter] string $key, string $algorithm): bool
+    {
+        if ($algorithm === 'HS256') {
+            return hash_equals(hash_hmac('sha256', $text, $key, true), $signature);
+        }
+        if ($algorithm === 'ES256') {
+            if (strlen($signature) !== 2 * self::NUMBER_BYTES) {
+                return false;
+            }
+            $signature = self::toDer($signature);
+        }
+        $public = self::publicKey($key);
+        return $public !== null && openssl_verify($text, $signature, $public, OPENSSL_ALGO_SHA256) === 1;
+    }
+
+    private static function algorithm(#[\SensitiveParameter] string $key): string
+    {
+        if (self::isSecret($key)) {
+            return 'HS256';
+        }
+        $public = self::publicKey($key);
+        $details = $public === null ? [] : openssl_pkey_get_details($public);
+        return match (true) {
+            ($details['type'] ?? null) === OPENSSL_KEYTYPE_RSA && $details['bits'] >= 2048 => 'RS256',
+            ($details['ec']['curve_name'] ?? null) === 'prime256v1' => 'ES256',
+            default => throw new \ValueError('the PEM is no key for P-256 or RSA of 2048 bits or more'),
+        };
+    }
+
+    private static function publicKey(#[\SensitiveParameter] string $key): ?\OpenSSLAsymmetricKey
+    {
+        if (!extension_loaded('openssl')) {
+            throw new \ValueError("a key of PEM needs PHP's extension openssl");
+        }
+        $private = openssl_pkey_get_private($key);
+        $public = $private === false ? $key : openssl_pkey_get_details($private)['key'];
+        return openssl_pkey_get_public($public) ?: null;
+    }
+
+    /** Two numbers of the same length, as tokens have them. */
+    private static function fromDer(string $der): string
+    {
+        // SEQUENCE, its length, and two INTEGERs; of P-256 none is longer than 127 bytes.
+        $first = ord($der[3]);
+        $numbers = [substr($der, 4, $first), substr($der, 6 + $first, ord($der[5 + $first]))];
+        return implode('', array_map(
+            fn (string $number) => str_pad(ltrim($number, "\0"), self::NUMBER_BYTES, "\0", STR_PAD_LEFT),
+            $numbers,
+        ));
+    }
+
+    /** The same numbers as OpenSSL has them. */
+    private static function toDer(string $signature): string
+    {
+        $integers = array_map(function (string $number): string {
+            $number = ltrim($number, "\0");
+            // A first bit of one would make it negative.
+            $number = $number === '' || ord($number[0]) > 127 ? "\0$number" : $number;
+            return "\x02" . chr(strlen($number)) . $number;
+        }, str_split($signature, self::NUMBER_BYTES));
+        return "\x30" . chr(strlen(implode('', $integers))) . implode('', $integers);
     }
 
     private static function encode(string $bytes): string

@@ -38,6 +38,12 @@ final class ItemTest extends TestCase
         self::assertSame(['http-stream', 'ws-message'], array_keys($formats));
     }
 
+    public function testAHintHasNoContent(): void
+    {
+        $formats = Item::hint()->toArray('c')['formats'];
+        self::assertSame(['http-response' => ['action' => 'hint'], 'http-stream' => ['action' => 'hint']], $formats);
+    }
+
     /** @dataProvider broken */
     public function testLinesCannotBeBroken(\Closure $make): void
     {

@@ -119,6 +119,63 @@ final class PublisherTest extends TestCase
     public function testOtherSchemesAreRefused(): void
     {
         $this->expectException(\ValueError::class);
-        new Publisher('tcp://127.0.0.1:5560');
+        new Publisher('udp://127.0.0.1:5560');
+    }
+
+    public function testWhoIsOverloadedIsAskedAgain(): void
+    {
+        $url = 'http://' . self::$edge . '/overloaded';
+        (new Publisher($url))->publish('room', 'hello');
+        self::assertCount(3, self::seen());
+        file_put_contents(self::$seen, '');
+        $this->expectException(PublishFailed::class);
+        $this->expectExceptionMessage('refuses with 503');
+        (new Publisher($url, tries: 2))->publish('room', 'hello');
+    }
+
+    public function testNobodyIsWaitedForWithoutBound(): void
+    {
+        // It takes connections, and says nothing.
+        $silent = stream_socket_server('tcp://127.0.0.1:0');
+        $name = stream_socket_get_name($silent, false);
+        foreach (["http://$name", "tcp://$name"] as $url) {
+            try {
+                (new Publisher($url, timeout: 0.2))->publish('room', 'hello');
+                self::fail('nothing was thrown');
+            } catch (PublishFailed $failure) {
+                self::assertSame([$url => 'has not answered within 0.2 seconds'], $failure->failures);
+            }
+        }
+    }
+
+    public function testWhatMayHaveArrivedIsSentAgainOnlyWithAnId(): void
+    {
+        foreach ([[Item::event('hello'), 1], [Item::event('hello', id: '7'), 3]] as [$item, $expected]) {
+            // Reads a request, and closes without an answer.
+            $code = '$l = stream_socket_server("tcp://127.0.0.1:0"); echo stream_socket_get_name($l, false), "\n";'
+                . ' for ($n = 0; $socket = @stream_socket_accept($l, 1);) {'
+                . ' for ($text = ""; !str_ends_with($text, "}"); $text .= fread($socket, 4096)) {} fclose($socket); echo ++$n; }';
+            $process = proc_open([PHP_BINARY, '-n', '-r', $code], [1 => ['pipe', 'w']], $pipes);
+            $name = trim(fgets($pipes[1]));
+            try {
+                (new Publisher("http://$name"))->publish('room', $item);
+                self::fail('nothing was thrown');
+            } catch (PublishFailed $failure) {
+                self::assertSame(["http://$name" => 'has closed the connection'], $failure->failures);
+            }
+            self::assertSame(substr('123', 0, $expected), stream_get_contents($pipes[1]));
+            proc_close($process);
+        }
+    }
+
+    public function testAnEdgeIsKnownByItsKey(): void
+    {
+        $publisher = new Publisher(['http://a?key=one', 'https://b?key=two&verify-key=three&verify-iss=edge', 'http://c']);
+        self::assertTrue($publisher->isProxied(Signature::sign('any', 'one')));
+        self::assertTrue($publisher->isProxied(Signature::sign('edge', 'three')));
+        foreach ([Signature::sign('other', 'three'), Signature::sign('edge', 'two'), Signature::sign('', 'x'), null] as $token) {
+            self::assertFalse($publisher->isProxied($token));
+        }
+        self::assertFalse((new Publisher('http://c'))->isProxied(Signature::sign('any', 'one')));
     }
 }

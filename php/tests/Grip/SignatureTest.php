@@ -20,6 +20,32 @@ final class SignatureTest extends TestCase
         self::assertFalse(Signature::isValid(Signature::sign('pushpin', 'changeme', -1), 'changeme'));
     }
 
+    /** @dataProvider pairs */
+    public function testKeysOfPemSignForTheirPublicOnes(string $private, string $public, string $token): void
+    {
+        $folder = __DIR__ . '/../../../crates/grip/tests/keys';
+        $keys = [Signature::key("file:$folder/$private"), Signature::key("file:$folder/$public")];
+        self::assertFalse(Signature::isSecret($keys[0]));
+        // Numbers of ES256 that begin with zeros come now and then.
+        for ($count = 0; $count < 50; ++$count) {
+            $own = Signature::sign('edge', $keys[0]);
+            self::assertTrue(Signature::isValid($own, $keys[1], 'edge'));
+        }
+        self::assertTrue(Signature::isValid($own, $keys[0]));
+        self::assertFalse(Signature::isValid($own, 'secret'));
+        self::assertFalse(Signature::isValid(Signature::sign('edge', 'secret'), $keys[1]));
+        self::assertFalse(Signature::isValid(substr($own, 0, -4) . 'AAAA', $keys[1]));
+        self::assertTrue(Signature::isValid(file_get_contents("$folder/$token"), $keys[1], 'pushpin'));
+        $this->expectException(\ValueError::class);
+        Signature::sign('edge', $keys[1]);
+    }
+
+    public static function pairs(): iterable
+    {
+        yield 'ES256' => ['ec-pkcs8.pem', 'ec-public.pem', 'es256.jwt'];
+        yield 'RS256' => ['rsa-pkcs8.pem', 'rsa-public.pem', 'rs256.jwt'];
+    }
+
     /** @dataProvider nonsense */
     public function testNonsenseIsNoToken(?string $token): void
     {

@@ -10,6 +10,12 @@ if (str_starts_with($_SERVER['REQUEST_URI'], '/refuses/')) {
     print "Invalid format: no formats specified\n";
     return true;
 }
+if (str_starts_with($_SERVER['REQUEST_URI'], '/overloaded/') && count(file(getenv('SEEN'))) < 2) {
+    file_put_contents(getenv('SEEN'), "{}\n", FILE_APPEND);
+    http_response_code(503);
+    print "busy\n";
+    return true;
+}
 $seen = ['path' => $_SERVER['REQUEST_URI'], 'authorization' => $_SERVER['HTTP_AUTHORIZATION'] ?? null,
     'body' => json_decode(file_get_contents('php://input'), true)];
 file_put_contents(getenv('SEEN'), json_encode($seen) . "\n", FILE_APPEND);
