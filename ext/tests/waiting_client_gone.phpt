@@ -24,6 +24,12 @@ $server->get('/shield', function () {
     try { delay(0); } catch (Fermata\Exception\CancelledException $e) { echo $e::class, "\n"; }
     return Response::text('nobody');
 });
+$server->get('/shielded/tasks', function () {
+    echo "waits\n";
+    $sum = shield(fn () => all(fn () => delay(0.3) ?? 1, fn () => await(async(fn () => delay(0.3) ?? 2))));
+    echo 'shielded sum ', array_sum($sum), "\n";
+    return Response::text('nobody');
+});
 $server->get('/tasks', function () {
     $task = async(function () { try { delay(60); } catch (Throwable $e) { echo 'task ', $e::class, "\n"; throw $e; } });
     echo "waits\n";
@@ -41,7 +47,7 @@ $until = function (string $text) use ($server) {
     }
 };
 $output = '';
-foreach (['/wait' => 'finally', '/again' => 'again', '/shield' => "shielded\nFermata\Exception\ClientGoneException", '/tasks' => "ClientGoneException\nleft", '/fiber' => 'fiber left'] as $target => $end) {
+foreach (['/wait' => 'finally', '/again' => 'again', '/shield' => "shielded\nFermata\Exception\ClientGoneException", '/shielded/tasks' => 'shielded sum 3', '/tasks' => "ClientGoneException\nleft", '/fiber' => 'fiber left'] as $target => $end) {
     $before = substr_count($server->output(), 'waits');
     $connection = $server->connect();
     $connection->start('GET', $target);
@@ -60,6 +66,7 @@ echo $server->output(), $server->logged('/error/'), "\n";
 /wait now
 /again now
 /shield now
+/shielded/tasks now
 /tasks now
 /fiber now
 int(0)
@@ -71,6 +78,8 @@ again
 waits
 shielded
 Fermata\Exception\ClientGoneException
+waits
+shielded sum 3
 waits
 task Fermata\Exception\ClientGoneException
 left

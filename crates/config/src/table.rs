@@ -400,7 +400,7 @@ settings! {
          None is started before there is work for it.";
     file_inline_bytes_max: usize = "262144", Kind::Bytes { min: 0, max: 16 * MIB }, None,
         "Bytes that one call reads from the page cache or writes into it without leaving the loop.\n\
-         After a write that had to wait for the disk all are given away for twenty times as long.";
+         Writes that had to wait for the disk for more than 5 ms together have all given away for twenty times as long.";
     file_read_bytes_max: usize = "67108864", Kind::Bytes { min: 4 * KIB, max: 64 * GIB }, None,
         "Bytes that File::read() takes into memory at once in a handler or task.\n\
          A larger file is refused with FileException; blocks and lines have no such bound.";

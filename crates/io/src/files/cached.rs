@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits: what is not cached is refused, and a job reads it then.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -53,20 +54,79 @@ impl Cached {
         if into.len() != self.len {
             return false;
         }
-        let part = libc::iovec {
-            iov_base: into.as_mut_ptr().cast(),
-            iov_len: into.len(),
+        read_at_once(&self.file, into, self.offset) == Some(self.len)
+    }
+}
+
+/// Reads to the beginning of `into` what the kernel has in its memory, and tells how much that was; `None` when it has nothing,
+/// or it failed.
+pub(super) fn read_at_once(
+    file: &OwnedFd,
+    into: &mut [MaybeUninit<u8>],
+    offset: u64,
+) -> Option<usize> {
+    let part = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let offset = offset as libc::off_t;
+    // SAFETY: the part is the slice, which is valid for writing and outlives the call.
+    let read = unsafe {
+        libc::preadv2(
+            file.as_raw_fd(),
+            &raw const part,
+            1,
+            offset,
+            libc::RWF_NOWAIT,
+        )
+    };
+    if let Ok(read) = usize::try_from(read) {
+        return Some(read);
+    }
+    let error = io::Error::last_os_error().raw_os_error();
+    if error != Some(libc::EOPNOTSUPP) || !is_in_memory(file) {
+        return None;
+    }
+    // SAFETY: the slice is valid for writing and outlives the call.
+    let read = unsafe {
+        libc::pread(
+            file.as_raw_fd(),
+            into.as_mut_ptr().cast(),
+            into.len(),
+            offset,
+        )
+    };
+    usize::try_from(read).ok()
+}
+
+/// Whether there is no disk below the file. Such file systems need not know how to refuse.
+fn is_in_memory(file: &OwnedFd) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type as i64, TMPFS | RAMFS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn files_that_are_only_in_memory_are_read_at_once() {
+        let name = format!("/dev/shm/fermata-cached-{}", std::process::id());
+        let path = Path::new(&name);
+        let Ok(mut file) = std::fs::File::create_new(path) else {
+            return;
         };
-        // SAFETY: the part is the slice, which is valid for writing and outlives the call.
-        let read = unsafe {
-            libc::preadv2(
-                self.file.as_raw_fd(),
-                &raw const part,
-                1,
-                self.offset as libc::off_t,
-                libc::RWF_NOWAIT,
-            )
-        };
-        usize::try_from(read) == Ok(self.len)
+        file.write_all(b"in memory").expect("room");
+        let opened = Cached::open(path, 3, None, 100);
+        std::fs::remove_file(path).expect("it is there");
+        let opened = opened.expect("it is in memory");
+        assert_eq!(opened.len(), 6);
+        let mut into = [MaybeUninit::zeroed(); 6];
+        assert!(opened.read(&mut into));
+        // SAFETY: all of it was zeroed.
+        let text = into.map(|byte| unsafe { byte.assume_init() });
+        assert_eq!(&text, b"memory");
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
+use super::cached;
 use super::call::Ready;
 use super::data::Bytes;
 use super::tree;
@@ -168,25 +169,10 @@ impl Op {
                 offset,
             } => {
                 into.reserve(*len);
-                let part = libc::iovec {
-                    iov_base: into.spare_capacity_mut().as_mut_ptr().cast(),
-                    iov_len: *len,
-                };
-                // SAFETY: the vector has room for `len` bytes behind its end, and the call ends before it is used again.
-                let read = unsafe {
-                    libc::preadv2(
-                        file.as_raw_fd(),
-                        &raw const part,
-                        1,
-                        *offset as libc::off_t,
-                        libc::RWF_NOWAIT,
-                    )
-                };
-                if read < 0 {
-                    return None;
-                }
+                let room = into.spare_capacity_mut().get_mut(..*len)?;
+                let read = cached::read_at_once(file, room, *offset)?;
                 // SAFETY: the kernel has written so many bytes behind the end.
-                unsafe { into.set_len(into.len() + read as usize) };
+                unsafe { into.set_len(into.len() + read) };
                 Some(Ok(read as u64))
             }
             _ => None,

@@ -1,41 +1,43 @@
 //! How long work on files may be done in the loop itself.
 //!
 //! A short write into the page cache costs microseconds, and giving it away costs more than doing it. Only when the disk
-//! is busy the kernel makes a writer wait, and then it does so again and again. So what is short is done at once, and
-//! whoever has waited for it once pays twentyfold: for that long everything is given away. At most a twentieth of the
-//! loop's time is lost to slow disks.
+//! is busy the kernel makes a writer wait, and then it does so again and again. So what is short is done at once, and what
+//! was waited for is taken from a credit that grows by a twentieth of the time; without credit everything is given away.
+//! At most a twentieth of the loop's time is lost to slow disks, and a wait now and then, such as for the lock of a
+//! directory that another worker makes a file in, costs nothing more.
 
 use std::time::{Duration, Instant};
 
 /// Longer than this is slow.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// How many times as long nothing is done at once after it.
+/// How many times as long as it was waited nothing is done at once, when the credit is used up.
 const PENALTY: u32 = 20;
 
 /// The longest of these times.
 const PENALTY_MAX: Duration = Duration::from_secs(10);
 
+/// What may be waited for in a row after a long time without a wait: as much as one request may be delayed by others.
+const CREDIT_MAX: Duration = Duration::from_millis(5);
+
+/// The credit, as the moment at which it is nothing: each twenty milliseconds that have passed since are one of credit.
 #[derive(Default)]
 pub(super) struct Patience {
-    lost_until: Option<Instant>,
+    nothing_at: Option<Instant>,
 }
 
 impl Patience {
     /// Whether something short may be done at once.
-    pub fn is_there(&mut self, now: Instant) -> bool {
-        match self.lost_until {
-            Some(until) if now < until => false,
-            _ => {
-                self.lost_until = None;
-                true
-            }
-        }
+    pub fn is_there(&self, now: Instant) -> bool {
+        self.nothing_at.is_none_or(|at| at <= now)
     }
 
     /// Something short has waited for the disk, and has taken so long.
     pub fn lose(&mut self, took: Duration, now: Instant) {
-        self.lost_until = Some(now + took.saturating_mul(PENALTY).min(PENALTY_MAX));
+        let full = now.checked_sub(CREDIT_MAX * PENALTY);
+        let at = self.nothing_at.max(full).unwrap_or(now);
+        let next = at + took.saturating_mul(PENALTY).min(PENALTY_MAX);
+        self.nothing_at = Some(next.min(now + PENALTY_MAX));
     }
 }
 
@@ -66,16 +68,46 @@ mod tests {
         assert!(is_slow(Duration::from_millis(2)) && !is_slow(SLOW));
     }
 
+    fn after(start: Instant, ms: u64) -> Instant {
+        start + Duration::from_millis(ms)
+    }
+
     #[test]
-    fn a_slow_call_costs_twenty_times_its_length() {
-        let start = Instant::now();
+    fn a_wait_now_and_then_costs_nothing_more() {
+        // Far enough from the clock's beginning.
+        let start = Instant::now() + Duration::from_secs(60);
+        let mut patience = Patience::default();
+        for round in 0..1_000 {
+            let now = after(start, round * 50);
+            assert!(patience.is_there(now));
+            patience.lose(Duration::from_millis(2), now);
+        }
+    }
+
+    #[test]
+    fn what_is_over_the_credit_costs_twenty_times_its_length() {
+        let start = Instant::now() + Duration::from_secs(60);
         let mut patience = Patience::default();
         assert!(patience.is_there(start));
-        patience.lose(Duration::from_millis(3), start);
-        assert!(!patience.is_there(start + Duration::from_millis(59)));
-        assert!(patience.is_there(start + Duration::from_millis(60)));
-        patience.lose(Duration::from_secs(5), start);
-        assert!(!patience.is_there(start + Duration::from_secs(9)));
-        assert!(patience.is_there(start + PENALTY_MAX));
+        patience.lose(Duration::from_millis(8), start);
+        assert!(!patience.is_there(after(start, 59)));
+        assert!(patience.is_there(after(start, 60)));
+        patience.lose(Duration::from_secs(5), after(start, 60));
+        assert!(!patience.is_there(after(start, 9_000)));
+        assert!(patience.is_there(after(start, 60) + PENALTY_MAX));
+    }
+
+    #[test]
+    fn a_disk_that_is_always_slow_takes_a_twentieth_of_the_time() {
+        let start = Instant::now() + Duration::from_secs(60);
+        let mut patience = Patience::default();
+        let mut waited_ms = 0;
+        for ms in (0..100_000).step_by(3) {
+            if patience.is_there(after(start, ms)) {
+                patience.lose(Duration::from_millis(3), after(start, ms));
+                waited_ms += 3;
+            }
+        }
+        assert!((4_900..=5_110).contains(&waited_ms), "{waited_ms}");
     }
 }
