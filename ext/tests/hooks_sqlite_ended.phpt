@@ -1,5 +1,5 @@
 --TEST--
-Hook::Sqlite: clients that leave, exit(), a fatal error and a stopping server while others are inside SQLite
+Hook::Sqlite: clients that leave, exit(), a fatal error, kill -9 and a stopping server while others are inside SQLite
 --EXTENSIONS--
 fermata
 pdo
@@ -39,6 +39,7 @@ $server->get('/exit', function () use ($open) {
     $pdo->sqliteCreateFunction('leave', function () { exit; });
     $pdo->query('SELECT leave()');
 });
+$server->get('/pid', fn () => Response::text((string) getmypid()));
 $server->get('/fatal', function () { trigger_error('the end', E_USER_ERROR); });
 PHP, 'workers: 1', array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))));
 $ask = function (string $target) use ($server): string {
@@ -74,6 +75,13 @@ $wait('2 1');
 echo $server->get('/fatal')->status, "\n", $clients[1]->answer()->status, ' ', $client->answer()->status, "\n";
 $wait('0 0');
 echo $server->get('/count'), "\n";
+// What a killed worker has not committed was never there.
+$client = $server->connect();
+$client->start('GET', '/shared');
+$wait('1 0');
+exec('kill -9 ' . $server->get('/pid')->body);
+$wait('0 0');
+echo $server->get('/count'), "\n";
 $client = $server->connect();
 $client->start('GET', '/wait');
 $wait('1 0');
@@ -90,6 +98,9 @@ echo preg_match_all('/still waits/', $server->log()), $server->output();
 2 1
 500
 503 503
+0 0
+200 0
+1 0
 0 0
 200 0
 1 0
