@@ -722,6 +722,7 @@ void fermata_fiber_settle(void)
 		self->scope->owner = NULL;
 		self->scope = self->scope->outer;
 	}
+	fermata_sqlite_settle(self);
 	uint64_t socket = 0;
 	if (self->is_listed) {
 		self->is_listed = false;

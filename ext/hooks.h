@@ -143,6 +143,8 @@ void fermata_hook_sqlite_end(void);
 /* Whether the key of a guard is that of a connection to SQLite. */
 bool fermata_sqlite_is_connection(uintptr_t key);
 bool fermata_sqlite_keeps(uintptr_t key);
+/* The fiber's handler or task has ended. */
+void fermata_sqlite_settle(fermata_fiber *fiber);
 /* 0 = none; the handle is PDO's. */
 uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
 uintptr_t fermata_sqlite_key_of_object(zend_object *object);

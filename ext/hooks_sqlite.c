@@ -98,6 +98,7 @@ typedef struct connection {
 /* A call of the library that is being made: lies on its C stack. */
 struct fermata_sqlite_call {
 	struct fermata_sqlite_call *outer;
+	fermata_fiber *fiber; /* in whose list it is; NULL when its handler has ended: a Fiber of the program's goes on with it */
 	connection *at; /* NULL = none of a handler's */
 	uint64_t since_ns; /* others had their turn; 0 = not looked yet */
 	uint32_t pages;
@@ -223,7 +224,7 @@ static bool is_asked_by_program(void)
 		return false;
 	}
 	if (ZEND_USER_CODE(frame->func->common.type)) {
-		zend_uchar opcode = frame->opline ? frame->opline->opcode : ZEND_NOP;
+		uint8_t opcode = frame->opline ? frame->opline->opcode : ZEND_NOP;
 		return opcode == ZEND_FE_FETCH_R || opcode == ZEND_FE_RESET_R || opcode == ZEND_FE_FETCH_RW || opcode == ZEND_FE_RESET_RW;
 	}
 	const zend_module_entry *module = frame->func->internal_function.module;
@@ -406,13 +407,15 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 		}
 	}
 	it->at = at;
-	it->outer = fermata_run.fiber->sqlite;
+	it->fiber = fermata_run.fiber;
+	it->fiber->touched = true;
+	it->outer = it->fiber->sqlite;
 	it->since_ns = 0;
 	it->pages = 0;
 	at->inside = fermata_run.fiber;
 	at->depth++;
 	calls_len++;
-	fermata_run.fiber->sqlite = it;
+	it->fiber->sqlite = it;
 	return true;
 }
 
@@ -422,7 +425,13 @@ static void leave(struct fermata_sqlite_call *it)
 	if (UNEXPECTED(!at)) {
 		return;
 	}
-	fermata_run.fiber->sqlite = it->outer;
+	/* Others may stand before it: those of a Fiber that is suspended. */
+	for (struct fermata_sqlite_call **place = it->fiber ? &it->fiber->sqlite : NULL; place && *place; place = &(*place)->outer) {
+		if (*place == it) {
+			*place = it->outer;
+			break;
+		}
+	}
 	calls_len--;
 	uintptr_t key = (uintptr_t)at->db;
 	if (--at->depth == 0) {
@@ -440,6 +449,14 @@ static void leave(struct fermata_sqlite_call *it)
 	}
 	if (it->has_taken) {
 		fermata_guard_give_back(key);
+	}
+}
+
+void fermata_sqlite_settle(fermata_fiber *fiber)
+{
+	while (UNEXPECTED(fiber->sqlite)) {
+		fiber->sqlite->fiber = NULL;
+		fiber->sqlite = fiber->sqlite->outer;
 	}
 }
 

@@ -170,6 +170,24 @@ $server->get('/cache', function () use ($open, $endless, $say) {
     echo $say(fn () => all(fn () => $one->exec('INSERT INTO t VALUES (1)'), fn () => $two->exec('INSERT INTO t VALUES (2)'))), "\n";
     return Response::text('done');
 });
+$kept = [];
+$server->get('/fiber', function () use (&$kept) {
+    // Fibers of the program's that are suspended inside SQLite, and go on when their handler has ended, or never.
+    foreach ([0, 1] as $i) {
+        $pdo = new PDO('sqlite::memory:');
+        $pdo->sqliteCreateFunction('pause', fn () => Fiber::suspend('paused'));
+        $kept[$i] = new Fiber(fn () => $pdo->query('SELECT pause()')->fetchColumn());
+        $paused[] = $kept[$i]->start();
+    }
+    return Response::text(json_encode([$paused, (new PDO('sqlite::memory:'))->query('SELECT 1')->fetchColumn()]));
+});
+$server->get('/resumed', function () use (&$kept) {
+    $kept[0]->resume(7);
+    $got = $kept[0]->getReturn();
+    $kept = [];
+    gc_collect_cycles();
+    return Response::text(json_encode([$got, (new PDO('sqlite::memory:'))->query('SELECT 2')->fetchColumn()]));
+});
 $server->get('/callbacks', function () {
     // Functions, collations and authorizers are called where PHP is, and may wait themselves.
     $pdo = new PDO('sqlite::memory:');
@@ -187,7 +205,7 @@ $server->get('/callbacks', function () {
 });
 PHP, ini: $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))),
     environment: ['SQLITE_INI' => json_encode(array_values($ini))]);
-foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/callbacks'] as $target) {
+foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/fiber', '/resumed', '/callbacks'] as $target) {
     echo $server->get($target), "\n";
 }
 var_dump($server->stop());
@@ -204,6 +222,8 @@ echo $server->output(), $server->logged('/error|still/');
 200 true
 200 true
 200 done
+200 [["paused","paused"],1]
+200 [7,2]
 200 [[8,10],3,["b","a"],false]
 int(0)
 delete first pdo sqlite3
