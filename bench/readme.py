@@ -1,4 +1,4 @@
-"""Writes the newest runs of bench/runs into the README, between its markers: the tables of run.py, edge.py and million.py.
+"""Writes the newest runs of bench/runs into the README, between its markers: run.py, edge.py and million.py.
 
 `python3 bench/readme.py` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
 number stands in the README that no run has printed.
@@ -19,6 +19,7 @@ README = ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- bench:begin -->\n)(.*?)(<!-- bench:end -->)", re.DOTALL)
 MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
 EDGE = re.compile(r"(<!-- edge:begin -->\n).*?(<!-- edge:end -->)", re.DOTALL)
+CROWD = re.compile(r"(<!-- crowd-edge:begin -->\n).*?(<!-- crowd-edge:end -->)", re.DOTALL)
 SUBJECT, CONTROL = "fermata", "control"
 LEGEND = """One run each on one machine, everybody in turns; medians over the rounds. Of Fermata the table has the rate,
 of all others how many times their rate Fermata's is: above 1× Fermata is faster. The C servers, Node `net` and the
@@ -56,6 +57,16 @@ TABLES = {
     ),
 }
 """Title, rows with their columns, and the row that the peers are sorted by."""
+
+FURTHER = (
+    "connect and subscribe",
+    "time to fill",
+    "processor of the edge per hold while it fills",
+    "processor of PHP-FPM per hold",
+    "server side in all: user and kernel",
+    "publish to a group: last byte, median",
+)
+"""Of a million through the edge, beside its goals."""
 
 
 def cells(line: str) -> list[str]:
@@ -127,9 +138,10 @@ def goal_line(goal: dict[str, Any]) -> str:
     return f"| {goal['row']}: {goal['metric']} | {limit}{unit} | {measured} | {met} |"
 
 
-def million() -> str:
-    """The block of `make bench-million`: its table up to the last goal, with those it has missed."""
-    tables = sorted(RUNS.glob("*/million-*.md"), key=lambda path: (path.parent.name, path.name))
+def million(kind: str = "million", further: tuple[str, ...] = ()) -> str:
+    """The block of `make bench-million`, or of that through the edge: its table up to the last goal, with those it has
+    missed, and further lines."""
+    tables = sorted(RUNS.glob(f"*/{kind}-*.md"), key=lambda path: (path.parent.name, path.name))
     whole = [table for table in tables if table.read_text().startswith("# 1,000,000 held clients")]
     if not whole:
         return "No run of a whole million is kept in bench/runs yet.\n"
@@ -137,7 +149,8 @@ def million() -> str:
     lines = table.read_text().splitlines()
     machine = next(line for line in lines if " cores" in line)
     rows = [line for line in lines if line.startswith("|")]
-    goals = [line for line in rows if cells(line)[-1] or line.startswith(("| figure", "|---"))]
+    wanted = ("| figure", "|---", *(f"| {about} |" for about in further))
+    goals = [line for line in rows if cells(line)[-1] or line.startswith(wanted)]
     shown = f"[{table.parent.name}]({table.relative_to(ROOT)})"
     whole_run = f"Everything this run printed, with its commands and a plot: {shown}."
     return "\n".join([machine, "", *goals, "", whole_run, ""])
@@ -174,6 +187,7 @@ def main(arguments: list[str]) -> int:
     old = README.read_text()
     new = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], old)
     new = MILLION.sub(lambda match: match[1] + million() + match[2], new)
+    new = CROWD.sub(lambda match: match[1] + million("crowd-edge", FURTHER) + match[2], new)
     new = EDGE.sub(lambda match: match[1] + edge() + match[2], new)
     if new == old:
         return 0
