@@ -27,6 +27,7 @@ mod sockjs;
 mod state;
 mod subject;
 mod upstreams;
+mod zhttp;
 mod zmq;
 
 use bench::run_all;

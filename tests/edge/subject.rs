@@ -73,6 +73,7 @@ sockjs-own.test,path_beg=/sockjs_gets_what_is_published,sockjs=/sockjs_gets_what
 sockjs-own.test,path_beg=/sockjs_tells_that_its_client_has_left,sockjs=/sockjs_tells_that_its_client_has_left 127.0.0.1:{origin}
 sockjs-over.test,path_beg=/sockjs_reaches_backends_over_http,sockjs=/sockjs_reaches_backends_over_http 127.0.0.1:{origin},over_http
 sockjs-test.test,sockjs=/s,sockjs_as_path=/ws test
+zhttp.test zhttpreq/ipc://{folder}/zhttp
 built-in.test test
 path.test,path_beg=/a 127.0.0.1:{closed}
 path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
@@ -99,8 +100,9 @@ impl Subject {
             .replace("{origin}", &origin.port().to_string())
             .replace("{closed}", &closed.to_string())
             .replace("{sockjs}", "sockjs_speaks_to_its_backend");
-        folder.write("routes", routes + more_routes);
         let name = folder.path().display();
+        let routes = routes.replace("{folder}", &name.to_string());
+        folder.write("routes", routes + more_routes);
         folder.write(
             "pushpin.conf",
             format!(
@@ -139,6 +141,11 @@ impl Subject {
     /// The Unix socket of its figures.
     pub fn stats(&self) -> PathBuf {
         self.folder.join("stats")
+    }
+
+    /// The Unix socket of backends by ZeroMQ.
+    pub fn zhttp(&self) -> PathBuf {
+        self.folder.join("zhttp")
     }
 
     /// The end of what its processes have written.

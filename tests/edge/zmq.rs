@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use fermata_grip::packet::{Notation, decode, encode};
+use fermata_grip::value::Value;
 use fermata_grip::zmtp::{Event, Limits, Peer, Socket, message, subscription};
 use fermata_testkit::deadline;
 
@@ -82,6 +84,25 @@ impl Zmq {
             if let Event::Message(parts) = self.event() {
                 return parts;
             }
+        }
+    }
+
+    /// Answers the next `count` requests as a backend of ZHTTP does.
+    #[track_caller]
+    pub fn answer(&mut self, count: usize, respond: impl Fn(&Value) -> Value) {
+        for _ in 0..count {
+            let mut parts = self.receive();
+            let payload = parts.pop().expect("a request");
+            let (request, _) = decode(&payload).expect("a packet");
+            let mut response = vec![(b"id".to_vec(), request.get("id").expect("an id").clone())];
+            if let Value::Map(entries) = respond(&request) {
+                response.extend(entries);
+            }
+            let mut payload = Vec::new();
+            encode(&mut payload, &Value::Map(response), Notation::Tnetstring);
+            parts.push(payload);
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            self.send(&parts);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use fermata_grip::command::request;
 use fermata_grip::packet::decode;
+use fermata_grip::value::{Value as Packed, map};
 use fermata_grip::zmtp::{Event, Socket};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ cases!(
     rep_publishes,
     stats_tell_of_subscriptions_and_messages,
     stats_report_connections,
+    backends_answer_by_zeromq,
 );
 
 fn net(bytes: &str) -> String {
@@ -30,6 +32,58 @@ fn item(channel: Option<&str>, content: &str) -> String {
     let formats = wrap(net("http-stream") + &stream);
     let channel = channel.map_or(String::new(), |channel| net("channel") + &net(channel));
     wrap(channel + &net("formats") + &formats)
+}
+
+/// A header of a request or response.
+fn header(name: &str, value: &str) -> Packed {
+    Packed::List(vec![name.into(), value.into()])
+}
+
+fn backends_answer_by_zeromq(bench: &Bench) {
+    let mut backend = Zmq::unix(&bench.subject().zhttp(), Socket::Rep);
+    let channel = bench.channel("c");
+    let serving = std::thread::spawn(move || {
+        backend.answer(2, |request| {
+            let text = |name| {
+                request
+                    .get(name)
+                    .and_then(Packed::bytes)
+                    .unwrap_or_default()
+            };
+            if text("method") == b"GET" {
+                let headers = vec![
+                    header("Grip-Hold", "stream"),
+                    header("Grip-Channel", &channel),
+                ];
+                return map([
+                    ("code", Packed::Integer(200)),
+                    ("reason", "OK".into()),
+                    ("headers", Packed::List(headers)),
+                    ("body", "opened\n".into()),
+                ]);
+            }
+            let seen = [text("method"), b" ", text("uri"), b" ", text("body")].concat();
+            map([
+                ("code", Packed::Integer(201)),
+                ("reason", "Made".into()),
+                ("headers", Packed::List(vec![header("X-Own", "1")])),
+                ("body", Packed::Bytes(seen)),
+            ])
+        });
+    });
+    let mut client = bench.client("zhttp.test");
+    let answer = client.request("POST", "/a?b", &[], b"hello");
+    assert_eq!((answer.status, answer.head.reason.as_str()), (201, "Made"));
+    assert_eq!(answer.header("x-own").as_deref(), Some("1"));
+    assert_eq!(answer.text(), "POST http://zhttp.test/a?b hello");
+
+    client.send("GET", "/hold", &[], b"");
+    client.read_head();
+    client.read_until("opened\n");
+    bench.probe(&mut client, "c");
+    bench.publish_stream("c", "one");
+    assert_eq!(client.read_until("one"), "one");
+    serving.join().expect("it has answered");
 }
 
 fn pull_takes_each_notation(bench: &Bench) {

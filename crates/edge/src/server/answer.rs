@@ -211,7 +211,7 @@ impl Edge {
         if is_instruct {
             let instruct = match read_instruct(&head, None) {
                 Some(Ok(mut instruct)) if instruct.hold != Hold::Response => {
-                    self.settle_session(&talk.source, &mut instruct);
+                    self.settle_session(&mut talk.source, &mut instruct);
                     instruct
                 }
                 Some(Err(reason)) => return self.fail(talk, 502, &reason),
@@ -300,7 +300,7 @@ impl Edge {
         }
         match read_instruct(&head, Some(&body)) {
             Some(Ok(mut instruct)) => {
-                self.settle_session(&talk.source, &mut instruct);
+                self.settle_session(&mut talk.source, &mut instruct);
                 self.follow(talk, handle, instruct, body);
             }
             Some(Err(reason)) => {

@@ -47,6 +47,9 @@ impl Edge {
         target: &Target,
         may_reuse: bool,
     ) -> Result<(), String> {
+        if let Origin::ZhttpReq(spec) = &target.origin {
+            return self.open_zhttp(talk, target, spec);
+        }
         self.write_request(talk, target)?;
         talk.is_connected = false;
         talk.can_read = false;
@@ -99,7 +102,7 @@ impl Edge {
                 wire
             }
             Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
-                return Err(format!("zhttp/{spec}: ZHTTP is not spoken here"));
+                return Err(format!("zhttp/{spec} is not spoken here"));
             }
             Origin::Test => return Err("the built-in origin speaks no WebSocket".to_owned()),
             Origin::Files(path) => return Err(format!("{path}: files speak no WebSocket")),

@@ -23,6 +23,7 @@ use super::publishers::Publisher;
 use super::reload::RoutesFile;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
+use super::services::Services;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
 use super::state::State;
@@ -211,6 +212,7 @@ pub(super) struct Edge {
     pub collecting: HashMap<u64, Box<Collecting>>,
     /// Bodies in files of our own, by their request.
     pub temporaries: HashMap<u64, Temporary>,
+    pub services: Services,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
@@ -270,7 +272,12 @@ impl Edge {
             publishers: Vec::new(),
             stats,
             scripts: HashMap::new(),
-            state: State::new(&prepared.settings, worker_index, prepared.state_path()),
+            state: State::new(&prepared.settings),
+            services: Services::new(
+                prepared.services.clone(),
+                worker_index,
+                prepared.questions_path(),
+            ),
             parts: Parts::new(&prepared.settings),
             sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
             folders: Folders::default(),
@@ -534,6 +541,7 @@ impl Edge {
                 Timer::Publishers => self.connect_publishers(),
                 Timer::Stats => self.on_stats_due(),
                 Timer::State => self.on_state_due(),
+                Timer::Services => self.on_services_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),

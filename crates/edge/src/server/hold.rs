@@ -34,8 +34,6 @@ pub(super) struct Session {
     pub source: Source,
     pub subscriptions: Vec<Subscription>,
     pub meta: Meta,
-    /// The session that an outside service knows it by.
-    pub session_id: Option<Vec<u8>>,
     pub kind: Kind,
 }
 
@@ -229,7 +227,6 @@ impl Edge {
             source,
             subscriptions,
             meta: instruct.meta,
-            session_id: instruct.session_id,
             kind: Kind::Stream(Box::new(Stream {
                 next: instruct.next,
                 link_due_ms: u64::MAX,

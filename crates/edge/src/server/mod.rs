@@ -32,6 +32,7 @@ mod request;
 mod resolve;
 mod response;
 mod send;
+mod services;
 mod sockets;
 mod sockjs;
 mod start;
@@ -42,6 +43,7 @@ mod test_origin;
 mod timers;
 mod unserved;
 mod upgrade;
+mod zhttp;
 mod zmq;
 
 pub use start::{StartError, run};

@@ -56,7 +56,6 @@ impl Edge {
             source: talk.source.clone(),
             subscriptions,
             meta: instruct.meta,
-            session_id: instruct.session_id,
             kind: Kind::Poll(Box::new(Poll {
                 answer: instruct.answer,
                 body,

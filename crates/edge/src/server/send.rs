@@ -41,16 +41,9 @@ impl Talk {
 }
 
 impl Edge {
-    /// Writes the request as its target reads it.
-    pub(super) fn write_request(&mut self, talk: &mut Talk, target: &Target) -> Result<(), String> {
+    /// What a target gets of a request, but for its framing.
+    pub(super) fn forwarded(&mut self, talk: &Talk, target: &Target) -> Result<Forwarded, String> {
         let source = &talk.source;
-        if let Purpose::Worker = talk.purpose {
-            talk.codec = Codec::Http(upstream::Exchange::new(false, false));
-            talk.out.clear();
-            talk.sent = 0;
-            sockjs::pack(&source.request, &mut talk.out);
-            return Ok(());
-        }
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err("the route is gone".to_owned());
         };
@@ -70,7 +63,21 @@ impl Edge {
             session_id: source.session_id.as_deref(),
             last_ids: &talk.last_ids,
         };
-        let forwarded = Forwarded::new(&source.request, &hop);
+        Ok(Forwarded::new(&source.request, &hop))
+    }
+
+    /// Writes the request as its target reads it.
+    pub(super) fn write_request(&mut self, talk: &mut Talk, target: &Target) -> Result<(), String> {
+        let source = &talk.source;
+        if let Purpose::Worker = talk.purpose {
+            talk.codec = Codec::Http(upstream::Exchange::new(false, false));
+            talk.out.clear();
+            talk.sent = 0;
+            sockjs::pack(&source.request, &mut talk.out);
+            return Ok(());
+        }
+        let forwarded = self.forwarded(talk, target)?;
+        let source = &talk.source;
         talk.out.clear();
         talk.sent = 0;
         talk.arriving =

@@ -101,7 +101,6 @@ impl Edge {
             source,
             subscriptions: Vec::new(),
             meta: Default::default(),
-            session_id: None,
             kind: Kind::Socket(socket),
         };
         self.sessions.insert(handle, Box::new(session));
@@ -217,7 +216,8 @@ impl Edge {
                     self.tell_session(id, &Default::default());
                 }
                 if let Some(session) = self.sessions.get_mut(&handle) {
-                    session.session_id = id.filter(|it| !it.is_empty());
+                    let id = id.filter(|it| !it.is_empty());
+                    session.source.session_id = id.map(|it| String::from_utf8_lossy(&it).into());
                     self.watch_sessions();
                 }
             }

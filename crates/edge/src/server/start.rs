@@ -15,8 +15,8 @@ use super::figures::{self, prometheus_address};
 use super::publish;
 use super::publishers::{self, Publisher};
 use super::reload::{RoutesFile, Stamp};
+use super::services::{self, Addresses};
 use super::sockjs;
-use super::state;
 use super::stats::{self, Meeting};
 use super::targets::Targets;
 use super::unserved::{self, Parts};
@@ -72,7 +72,8 @@ pub(super) struct Prepared {
     publishers: Vec<Publisher>,
     /// Where workers tell the one with the stats socket.
     meeting: Option<Meeting>,
-    /// Where workers ask the one that has the service of sessions.
+    pub services: Addresses,
+    /// Where workers ask the one that has the services.
     questions: Option<Meeting>,
     /// Where workers hand each other requests of SockJS sessions, by their numbers.
     workers: Vec<Meeting>,
@@ -84,8 +85,8 @@ impl Prepared {
         self.meeting.as_ref().map(|it| it.path.clone())
     }
 
-    /// Where workers ask the one that has the service of sessions.
-    pub fn state_path(&self) -> Option<PathBuf> {
+    /// Where workers ask the one that has the services.
+    pub fn questions_path(&self) -> Option<PathBuf> {
         self.questions.as_ref().map(|it| it.path.clone())
     }
 
@@ -144,7 +145,8 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         "" => None,
         address => Some(bind(&mut server, address)?),
     };
-    let zmq = zmq::bind(&mut server, &settings)?;
+    let services = Addresses::new(&settings, &routes);
+    let zmq = zmq::bind(&mut server, &settings, &services)?;
     server.fallback(HANDLER_CLIENTS, true);
     server.begin_early(HANDLER_CLIENTS);
     server
@@ -172,7 +174,8 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         zmq,
         publishers: publishers::read(&settings)?,
         meeting: stats::bind(&settings)?,
-        questions: state::bind(&settings)?,
+        questions: services::bind(&settings, &services)?,
+        services,
         workers: sockjs::bind(&settings)?,
         settings,
     };
@@ -231,7 +234,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                         .listener
                         .try_clone()
                         .and_then(|listener| edge.listen_at(Port::Questions, listener))
-                        .map_err(|error| StartError::Setting(format!("zmq_state: {error}")))?;
+                        .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
                 }
                 edge.ports.uris = zmq::uris(&prepared.settings);
                 edge.publishers = prepared.publishers.clone();

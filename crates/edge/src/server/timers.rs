@@ -33,8 +33,10 @@ pub(super) enum Timer {
     Pool,
     /// The routes file is looked at.
     Routes,
-    /// The service of sessions is to be told something, or has not answered.
+    /// The service of sessions is to be told something.
     State,
+    /// Services have not answered.
+    Services,
     /// What dashboards are to be told again.
     Stats,
     /// Items have waited long enough for their predecessors, or for room.

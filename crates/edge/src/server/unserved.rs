@@ -57,9 +57,9 @@ pub(super) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
             say("log_level has no effect: the setting log_level is that of all routes");
         }
         for target in &rule.targets {
-            if let Origin::Zhttp(spec) | Origin::ZhttpReq(spec) = &target.origin {
+            if let Origin::Zhttp(spec) = &target.origin {
                 say(&format!(
-                    "ZHTTP is not spoken here: requests pass over {spec} to the next target"
+                    "zhttp/{spec} is not spoken here, only zhttpreq/{spec}: requests go to the next target"
                 ));
             }
         }

@@ -19,6 +19,7 @@ use fermata_io::net;
 
 use super::edge::Edge;
 use super::publish::BACKLOG_MS;
+use super::services::{Addresses, SESSIONS};
 use super::start::StartError;
 use super::timers::Timer;
 use crate::settings::Settings;
@@ -29,6 +30,8 @@ const BACKLOG: i32 = 128;
 const PEERS_MAX: usize = 1_024;
 /// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
 const OUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes in front of the parts of one message.
+const HEADS_BYTES_MAX: usize = 64;
 /// Topics of one subscriber to figures.
 const TOPICS_MAX: usize = 1_024;
 /// Bytes read at once.
@@ -51,8 +54,8 @@ pub(super) enum Port {
     Rep,
     /// Figures, for whoever subscribes.
     Stats,
-    /// Services that keep sessions, or the worker that has them.
-    State,
+    /// Connections of the service with this number, or the one to the worker that has them.
+    Service(u16),
     /// Workers that ask them through this one.
     Questions,
 }
@@ -65,7 +68,8 @@ impl Port {
             Self::Sub => "zmq_sub",
             Self::Rep => "zmq_rep",
             Self::Stats => "zmq_stats",
-            Self::State | Self::Questions => "zmq_state",
+            Self::Service(SESSIONS) => "zmq_state",
+            Self::Service(_) | Self::Questions => "zhttpreq",
         }
     }
 
@@ -75,7 +79,7 @@ impl Port {
             Self::Sub => Socket::Sub,
             Self::Rep => Socket::Rep,
             Self::Stats => Socket::Pub,
-            Self::State => Socket::Dealer,
+            Self::Service(_) => Socket::Dealer,
             Self::Questions => Socket::Router,
         }
     }
@@ -137,9 +141,14 @@ impl Ports {
 pub(super) fn bind(
     server: &mut Server,
     settings: &Settings,
+    services: &Addresses,
 ) -> Result<Vec<(Port, OwnedFd)>, StartError> {
     let mut bound = Vec::new();
-    for (port, text) in endpoints(settings) {
+    let own = endpoints(settings).into_iter();
+    let own = own.map(|(port, text)| (port, text, None));
+    let services = services.iter();
+    let services = services.map(|(number, text, mode)| (Port::Service(number), text, mode));
+    for (port, text, mode) in own.chain(services) {
         let failed = |error: &dyn std::fmt::Display| {
             StartError::Setting(format!(
                 "{}: cannot listen on {text}: {error}; is another edge or Pushpin running? Give another address, or an empty one for none",
@@ -147,7 +156,9 @@ pub(super) fn bind(
             ))
         };
         let listener = match Endpoint::parse(text).map_err(|error| failed(&error))? {
-            Endpoint::Ipc(path) => net::bind_unix(Path::new(&path), BACKLOG, FILE_MODE),
+            Endpoint::Ipc(path) => {
+                net::bind_unix(Path::new(&path), BACKLOG, mode.unwrap_or(FILE_MODE))
+            }
             Endpoint::Tcp { host, port } => {
                 let host = if host == "*" {
                     "0.0.0.0".to_owned()
@@ -189,7 +200,6 @@ fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
         (Port::Pull, settings.text("zmq_pull")),
         (Port::Rep, settings.text("zmq_rep")),
         (Port::Stats, settings.text("zmq_stats")),
-        (Port::State, settings.text("zmq_state")),
     ];
     if !settings.is_on("zmq_sub_connect") {
         let publishers = settings.list("zmq_sub").into_iter();
@@ -232,7 +242,7 @@ impl Edge {
             }
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
-        self.flush_state();
+        self.flush_services();
         true
     }
 
@@ -241,7 +251,9 @@ impl Edge {
         let Some(mut connection) = self.ports.peers.remove(&wire) else {
             return false;
         };
-        let has_room = connection.peer.is_open() && connection.out.len() < OUT_BYTES_MAX / 2;
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let has_room = connection.peer.is_open()
+            && connection.out.len() + bytes + HEADS_BYTES_MAX <= OUT_BYTES_MAX;
         if has_room {
             zmtp::message(&mut connection.out, parts);
         }
@@ -413,8 +425,8 @@ impl Edge {
                 }
             }
             (Port::Stats, Event::Message(_)) => {}
-            (Port::State, Event::Message(parts)) => self.on_state_message(&parts),
-            (Port::Questions, Event::Message(parts)) => self.on_worker_question(wire, &parts),
+            (Port::Service(_), Event::Message(parts)) => self.on_service_message(&parts),
+            (Port::Questions, Event::Message(parts)) => self.on_worker_question(wire, parts),
             (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
         }
     }

@@ -1,31 +1,24 @@
 //! Sessions that an outside service keeps: which of them a request belongs to, and what it has had.
 //!
-//! The service is asked by ZeroMQ (`zmq_state`), as Pushpin asks it: this side is bound, services connect as REP. The
-//! worker that publishes has the port; others send their questions through it, over a Unix socket, with an envelope
-//! that the service's reply brings back (`port`). Nobody waits longer than `zmq_state_timeout_ms`: a question without
-//! answer is one without session.
+//! The service is asked as all `services` are (`zmq_state`). One that does not answer within `zmq_state_timeout_ms` is
+//! not waited for: the request goes on without session.
 
-mod port;
 mod rules;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_grip::command;
 use fermata_grip::instruct::Instruct;
-use fermata_grip::packet;
 use fermata_grip::value::{Value, map};
 
 use super::edge::{Edge, Owner, Source};
 use super::request::{Body, ClientRequest};
+use super::services::{self, SESSIONS};
 use super::timers::Timer;
 use crate::settings::Settings;
 
-pub(super) use port::bind;
-
-/// Questions without answer at a time; one more is not asked.
-const ASKED_MAX: usize = 10_000;
 /// The largest body that is looked through for a session's id.
 const BODY_BYTES_MAX: u64 = 100_000;
 /// Ids of items are told together that come within this time, and of so many sessions.
@@ -38,24 +31,13 @@ type Ids = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What a worker has of the service.
 pub(super) struct State {
-    /// How its questions get there.
-    line: port::Line,
-    /// Those that wait for the line, and until when.
-    outbox: Vec<(u64, Vec<Vec<u8>>)>,
-    asked: HashMap<u64, Asked>,
-    last: u64,
     timeout_ms: u64,
-    updates: HashMap<Vec<u8>, Ids>,
+    updates: HashMap<Rc<str>, Ids>,
     alive_ms: u64,
 }
 
-struct Asked {
-    what: Question,
-    due_ms: u64,
-}
-
 /// What was asked, and who waits for it.
-enum Question {
+pub(super) enum Question {
     /// How sessions are found in requests like this.
     Rules(u64, Source),
     /// What the session of a request has had.
@@ -73,7 +55,8 @@ impl Question {
         }
     }
 
-    fn handle(&self) -> Option<u64> {
+    /// The request that waits.
+    pub fn handle(&self) -> Option<u64> {
         match self {
             Self::Rules(handle, _) | Self::LastIds(handle, _) => Some(*handle),
             Self::Told(_) => None,
@@ -82,24 +65,16 @@ impl Question {
 }
 
 impl State {
-    /// What worker number `worker` needs; `None`: no service is named.
-    pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
-        if settings.text("zmq_state").is_empty() {
-            return None;
-        }
-        let line = match (worker, meeting) {
-            (1.., Some(path)) => port::Line::through(path),
-            _ => port::Line::default(),
-        };
-        Some(Box::new(Self {
-            line,
-            outbox: Vec::new(),
-            asked: HashMap::new(),
-            last: 0,
-            timeout_ms: settings.number("zmq_state_timeout_ms"),
-            updates: HashMap::new(),
-            alive_ms: 0,
-        }))
+    /// `None`: no service is named.
+    pub fn new(settings: &Settings) -> Option<Box<Self>> {
+        let is_named = !settings.text("zmq_state").is_empty();
+        is_named.then(|| {
+            Box::new(Self {
+                timeout_ms: settings.number("zmq_state_timeout_ms"),
+                updates: HashMap::new(),
+                alive_ms: 0,
+            })
+        })
     }
 }
 
@@ -132,7 +107,7 @@ impl Edge {
     }
 
     /// What an instruction says of sessions goes to the service; where there is none, it says nothing.
-    pub(super) fn settle_session(&mut self, source: &Source, instruct: &mut Instruct) {
+    pub(super) fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
         let rules = std::mem::take(&mut instruct.session_detect);
         let last_ids = std::mem::take(&mut instruct.last_ids);
         let is_wanted = source.home().rule().is_some_and(|rule| rule.session);
@@ -147,6 +122,7 @@ impl Edge {
             self.ask_state(args, Question::Told("session-detect-rules-set"));
         }
         if let Some(id) = &instruct.session_id {
+            source.session_id = Some(String::from_utf8_lossy(id).into());
             self.tell_session(&id.clone(), &last_ids.into_iter().collect());
         }
     }
@@ -164,7 +140,7 @@ impl Edge {
         let Some(held) = self.sessions.get(&session) else {
             return;
         };
-        let Some(name) = held.session_id.clone() else {
+        let Some(name) = held.source.session_id.clone() else {
             return;
         };
         let subscription = held.subscriptions.iter().find(|it| it.channel == channel);
@@ -198,35 +174,18 @@ impl Edge {
         }
     }
 
-    /// Whoever waits for an answer has left.
-    pub(super) fn forget_questions(&mut self, handle: u64) {
-        if let Some(state) = &mut self.state
-            && !state.asked.is_empty()
-        {
-            state
-                .asked
-                .retain(|_, asked| asked.what.handle() != Some(handle));
-        }
-    }
-
-    /// Time has gone by: answers are late, or there is something to tell.
+    /// There is something to tell.
     pub(super) fn on_state_due(&mut self) {
         let now_ms = self.worker.now_ms();
         let Some(state) = &mut self.state else {
             return;
         };
-        let late: Vec<u64> = state
-            .asked
-            .iter()
-            .filter(|(_, asked)| asked.due_ms <= now_ms)
-            .map(|(&id, _)| id)
-            .collect();
         let mut updates = std::mem::take(&mut state.updates);
         if state.alive_ms != 0 && state.alive_ms <= now_ms {
             for name in self
                 .sessions
                 .values()
-                .filter_map(|it| it.session_id.clone())
+                .filter_map(|it| it.source.session_id.clone())
             {
                 updates.entry(name).or_default();
             }
@@ -239,74 +198,37 @@ impl Edge {
         if alive_ms != 0 {
             self.timers.at(alive_ms, Timer::State);
         }
-        for id in late {
-            self.on_answer(id, Err("it does not answer in time".to_owned()));
-        }
         if !updates.is_empty() {
             let sessions = updates.iter();
             let sessions = sessions
-                .map(|(name, had)| (name.clone(), ids(had)))
+                .map(|(name, had)| (name.as_bytes().to_vec(), ids(had)))
                 .collect();
             let args = map([("sid-last-ids", Value::Map(sessions))]);
             self.ask_state(args, Question::Told("session-update-many"));
         }
-        self.watch_questions();
-    }
-
-    fn watch_questions(&mut self) {
-        let Some(state) = &self.state else {
-            return;
-        };
-        if let Some(due_ms) = state.asked.values().map(|it| it.due_ms).min() {
-            self.timers.at(due_ms, Timer::State);
-        }
     }
 
     fn ask_state(&mut self, args: Value, what: Question) {
-        let now_ms = self.worker.now_ms();
-        let Some(state) = &mut self.state else {
+        let Some(state) = &self.state else {
             return self.go_without(what, "there is none");
         };
-        if state.asked.len() >= ASKED_MAX {
-            return self.go_without(what, "too many questions wait for answers");
-        }
-        let due_ms = now_ms + state.timeout_ms;
-        state.last += 1;
-        let id = state.last;
-        let payload = command::request(&id.to_string(), what.method(), args);
-        state.outbox.push((due_ms, vec![Vec::new(), payload]));
-        state.asked.insert(id, Asked { what, due_ms });
-        self.timers.at(due_ms, Timer::State);
-        self.flush_state();
+        let (timeout_ms, method) = (state.timeout_ms, what.method());
+        let what = services::Question::State(what);
+        self.ask_service(SESSIONS, timeout_ms, what, |id| {
+            command::request(id, method, args)
+        });
     }
 
-    /// The service has answered.
-    fn on_state_reply(&mut self, payload: &[u8]) {
-        let Ok((reply, _)) = packet::decode(payload) else {
-            self.worker
-                .log_for_client(LogLevel::Warning, "zmq_state: an answer is no packet");
-            return;
-        };
-        let id = reply.get("id").and_then(Value::integer);
-        let Some(id) = id.and_then(|id| u64::try_from(id).ok()) else {
-            return;
-        };
-        let outcome = match (reply.get("success"), reply.get("value")) {
+    /// The service has answered, or not.
+    pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, String>) {
+        let outcome = outcome.and_then(|reply| match (reply.get("success"), reply.get("value")) {
             (Some(Value::Bool(true)), value) => Ok(value.cloned().unwrap_or(Value::Null)),
             _ => {
                 let condition = reply.get("condition").and_then(Value::bytes);
                 let condition = condition.unwrap_or(b"general");
                 Err(condition.escape_ascii().to_string())
             }
-        };
-        self.on_answer(id, outcome);
-    }
-
-    fn on_answer(&mut self, id: u64, outcome: Result<Value, String>) {
-        let asked = self.state.as_mut().and_then(|it| it.asked.remove(&id));
-        let Some(Asked { what, .. }) = asked else {
-            return;
-        };
+        });
         match (what, outcome) {
             (Question::Rules(handle, source), Ok(rules)) => {
                 let found = rules::read(&rules)

@@ -1,0 +1,226 @@
+//! Targets `zhttpreq/…`: backends that get requests as ZeroMQ messages (ZHTTP, rfc.zeromq.org 33), one reply for each.
+
+use fermata_grip::packet::{self, Notation};
+use fermata_grip::value::{Value, map};
+
+use super::edge::{Edge, Source};
+use super::forward::Forwarded;
+use super::origin::{Purpose, Step, Talk};
+use super::request::Body;
+use super::response::{Head, Said};
+use super::services::Question;
+use crate::routes::Target;
+
+/// The largest body of a request; with its headers it has to fit into one message.
+const BODY_BYTES_MAX: u64 = 900_000;
+
+/// Headers that say how a message is framed, which it is not here.
+const FRAMING: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+
+impl Edge {
+    /// Asks a target that gets whole requests and gives whole responses.
+    pub(super) fn open_zhttp(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        spec: &str,
+    ) -> Result<(), String> {
+        if let Purpose::Upgrade(_) = talk.purpose {
+            return Err(format!(
+                "zhttpreq/{spec} speaks no WebSocket; add over_http"
+            ));
+        }
+        let forwarded = self.forwarded(talk, target)?;
+        talk.wire = 0;
+        talk.out.clear();
+        talk.sent = 0;
+        talk.file = None;
+        talk.arriving = None;
+        talk.waits = None;
+        talk.has_response = false;
+        // What is sent there may have been heard.
+        talk.is_connected = true;
+        self.ask_zhttp(talk, spec, &forwarded)
+    }
+
+    /// Asks the backend at `spec`, which is a service. `Err`: why it cannot be asked.
+    fn ask_zhttp(
+        &mut self,
+        talk: &mut Talk,
+        spec: &str,
+        forwarded: &Forwarded,
+    ) -> Result<(), String> {
+        let Some(service) = self.services.addresses.find(spec) else {
+            return Err(format!(
+                "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
+            ));
+        };
+        if self.services.is_full() {
+            // It would be answered before anybody waits.
+            return Err(format!(
+                "zhttpreq/{spec}: too many requests wait for answers"
+            ));
+        }
+        let bytes = talk.source.request.body.bytes();
+        if bytes > BODY_BYTES_MAX {
+            return Err(format!(
+                "zhttpreq/{spec}: a body of {bytes} bytes is larger than {BODY_BYTES_MAX}"
+            ));
+        }
+        let body = match &talk.source.request.body {
+            Body::None => Vec::new(),
+            Body::Memory(body) => body.clone(),
+            // Routes with such targets get bodies whole.
+            Body::Arriving { .. } => {
+                return Err(format!("zhttpreq/{spec} takes no body that still comes"));
+            }
+            Body::File { path, .. } => {
+                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        let request = write(&talk.source, forwarded, body);
+        let timeout_ms = self.limits.response_ms;
+        // It has its time as a question.
+        talk.due_ms = u64::MAX;
+        self.ask_service(service, timeout_ms, Question::Request(talk.id()), |id| {
+            let mut entries = vec![(b"id".to_vec(), Value::from(id))];
+            entries.extend(request);
+            let mut payload = Vec::new();
+            packet::encode(&mut payload, &Value::Map(entries), Notation::Tnetstring);
+            payload
+        });
+        Ok(())
+    }
+
+    /// The backend has answered, or not.
+    pub(super) fn on_zhttp_answer(&mut self, talk: u64, outcome: Result<Value, String>) {
+        self.with_talk(talk, |edge, talk| match outcome {
+            Err(reason) => edge.fail(talk, 504, &reason),
+            Ok(reply) => edge.on_zhttp_reply(talk, &reply),
+        });
+    }
+
+    fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
+        match read(reply) {
+            Ok((head, body)) => {
+                let end = Said::End { is_reusable: false };
+                self.take(talk, vec![Said::Head(head), Said::Body(body), end])
+            }
+            Err(reason) => self.fail(talk, 502, &reason),
+        }
+    }
+}
+
+/// What a request is, but for its number.
+fn write(source: &Source, forwarded: &Forwarded, body: Vec<u8>) -> Vec<(Vec<u8>, Value)> {
+    let request = &source.request;
+    let scheme: &[u8] = if request.is_tls {
+        b"https://"
+    } else {
+        b"http://"
+    };
+    let uri = [scheme, &forwarded.host, &forwarded.target].concat();
+    let host = (b"Host".to_vec(), forwarded.host.clone());
+    let headers = [host].into_iter().chain(forwarded.headers.iter().cloned());
+    let pair = |(name, value)| Value::List(vec![Value::Bytes(name), Value::Bytes(value)]);
+    let mut message = map([
+        ("method", Value::Bytes(request.method.clone())),
+        ("uri", Value::Bytes(uri)),
+        ("headers", Value::List(headers.map(pair).collect())),
+        ("body", Value::Bytes(body)),
+    ]);
+    let Value::Map(entries) = &mut message else {
+        return Vec::new();
+    };
+    if let Some(peer) = request.peer.ip() {
+        let address = Value::Bytes(peer.to_string().into_bytes());
+        entries.push((b"peer-address".to_vec(), address));
+    }
+    std::mem::take(entries)
+}
+
+/// A response. `Err`: what the backend says instead, or that it makes no sense.
+fn read(reply: &Value) -> Result<(Head, Vec<u8>), String> {
+    let text = |name| reply.get(name).and_then(Value::bytes);
+    if text("type").is_some_and(|kind| kind != b"data") {
+        let condition = text("condition").unwrap_or(b"generic");
+        return Err(format!("the backend answers: {}", condition.escape_ascii()));
+    }
+    let status = reply.get("code").and_then(Value::integer);
+    let status = status.and_then(|code| u16::try_from(code).ok());
+    let Some(status) = status.filter(|code| (200..1_000).contains(code)) else {
+        return Err("the backend's response has no final code".to_owned());
+    };
+    let mut headers = Vec::new();
+    if let Some(Value::List(pairs)) = reply.get("headers") {
+        for pair in pairs {
+            let Value::List(pair) = pair else {
+                return Err("a header of the backend is no pair".to_owned());
+            };
+            let [Value::Bytes(name), Value::Bytes(value)] = &pair[..] else {
+                return Err("a header of the backend is no pair".to_owned());
+            };
+            use fermata_proto::response::{valid_name, valid_value};
+            if !valid_name(name) || !valid_value(value) {
+                return Err("a header of the backend is malformed".to_owned());
+            }
+            if !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+                headers.push((name.clone(), value.clone()));
+            }
+        }
+    }
+    let head = Head {
+        status,
+        reason: text("reason").unwrap_or_default().to_vec(),
+        headers,
+        length: None,
+    };
+    Ok((head, text("body").unwrap_or_default().to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> Value {
+        Value::List(vec![name.into(), value.into()])
+    }
+
+    #[test]
+    fn responses_are_read() {
+        let headers = vec![pair("X-A", "b"), pair("content-length", "99")];
+        let reply = map([
+            ("id", "1".into()),
+            ("code", Value::Integer(201)),
+            ("headers", Value::List(headers)),
+            ("body", "text".into()),
+        ]);
+        let (head, body) = read(&reply).expect("a response");
+        assert_eq!((head.status, &body[..]), (201, &b"text"[..]));
+        assert_eq!(head.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
+    }
+
+    #[test]
+    fn what_is_no_response_is_told() {
+        let with = |headers| {
+            map([
+                ("code", Value::Integer(200)),
+                ("headers", Value::List(headers)),
+            ])
+        };
+        for reply in [
+            map([]),
+            map([("code", Value::Integer(100))]),
+            map([("code", Value::Integer(70_000))]),
+            map([
+                ("type", "error".into()),
+                ("condition", "bad-request".into()),
+            ]),
+            with(vec![Value::Null]),
+            with(vec![pair("X A", "b")]),
+            with(vec![pair("X-A", "b\r\nC: d")]),
+        ] {
+            assert!(read(&reply).is_err(), "{reply:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Backends by ZeroMQ, behind several workers.
+
+use std::process::{Child, Command, Stdio};
+
+use fermata_grip::value::{Value, map};
+use fermata_grip::zmtp::Socket;
+use fermata_testkit::{command_path, free_port, wait_until};
+
+use crate::client::Client;
+use crate::zmq::Zmq;
+
+/// Requests on connections of their own, so that each worker gets some.
+const REQUESTS: usize = 12;
+
+struct Edge(Child);
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
+    let (port, backend) = (free_port(), free_port());
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "3", "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--origin-response-timeout-ms", "1000"]);
+    command.args(["--route", &format!("* zhttpreq/tcp://127.0.0.1:{backend}")]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _edge = Edge(child.expect("our own program"));
+    wait_until("it listens", || {
+        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        [port, backend].into_iter().all(is_listening).then_some(())
+    });
+    assert_eq!(Client::open(port, "localhost").get("/").status, 504);
+
+    let mut socket = Zmq::tcp(backend, Socket::Rep);
+    let serving = std::thread::spawn(move || {
+        socket.answer(REQUESTS, |request| {
+            let uri = request.get("uri").cloned().unwrap_or(Value::Null);
+            map([("code", Value::Integer(200)), ("body", uri)])
+        });
+    });
+    for number in 0..REQUESTS {
+        let answer = Client::open(port, "localhost").get(&format!("/{number}"));
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.text(), format!("http://localhost/{number}"));
+    }
+    serving.join().expect("it has answered");
+}
