@@ -1,7 +1,7 @@
 <?php
 
 /**
- * Runs the samples of the documentation, so that none of them can be wrong for long.
+ * Runs the samples of the documentation, or of the pages named, so that none of them can be wrong for long.
  *
  * What it finds in a page:
  *   ```php              is linted; a block without `<?php` gets one first.
@@ -13,7 +13,8 @@
  *                       or the page ends; the output must begin with what is shown.
  *
  * A server listens on a free port, with TLS when its code has an https address; `127.0.0.1:8080` or
- * `127.0.0.1:8443` in a command or script is replaced by its address. HOME is a folder of the run.
+ * `127.0.0.1:8443` in a command or script is replaced by its address, and the ports of the edge, `127.0.0.1:7999` and
+ * `127.0.0.1:5561`, by free ones. HOME is a folder of the run.
  */
 
 declare(strict_types=1);
@@ -84,11 +85,19 @@ final class Samples
     public int $failed = 0;
     private ?Child $server = null;
     private string $address = '';
+    /** @var array<string, string> addresses of an edge, and what they are in this run */
+    private array $ports = [];
     /** @var list<array{string, string, Child}> place, expected output, process */
     private array $background = [];
 
     public function __construct(private readonly string $extension, private readonly string $folder)
     {
+        // Both at once, so that they differ.
+        foreach (['127.0.0.1:7999', '127.0.0.1:5561'] as $address) {
+            $held[] = $socket = stream_socket_server('tcp://127.0.0.1:0');
+            $this->ports[$address] = stream_socket_get_name($socket, false);
+        }
+        array_map(fclose(...), $held);
     }
 
     public function page(string $path): void
@@ -114,7 +123,7 @@ final class Samples
             'php' => $this->lint($text, $place),
             'php server' => $this->lint($text, $place) && $this->startServer($text, $place),
             'php script' => $this->lint($text, $place) && $this->script($text, $place),
-            'console' => $this->server === null || $this->console($text, $place),
+            'console' => ($this->server === null && $this->background === []) || $this->console($text, $place),
             'console background' => $this->startBackground($text, $place),
             default => $this->fail($place, "unknown kind of sample: $kind"),
         };
@@ -131,7 +140,7 @@ final class Samples
     private function startServer(string $code, string $place): bool
     {
         $this->endServer();
-        file_put_contents("$this->folder/server.php", $code);
+        file_put_contents("$this->folder/server.php", strtr($code, $this->ports));
         $this->server = $this->php('server.php', [
             'FERMATA_LISTEN' => (str_contains($code, "'https://") ? 'https' : 'http') . '://127.0.0.1:0',
             'FERMATA_WORKERS' => '2',
@@ -203,6 +212,8 @@ final class Samples
             str_starts_with($line, '$ ') ? $commands[] = substr($line, 2) : $expected[] = $line;
         }
         $commands = str_replace(['127.0.0.1:8080', '127.0.0.1:8443'], $this->address, implode("\n", $commands));
+        // The control socket is the server's.
+        $commands = str_replace('fermata edge ', 'env -u FERMATA_CONTROL fermata edge ', strtr($commands, $this->ports));
         return [$commands, trim(implode("\n", $expected))];
     }
 
@@ -217,7 +228,9 @@ final class Samples
     {
         // exec keeps a single command the process itself, so that stopping it stops the command.
         $limit = COMMAND_SECONDS_MAX . 's';
-        return new Child(['timeout', $limit, 'bash', '-c', $commands], $this->folder, $this->environment());
+        return new Child(['timeout', $limit, 'bash', '-c', $commands], $this->folder, [
+            'GRIP_URL' => "http://{$this->ports['127.0.0.1:5561']}",
+        ] + $this->environment());
     }
 
     /** @param array<string, string> $environment */
@@ -235,6 +248,7 @@ final class Samples
             'HOME' => $this->folder,
             'FERMATA_CONTROL' => "unix:$this->folder/control.sock",
             'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
+            'GRIP_URL' => '',
         ];
     }
 
@@ -260,7 +274,7 @@ register_shutdown_function(static fn () => exec('rm -rf ' . escapeshellarg($fold
 
 chdir($root);
 $samples = new Samples(getenv('FERMATA_EXTENSION') ?: "$root/build/fermata.so", $folder);
-foreach (['README.md', ...glob('docs/*.md'), ...glob('docs/reference/*.md')] as $page) {
+foreach (array_slice($argv, 1) ?: ['README.md', ...glob('docs/*.md'), ...glob('docs/reference/*.md')] as $page) {
     $samples->page($page);
 }
 echo "$samples->passed passed, $samples->failed failed\n";
