@@ -20,6 +20,7 @@ mod listeners;
 mod origin;
 mod own;
 mod php;
+mod php_fpm;
 mod publishers;
 mod reload;
 mod socket;

@@ -93,9 +93,13 @@ impl Edge {
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
         ) {
             let root = target.root.as_deref().unwrap_or_default();
-            let script = match &target.script {
-                Some(name) => Script::Fixed { root, name },
-                None => Script::Path { root },
+            let check = source.rule().and_then(|rule| rule.care.check.as_deref());
+            let check = check.and_then(|path| path.split('?').next());
+            let script = match (&target.script, talk.owner, check) {
+                // The ping of PHP-FPM is known by the name of a script, and need not end as one.
+                (_, Owner::Check(..), Some(name)) => Script::Fixed { root, name },
+                (Some(name), ..) => Script::Fixed { root, name },
+                (None, ..) => Script::Path { root },
             };
             let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
             talk.codec = Codec::FastCgi(Box::default());
