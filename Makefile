@@ -61,7 +61,7 @@ bench-held: ## Measure what a held client costs, beside Pushpin where it is inst
 	@scripts/build-ext.sh
 	python3 bench/held.py
 
-bench-edge: ## Measure the edge beside Pushpin, where it is installed; about seven minutes
+bench-edge: ## Measure the edge beside Pushpin, where it is installed; about nine minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 bench/edge.py

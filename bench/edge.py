@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from edge.backend import Backend
-from edge.report import SUBJECT, Run, load_goals, markdown, write
-from edge.rows import FULL, QUICK, ROWS, measure
+from edge.report import RIVAL, SUBJECT, Run, load_goals, markdown, write
+from edge.rows import FULL, LADDERS, QUICK, ROWS, measure
 from suite import machine
 from suite.load import LoadError
 from suite.peers import BENCH, BUILD, FERMATA, CannotRun, Running, load_all
@@ -91,7 +91,8 @@ def parse_options() -> argparse.Namespace:
 def measure_all(run: Run, backend: Backend, rounds: int, source: random.Random) -> None:
     for round in range(1, rounds + 1):
         for row in run.options["rows"]:
-            order = list(run.peers)
+            # What differs in nothing but what it remembers of held clients.
+            order = [id for id in run.peers if id in (SUBJECT, RIVAL) or row in LADDERS]
             source.shuffle(order)
             for id in order:
                 if id in run.not_run or f"{id}/{row}" in run.not_run:

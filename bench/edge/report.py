@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edge.rows import Sample
+from edge.rows import FEWER_LEVELS, Sample
 from suite.markdown import QUICK, interval_text, machine_line, peers_section, table, warning
 from suite.peers import Peer
 from suite.stats import Interval, interval, ratios
@@ -154,7 +154,7 @@ def markdown(run: Run, goals: list[Goal]) -> str:
         f"{machine_line(machine)}, load average at the start {machine['load average']}. "
         f"{options['rounds']} interleaved rounds; medians, and in brackets the smallest and the largest; ratios are "
         f"taken within a round, with a 95 % bootstrap interval. Memory is the slope of a least-squares line from "
-        f"{levels[0]:,} to {levels[-1]:,} clients.",
+        f"{levels[0]:,} to {levels[-1]:,} clients, with keep-alives or a filter to {levels[FEWER_LEVELS - 1]:,}.",
     ]
     if options["quick"]:
         parts.append(QUICK)
