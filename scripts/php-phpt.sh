@@ -6,7 +6,8 @@
 # CHECKOUT is a checkout of php-src, best of the version that PHP is; FOLDER is one in it, such as ext/standard/tests/file.
 # A test runs three times: without hooks; with all of them on, in a script (--outside: only that); and with all on in a
 # task of a server, where functions wait (--inside: only that). Tests that fail everywhere count when what they print is
-# different. Some differ by numbers of resources, and inside by what they ask for: who includes them, their shutdown functions, `exit`. build/php-phpt has the outputs, and differences.txt there the list.
+# different. Some differ by numbers of resources, and inside by what they ask for: who includes them, names of global
+# variables, their shutdown functions, exit, children that they fork. Tests of curl and ftp start servers: for --outside.
 #
 # FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides.
 set -euo pipefail
@@ -27,8 +28,8 @@ checkout=$(cd "$1" && pwd)
 shift
 folders=("$@")
 [ ${#folders[@]} -gt 0 ] || folders=(ext/standard/tests/file ext/standard/tests/streams ext/standard/tests/network
-    ext/standard/tests/http ext/standard/tests/general_functions ext/sockets/tests ext/curl/tests ext/pcntl/tests
-    ext/ftp/tests ext/openssl/tests ext/pdo/tests ext/pdo_sqlite/tests ext/sqlite3/tests)
+    ext/standard/tests/http ext/standard/tests/general_functions ext/sockets/tests ext/pcntl/tests
+    ext/openssl/tests ext/pdo/tests ext/pdo_sqlite/tests ext/sqlite3/tests)
 
 work=$root/build/php-phpt
 rm -rf "$work"
@@ -60,7 +61,7 @@ $hooks = Fermata\Hook::cases();
 if (getenv('FERMATA_PHPT_MODE') !== 'without') {
     Fermata\Runtime::hook(...$hooks);
 }
-if (getenv('FERMATA_PHPT_MODE') === 'inside' && !preg_match('/\.(skip|clean)\.php$/', $_SERVER['SCRIPT_FILENAME'])) {
+if (getenv('FERMATA_PHPT_MODE') === 'inside' && isset($_SERVER['SCRIPT_FILENAME']) && !preg_match('/\.(skip|clean)\.php$/', $_SERVER['SCRIPT_FILENAME'])) {
     (static function (): void {
         $server = new Fermata\Server(listen: 'http://127.0.0.1:0', workers: 1, log: new Fermata\Log(level: Fermata\LogLevel::Error));
         $master = getmypid();
@@ -76,8 +77,17 @@ if (getenv('FERMATA_PHPT_MODE') === 'inside' && !preg_match('/\.(skip|clean)\.ph
             register_shutdown_function(static fn () => posix_kill($master, SIGTERM));
             try {
                 (static function (): void {
-                    // As in a script, variables of the outermost level are global.
-                    extract($GLOBALS, EXTR_REFS | EXTR_SKIP);
+                    // As in a script, variables of the outermost level are global, at least those that functions ask for.
+                    foreach ([$_SERVER['SCRIPT_FILENAME'], ...glob(dirname($_SERVER['SCRIPT_FILENAME']) . '/*.inc')] as $file) {
+                        preg_match_all('/\bglobal\s+([^;]+);|\$GLOBALS\[["\']?(\w+)/', file_get_contents($file), $all);
+                        preg_match_all('/\w+/', implode(' ', [...$all[1], ...$all[2]]), $names);
+                        foreach (array_diff($names[0], ['this']) as $name) {
+                            if ($name[0] !== '_' && !is_numeric($name)) {
+                                global $$name;
+                            }
+                        }
+                    }
+                    unset($file, $all, $names, $name);
                     include $_SERVER['SCRIPT_FILENAME'];
                 })();
             } catch (Throwable $error) {
@@ -98,9 +108,14 @@ run() {
     local mode=$1
     export FERMATA_PHPT_MODE=$mode
     rm -rf "$work/now" && cp -r "$work/tests" "$work/now"
-    (cd "$work/now" && exec "$php" -n run-tests.php -q -n --no-color --no-progress --offline -j"${JOBS:-$(nproc)}" \
-        --set-timeout 20 -p "$php" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
-        -d fermata.blocking_call_ms=0 "${folders[@]}") >"$work/$mode.txt" 2>&1 || true
+    # A group of its own, so that servers which tests have started can be ended with it.
+    # shellcheck disable=SC2016 # the dollar signs are for the inner shell
+    setsid bash -c 'cd "$1" && shift && exec "$@"' - "$work/now" "$php" -n run-tests.php -q -n --no-color --no-progress --offline \
+        -j"${JOBS:-$(nproc)}" --set-timeout 20 -p "$php" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
+        -d fermata.blocking_call_ms=0 "${folders[@]}" >"$work/$mode.txt" 2>&1 &
+    local group=$!
+    wait "$group" || true
+    kill -9 -- "-$group" 2>/dev/null || true
     mkdir -p "$work/$mode"
     (cd "$work/now" && find . -name '*.out' -exec cp --parents {} "$work/$mode" \;)
     grep '^Tests passed' "$work/$mode.txt" | sed "s/^/$mode: /" || tail -n 3 "$work/$mode.txt"
