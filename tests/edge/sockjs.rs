@@ -73,6 +73,42 @@ fn a_session_is_one_whatever_workers_its_requests_reach() {
 }
 
 #[test]
+fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
+    let edge = start(&["--sockjs-linger-ms=60000"]);
+    for session in 0..SESSIONS {
+        let path = |transport: &str| format!("/s/000/{session}/{transport}");
+        assert_eq!(edge.post(&path("xhr"), ""), (200, "o\n".to_owned()));
+        let mut polls = vec![Client::open(edge.port, "localhost")];
+        polls[0].send("POST", &path("xhr"), &[], b"");
+        // One waits when another is one too many.
+        let twice = (
+            200,
+            "c[2010,\"Another connection still open\"]\n".to_owned(),
+        );
+        wait_until("it waits", || {
+            let mut other = Client::open(edge.port, "localhost");
+            other.send("POST", &path("xhr"), &[], b"");
+            let is_answered = other.has_news(std::time::Duration::from_millis(200));
+            if !is_answered {
+                // It was first, or the answer takes longer.
+                polls.push(other);
+                return None;
+            }
+            let answer = other.read_answer(false);
+            ((answer.status, answer.text().to_owned()) == twice).then_some(())
+        });
+        drop(polls);
+        let left = (
+            200,
+            "c[3000,\"Client already closed connection\"]\n".to_owned(),
+        );
+        wait_until("it has left", || {
+            (edge.post(&path("xhr"), "") == left).then_some(())
+        });
+    }
+}
+
+#[test]
 fn silence_is_told_and_absence_ends_a_session() {
     let edge = start(&["--sockjs-heartbeat-ms=100", "--sockjs-linger-ms=300"]);
     assert_eq!(edge.post("/s/000/a/xhr", ""), (200, "o\n".to_owned()));
