@@ -62,6 +62,7 @@ impl<D: Driver> Worker<D> {
                 return;
             }
         }
+        self.accept_again();
     }
 
     pub(crate) fn open(&mut self, fd: Fd, peer: Peer, origin: Origin) {

@@ -47,7 +47,9 @@ impl<D: Driver> Worker<D> {
             }
             (b"GET", b"/metrics") => {
                 self.report(self.driver.now_ms());
-                (200, stats::PROMETHEUS, self.snapshot().to_prometheus())
+                let is_edge = self.relay.is_some();
+                let text = self.snapshot().to_prometheus(is_edge);
+                (200, stats::PROMETHEUS, text)
             }
             (_, b"/publish") => (
                 405,

@@ -439,9 +439,28 @@ impl<D: Driver> Worker<D> {
             Some(IdRef::Seq(seq)) => seq,
             Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
+        let up_to = self.ring.newest();
+        Ok(self.past(channel, after, up_to, count_max))
+    }
+
+    /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
+    /// subscribes now.
+    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
+        check_channel(channel)?;
+        let up_to = self.reader.read_up_to();
+        Ok(self.past(channel, 0, up_to, count_max))
+    }
+
+    pub(crate) fn past(
+        &mut self,
+        channel: &[u8],
+        after: u64,
+        up_to: u64,
+        count_max: usize,
+    ) -> Vec<Past> {
         let range = ReplayRange {
             after,
-            up_to: self.ring.newest(),
+            up_to,
             count_max,
             bytes_max: self.settings.history_bytes_max,
             unix_ms: self.driver.unix_ms(),
@@ -459,6 +478,6 @@ impl<D: Driver> Worker<D> {
                 });
             }
         });
-        Ok(past)
+        past
     }
 }

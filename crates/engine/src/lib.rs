@@ -31,6 +31,7 @@ mod listeners;
 mod log;
 mod master;
 mod metrics;
+mod notes;
 mod outgoing;
 mod output;
 mod pace;

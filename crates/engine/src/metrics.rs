@@ -21,6 +21,11 @@ impl<D: Driver> Worker<D> {
         self.more_metrics = Some(more);
     }
 
+    /// Adds to what this worker has counted.
+    pub fn count(&mut self, counter: stats::Counter, by: u64) {
+        self.counts.add(counter, by);
+    }
+
     /// The figures of all workers as of this moment.
     pub fn figures(&mut self) -> stats::Snapshot {
         self.report(self.driver.now_ms());
@@ -29,7 +34,7 @@ impl<D: Driver> Worker<D> {
 
     fn metrics_text(&self) -> String {
         let snapshot = self.snapshot();
-        let mut text = snapshot.to_prometheus();
+        let mut text = snapshot.to_prometheus(self.relay.is_some());
         if let Some(more) = &self.more_metrics {
             more(&snapshot, &mut text);
         }

@@ -398,6 +398,12 @@ impl<D: Driver> Worker<D> {
         Ok(unsent)
     }
 
+    /// How many bytes wait for a held client; `None`: it has left.
+    pub fn held_unsent(&self, handle: u64) -> Option<usize> {
+        let index = self.held(handle).ok()?;
+        self.connections.at(index).map(|it| it.unsent())
+    }
+
     /// Ends a held client's response in order.
     ///
     /// # Errors
@@ -406,6 +412,13 @@ impl<D: Driver> Worker<D> {
         let index = self.held(handle)?;
         self.end_hold(index);
         Ok(())
+    }
+
+    /// Cuts a held client off: its response must not look whole.
+    pub fn cut_held(&mut self, handle: u64) {
+        if let Ok(index) = self.held(handle) {
+            self.close(index);
+        }
     }
 
     /// Has the client of a request that is not answered yet get items.

@@ -121,6 +121,11 @@ impl<'a> RequestView<'a> {
         self.request.handle
     }
 
+    /// Bytes of its head, request line and all.
+    pub fn head_len(&self) -> usize {
+        self.head.len()
+    }
+
     /// The number its route was added with.
     #[inline]
     pub fn handler(&self) -> u32 {

@@ -53,6 +53,7 @@ pub(crate) enum News {
     Ready(Ready),
     Wire(WireEvent),
     Items(Items),
+    Told(Box<[u8]>),
     /// More of this request's body has arrived, or will not.
     Body(u64),
 }
@@ -80,6 +81,7 @@ pub(crate) struct Waiting {
     pub watching: Option<Box<Watching>>,
     pub wire: WireEvent,
     pub items: Items,
+    pub told: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
     held_back: Vec<u32>,
     /// What was asked for by requests whose handlers wait, by connection.
@@ -104,6 +106,7 @@ impl Waiting {
             watching: None,
             wire: WireEvent::default(),
             items: Items::default(),
+            told: Box::default(),
             held_back: Vec::new(),
             asked: HashMap::new(),
         }
@@ -282,6 +285,10 @@ impl<D: Driver> Worker<D> {
                 News::Items(items) => {
                     self.waiting.items = items;
                     Event::Items
+                }
+                News::Told(data) => {
+                    self.waiting.told = data;
+                    Event::Told
                 }
                 News::Body(handle) => {
                     self.waiting.told_body = handle;

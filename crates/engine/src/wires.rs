@@ -41,6 +41,8 @@ pub struct WireEvent {
 /// All wires of a worker.
 pub(crate) struct Wires {
     slab: Slab<Wire>,
+    /// The largest bodies of requests for handlers with a bound of their own.
+    body_bytes_max: HashMap<u32, u64>,
     /// The handler of the listener that is being accepted from.
     accepting: u32,
     /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is used again.
@@ -64,6 +66,7 @@ impl Wires {
     pub fn new() -> Wires {
         Wires {
             slab: Slab::new(),
+            body_bytes_max: HashMap::new(),
             accepting: 0,
             handlers: HashMap::new(),
         }
@@ -92,9 +95,22 @@ impl Wires {
         self.slab.remove(key.index).map(|wire| wire.fd)
     }
 
+    fn listeners_of_requests(&self) -> Vec<(Fd, u32)> {
+        let listeners = self.slab.iter().filter_map(|wire| match wire.kind {
+            Kind::Requests(handler) => Some((wire.fd, handler)),
+            Kind::Stream | Kind::Listener => None,
+        });
+        listeners.collect()
+    }
+
     /// A connection of the listener that is being accepted from.
     pub fn opened(&mut self, index: u32) {
         self.handlers.insert(index, self.accepting);
+    }
+
+    /// The largest body of a connection's requests, where its handler has a bound of its own.
+    pub fn body_bytes_max(&self, index: u32) -> Option<u64> {
+        self.body_bytes_max.get(&self.handler_of(index)).copied()
     }
 
     /// The handler of a connection's requests.
@@ -140,10 +156,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
+    /// `body_bytes_max` bounds the bodies of all requests for this handler.
     ///
     /// # Errors
     /// What the kernel says, such as a watch limit that is reached.
-    pub fn listen_requests(&mut self, listener: OwnedFd, handler: u32) -> io::Result<u64> {
+    pub fn listen_requests(
+        &mut self,
+        listener: OwnedFd,
+        handler: u32,
+        body_bytes_max: u64,
+    ) -> io::Result<u64> {
+        self.wires.body_bytes_max.insert(handler, body_bytes_max);
         self.watch_listener(listener, Kind::Requests(handler))
     }
 
@@ -160,6 +183,21 @@ impl<D: Driver> Worker<D> {
         self.wires.accepting = handler;
         self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
         Ok(wire)
+    }
+
+    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
+    /// that wait.
+    #[cold]
+    pub(crate) fn accept_again(&mut self) {
+        for (fd, handler) in self.wires.listeners_of_requests() {
+            self.accept_requests(fd, handler);
+        }
+    }
+
+    /// Takes all that wait: the kernel does not say again that there are more.
+    fn accept_requests(&mut self, fd: Fd, handler: u32) {
+        self.wires.accepting = handler;
+        while self.accept(fd, Origin::Own) {}
     }
 
     /// Takes one connection that waits at a listener. `None`: there is none.
@@ -231,8 +269,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if let Kind::Requests(handler) = kind {
-            self.wires.accepting = handler;
-            self.accept(fd, Origin::Own);
+            self.accept_requests(fd, handler);
             return;
         }
         let event = WireEvent {

@@ -102,6 +102,8 @@ pub enum Event {
     Wire,
     /// `Worker::items` has what was published to a client of the embedder's.
     Items,
+    /// `Worker::told` is what another worker has told all of them.
+    Told,
     /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
     Stream,
     /// `Worker::stream` has ended before its end: its client has left.

@@ -239,7 +239,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                 Event::Body => FM_EVENT_BODY,
                 Event::Wake => FM_EVENT_WAKE,
                 // Nobody here opens wires or takes items.
-                Event::Wire | Event::Items => FM_EVENT_WAKE,
+                Event::Wire | Event::Items | Event::Told => FM_EVENT_WAKE,
                 Event::Stream => FM_EVENT_STREAM,
                 Event::StreamEnd => FM_EVENT_STREAM_END,
                 Event::Ready => FM_EVENT_READY,
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEven
                     (&raw mut (*event).kind).write(kind);
                     (&raw mut (*event).request).write(worker.worker.body_arrived());
                 }
-                Event::Stop | Event::Wake | Event::Wire | Event::Items => {
+                Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Told => {
                     (&raw mut (*event).kind).write(kind)
                 }
                 Event::Stream | Event::StreamEnd => {

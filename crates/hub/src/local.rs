@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::hash::ChannelHasher;
 use crate::reader::{Read, Reader};
-use crate::record::{Kind, Record, Seq};
+use crate::record::{Kind, Record, Seq, Subscriber};
 use crate::tally::{Tally, Traffic};
 use log::LogPool;
 use stream::Stream;
@@ -596,7 +596,7 @@ impl Local {
     fn keep_direct(&mut self) -> usize {
         let data = self.record.data();
         if let (Some((worker, _)), Some(subscriber)) = (self.own, self.record.subscriber())
-            && subscriber.worker == worker
+            && (subscriber.worker == worker || subscriber == Subscriber::WORKER)
         {
             self.directs.push(Direct {
                 key: subscriber.key,

@@ -40,6 +40,12 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
+    /// The worker itself, whichever has the channel that it alone reads.
+    pub const WORKER: Subscriber = Subscriber {
+        worker: 0,
+        key: u64::MAX,
+    };
+
     pub(crate) fn bytes(self) -> [u8; SUBSCRIBER_WORDS * WORD_BYTES] {
         let mut bytes = [0; SUBSCRIBER_WORDS * WORD_BYTES];
         bytes[..WORD_BYTES].copy_from_slice(&self.worker.to_le_bytes());

@@ -34,16 +34,18 @@ impl<D: Driver> Worker<D> {
 
     fn plan_any_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
         let head_bytes = &self.input[head.clone()];
-        let is_public = self
-            .connections
-            .at(index)
-            .is_some_and(|connection| connection.origin == Origin::Public);
+        let origin = self.connections.at(index).map(|it| it.origin);
+        let is_public = origin == Some(Origin::Public);
         let content_type = self.request.head.header(head_bytes, b"content-type", 0);
         let form = content_type
             .filter(|_| is_public && self.relay.is_none())
             .and_then(multipart::boundary);
         let mut plan = Plan {
-            bytes_max: self.settings.body_bytes_max as u64,
+            bytes_max: match origin {
+                Some(Origin::Own) => self.wires.body_bytes_max(index),
+                _ => None,
+            }
+            .unwrap_or(self.settings.body_bytes_max as u64),
             own_bytes_max: None,
             boundary: None,
             is_early: false,

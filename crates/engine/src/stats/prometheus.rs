@@ -6,21 +6,21 @@
 use std::fmt::{self, Write};
 
 use super::snapshot::Snapshot;
-use super::table::{Counter, Figure, Gauge, HISTOGRAM, Unit};
+use super::table::{Counter, EDGE, Figure, Gauge, HISTOGRAM, Unit};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";
 
 impl Snapshot {
-    /// This snapshot as text for Prometheus.
-    pub fn to_prometheus(&self) -> String {
+    /// This snapshot as text for Prometheus; `is_edge`: with the figures that only a GRIP edge has.
+    pub fn to_prometheus(&self, is_edge: bool) -> String {
         let mut out = String::with_capacity(16 * 1024);
         // A `String` takes everything.
-        let _ = self.write_prometheus(&mut out);
+        let _ = self.write_prometheus(&mut out, is_edge);
         out
     }
 
-    fn write_prometheus(&self, out: &mut String) -> fmt::Result {
+    fn write_prometheus(&self, out: &mut String, is_edge: bool) -> fmt::Result {
         writeln!(out, "# HELP fermata_info The server; its value is 1.")?;
         writeln!(out, "# TYPE fermata_info gauge")?;
         writeln!(out, "fermata_info{{version=\"{}\"}} 1", self.version)?;
@@ -98,7 +98,15 @@ impl Snapshot {
             writeln!(out, "fermata_{name} {value}")?;
         }
         let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
-        self.write_table(out, Counter::TABLE, "counter", &counter)?;
+        let counters = match is_edge {
+            true => Counter::TABLE,
+            // They are the last ones.
+            false => {
+                let end = Counter::TABLE.partition_point(|it| !it.key.starts_with(EDGE));
+                &Counter::TABLE[..end]
+            }
+        };
+        self.write_table(out, counters, "counter", &counter)?;
         self.write_histogram(out, &counter)?;
         let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
         self.write_table(out, Gauge::TABLE, "gauge", &gauge)

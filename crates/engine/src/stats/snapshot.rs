@@ -11,7 +11,7 @@ use serde_json::Value;
 use fermata_hub::Ring;
 
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
-use super::table::{Counter, Figure, Gauge, Merge};
+use super::table::{Counter, EDGE, Figure, Gauge, Merge};
 use crate::publisher::{self, PublisherError};
 
 /// Bytes of an answer that are read at most: 64 workers need a tenth.
@@ -155,7 +155,10 @@ impl Serialize for Figures {
             };
             group.insert(label.to_owned(), value.into());
             if all.peek().is_none_or(|(next, _)| next.key != figure.key) {
-                map.serialize_entry(figure.key, &group)?;
+                // What only an edge has is left out where nothing of it has ever happened.
+                if !figure.key.starts_with(EDGE) || group.values().any(|it| *it != 0) {
+                    map.serialize_entry(figure.key, &group)?;
+                }
                 group.clear();
             }
         }

@@ -285,6 +285,54 @@ figures! {
     "Time in turns, that is not waiting for events; includes waiting inside handlers." { BusyMs }
     "connected_ms" "connected_seconds_total" Milliseconds Sum
     "Time that clients have been connected, added up: held, as WebSocket, or with a request or answer on its way. A worker that sleeps adds its part when it wakes." { ConnectedMs }
+    // Those of a GRIP edge: shown where there is one (`EDGE`).
+    "edge_items_dropped" "edge_items_dropped_total" Plain Sum
+    "Items of publishers that a GRIP edge did not take: the channel had their id within id_cache_ttl_ms, another one waits for the same predecessor, too many or too large ones wait (message_wait_bytes_max), no item at all, the publisher's connection broken or refused." {
+        EdgeItemDuplicate("reason" "duplicate"),
+        EdgeItemRival("reason" "rival"),
+        EdgeItemOverflow("reason" "waiting_full"),
+        EdgeItemMalformed("reason" "malformed"),
+    }
+    "edge_items_overdue" "edge_items_overdue_total" Plain Sum
+    "Items given out though their predecessor did not come within message_wait_ms." { EdgeItemOverdue }
+    "edge_deliveries_dropped" "edge_deliveries_dropped_total" Plain Sum
+    "Items that one client of a GRIP edge did not get: more than message_hwm waited for message_rate, more waited for its next link than a client may have, a filter failed, the item is for other content filters, a message of the origin has no prefix." {
+        EdgeDroppedRate("reason" "message_hwm"),
+        EdgeDroppedQueue("reason" "link_queue"),
+        EdgeDroppedFilter("reason" "filter_failed"),
+        EdgeDroppedContentFilters("reason" "content_filters"),
+        EdgeDroppedUnprefixed("reason" "unprefixed"),
+    }
+    "edge_filtered" "edge_filtered_total" Plain Sum
+    "Items that a filter has kept from one client, as it is there to do." { EdgeFiltered }
+    "edge_subscriptions_refused" "edge_subscriptions_refused_total" Plain Sum
+    "Subscriptions that a GRIP edge has left out: beyond subscriptions_max, or the name is none." {
+        EdgeSubscriptionsMax("reason" "subscriptions_max"),
+        EdgeSubscriptionName("reason" "name"),
+    }
+    "edge_catch_ups" "edge_catch_ups_total" Plain Sum
+    "Clients of a GRIP edge that had missed items, by where these came from: the edge's own history, the next link, the whole request once more." {
+        EdgeCaughtUpHistory("from" "history"),
+        EdgeCaughtUpLink("from" "link"),
+        EdgeCaughtUpRequest("from" "request"),
+    }
+    "edge_links_failed" "edge_links_failed_total" Plain Sum
+    "Next links that were no use, by what followed: another try, the stream ended." {
+        EdgeLinkTriedAgain("then" "retry"),
+        EdgeLinkEnded("then" "ended"),
+    }
+    "edge_gone_links" "edge_gone_links_total" Plain Sum
+    "Origins told by a gone link that a client has left: it was taken, it was not." {
+        EdgeGoneTold("outcome" "told"),
+        EdgeGoneFailed("outcome" "failed"),
+    }
+    "edge_publishers_refused" "edge_publishers_refused_total" Plain Sum
+    "ZeroMQ connections that a GRIP edge has closed: too many of them, no handshake in time, the protocol broken, replies not taken." {
+        EdgePublishersMax("reason" "too_many"),
+        EdgePublisherSilent("reason" "handshake"),
+        EdgePublisherProtocol("reason" "protocol"),
+        EdgePublisherSlow("reason" "slow"),
+    }
 }
 
 figures! {
@@ -327,6 +375,9 @@ figures! {
 
 /// The figures whose names start so are one histogram for Prometheus.
 pub(super) const HISTOGRAM: &str = "request_duration_seconds";
+
+/// What keys of figures begin with that only a GRIP edge has.
+pub(super) const EDGE: &str = "edge_";
 
 impl Gauge {
     /// Gauges that workers write themselves: the first ones.

@@ -15,6 +15,7 @@ use crate::hold::{HoldError, check_member};
 use crate::hub::{PublishFailure, check_channel};
 use crate::slab::Key;
 use crate::stats::Counter;
+use crate::waiting::News;
 use crate::worker::Worker;
 
 /// Digits of a number in a socket's id.
@@ -258,6 +259,10 @@ impl<D: Driver> Worker<D> {
     /// Queues what other workers have sent to sockets of this one.
     pub(crate) fn deliver_directs(&mut self) {
         for direct in self.local.take_directs() {
+            if direct.key == Subscriber::WORKER.key {
+                self.waiting.news.push_back(News::Told(direct.data));
+                continue;
+            }
             // A socket that has left, or takes less than it is sent: as its route's policy says.
             let _ = self.send(direct.key, direct.has_name, &direct.data);
         }
