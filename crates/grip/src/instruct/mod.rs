@@ -7,6 +7,8 @@ mod headers;
 mod json;
 mod keep_alive;
 mod meta;
+#[cfg(test)]
+mod tests;
 
 pub use headers::{client_headers, from_headers, is_instruct};
 pub use json::from_json;

@@ -36,6 +36,75 @@ pub struct Item {
     pub ws_message: Option<Format<MessageAction>>,
 }
 
+/// What an item takes besides what publishers give, roughly.
+const OVERHEAD_BYTES: usize = 256;
+
+impl Item {
+    /// What it takes while it waits, roughly.
+    pub fn bytes(&self) -> usize {
+        let of = |text: &Option<Vec<u8>>| text.as_ref().map_or(0, Vec::len);
+        let meta: usize = self
+            .meta
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        let response = self
+            .http_response
+            .as_ref()
+            .map_or(0, |it| it.action.bytes());
+        let stream = self.http_stream.as_ref().map_or(0, |it| it.action.bytes());
+        let message = self.ws_message.as_ref().map_or(0, |it| it.action.bytes());
+        let names = self.channel.len() + of(&self.id) + of(&self.prev_id);
+        OVERHEAD_BYTES + names + meta + response + stream + message
+    }
+
+    /// How many blocks of `block_bytes` a content of `bytes` counts for; 0: everything is one.
+    pub fn blocks(&self, bytes: usize, block_bytes: u64) -> u64 {
+        let bytes = self.size.map_or(bytes as u64, u64::from);
+        match block_bytes {
+            0 => 1,
+            _ => bytes.div_ceil(block_bytes).max(1),
+        }
+    }
+}
+
+impl ResponseAction {
+    /// Bytes of its content.
+    pub fn bytes(&self) -> usize {
+        let Self::Send(response) = self else {
+            return 0;
+        };
+        let headers = response.headers.iter();
+        let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+        let body = match &response.body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Patch(patch) => patch.to_string().len(),
+        };
+        headers + response.reason.len() + body
+    }
+}
+
+impl StreamAction {
+    /// Bytes of its content.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Send(content) => content.len(),
+            Self::Hint | Self::Close | Self::Refresh => 0,
+        }
+    }
+}
+
+impl MessageAction {
+    /// Bytes of its content.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Send { content, .. } => content.len(),
+            Self::Close { reason, .. } => reason.len(),
+            Self::Hint | Self::Refresh => 0,
+        }
+    }
+}
+
 /// An action, and the content filters it was written for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format<T> {

@@ -25,10 +25,7 @@ impl Seen {
     /// Remembers an item. `false`: it is known.
     pub fn insert(&mut self, now_ms: u64, channel: &[u8], id: &[u8]) -> bool {
         self.expire(now_ms);
-        // The length keeps ("a", "bc") and ("ab", "c") apart.
-        let key: Rc<[u8]> = [&(channel.len() as u64).to_le_bytes()[..], channel, id]
-            .concat()
-            .into();
+        let key = key(channel, id);
         if !self.keys.insert(key.clone()) {
             return false;
         }
@@ -41,6 +38,15 @@ impl Seen {
         true
     }
 
+    /// Forgets the item that was remembered last: it was not taken.
+    pub fn remove(&mut self, channel: &[u8], id: &[u8]) {
+        let key = key(channel, id);
+        if self.order.back().is_some_and(|(_, last)| *last == key) {
+            self.order.pop_back();
+            self.keys.remove(&key);
+        }
+    }
+
     fn expire(&mut self, now_ms: u64) {
         while let Some((since_ms, _)) = self.order.front()
             && now_ms.saturating_sub(*since_ms) >= self.ttl_ms
@@ -49,6 +55,13 @@ impl Seen {
             self.keys.remove(&key);
         }
     }
+}
+
+/// The length keeps ("a", "bc") and ("ab", "c") apart.
+fn key(channel: &[u8], id: &[u8]) -> Rc<[u8]> {
+    [&(channel.len() as u64).to_le_bytes()[..], channel, id]
+        .concat()
+        .into()
 }
 
 #[cfg(test)]
@@ -62,6 +75,15 @@ mod tests {
         assert!(seen.insert(0, b"ab", b"c"));
         assert!(!seen.insert(999, b"a", b"bc"));
         assert!(seen.insert(1000, b"a", b"bc"));
+    }
+
+    #[test]
+    fn what_was_not_taken_is_not_known() {
+        let mut seen = Seen::new(1000, 10);
+        assert!(seen.insert(0, b"a", b"1") && seen.insert(0, b"a", b"2"));
+        seen.remove(b"a", b"1");
+        seen.remove(b"a", b"2");
+        assert!(!seen.insert(0, b"a", b"1") && seen.insert(0, b"a", b"2"));
     }
 
     #[test]

@@ -16,11 +16,14 @@ pub struct Limits {
     pub waiting_max: usize,
     /// Items that may wait in all, those that went on within `wait_ms` included.
     pub waiting_total_max: usize,
+    /// Bytes of the items that may wait in all.
+    pub waiting_bytes_max: usize,
     /// How long an id is remembered, to drop duplicates: Pushpin's `id_cache_ttl`.
     pub id_ttl_ms: u64,
     /// Ids that are remembered.
     pub ids_max: usize,
-    /// Channels whose last id is remembered; items of further ones are delivered as they come.
+    /// Channels whose last id is remembered. Beyond, those are forgotten that had no item for `id_ttl_ms`; where there are
+    /// none, items of further ones are delivered as they come.
     pub channels_max: usize,
 }
 
@@ -30,6 +33,7 @@ impl Default for Limits {
             wait_ms: 5_000,
             waiting_max: 100,
             waiting_total_max: 100_000,
+            waiting_bytes_max: 64 * 1024 * 1024,
             id_ttl_ms: 60_000,
             ids_max: 1_000_000,
             channels_max: 1_000_000,
@@ -46,6 +50,8 @@ pub struct Order<'a> {
     pub prev_id: Option<&'a [u8]>,
     /// Whether it waits for nothing.
     pub no_seq: bool,
+    /// What it takes of `waiting_bytes_max` while it waits.
+    pub bytes: usize,
 }
 
 /// What became of an item.
@@ -59,7 +65,7 @@ pub enum Verdict {
     Duplicate,
     /// Another item waits for the same predecessor: dropped.
     Rival,
-    /// Too many items of the channel wait: dropped.
+    /// Too many items wait, or too many bytes: dropped.
     Full,
 }
 
@@ -71,11 +77,20 @@ pub struct Sequencer<T> {
     seen: Seen,
     /// When, channel, predecessor; in the order of time, since all wait equally long.
     deadlines: VecDeque<(u64, Vec<u8>, Vec<u8>)>,
+    /// Bytes of all that waits.
+    waiting_bytes: usize,
+    /// When channels may be looked through again for those to forget.
+    tidy_ms: u64,
 }
+
+/// How often channels are looked through when there are too many: it takes as long as there are channels.
+const TIDY_MS: u64 = 1_000;
 
 #[derive(Debug)]
 struct Channel<T> {
     last_id: Option<Vec<u8>>,
+    /// When it had its last item.
+    since_ms: u64,
     /// By predecessor.
     waiting: HashMap<Vec<u8>, Waiting<T>>,
 }
@@ -84,6 +99,7 @@ struct Channel<T> {
 struct Waiting<T> {
     id: Vec<u8>,
     deadline_ms: u64,
+    bytes: usize,
     item: T,
 }
 
@@ -95,6 +111,51 @@ impl<T> Sequencer<T> {
             channels: HashMap::new(),
             seen: Seen::new(limits.id_ttl_ms, limits.ids_max),
             deadlines: VecDeque::new(),
+            waiting_bytes: 0,
+            tidy_ms: 0,
+        }
+    }
+
+    /// Whether something is known of a channel's ids.
+    pub fn knows(&self, channel: &[u8]) -> bool {
+        self.channels.contains_key(channel)
+    }
+
+    /// Takes over what is known of a channel from elsewhere: ids of items delivered not long ago, oldest first. The last
+    /// one that does not overtake is what its next item follows.
+    pub fn prime<'a>(
+        &mut self,
+        now_ms: u64,
+        channel: &[u8],
+        delivered: impl Iterator<Item = (&'a [u8], bool)>,
+    ) {
+        let mut last_id = None;
+        for (id, no_seq) in delivered {
+            self.seen.insert(now_ms, channel, id);
+            if !no_seq {
+                last_id = Some(id.to_vec());
+            }
+        }
+        if last_id.is_some() && !self.knows(channel) {
+            self.remember(now_ms, channel, last_id);
+        }
+    }
+
+    fn remember(&mut self, now_ms: u64, channel: &[u8], last_id: Option<Vec<u8>>) {
+        if self.channels.len() >= self.limits.channels_max && now_ms >= self.tidy_ms {
+            self.tidy_ms = now_ms.saturating_add(TIDY_MS);
+            let ttl_ms = self.limits.id_ttl_ms;
+            self.channels.retain(|_, state| {
+                !state.waiting.is_empty() || now_ms.saturating_sub(state.since_ms) < ttl_ms
+            });
+        }
+        if self.channels.len() < self.limits.channels_max {
+            let state = Channel {
+                last_id,
+                since_ms: now_ms,
+                waiting: HashMap::new(),
+            };
+            self.channels.insert(channel.to_vec(), state);
         }
     }
 
@@ -119,40 +180,41 @@ impl<T> Sequencer<T> {
             return Verdict::Delivered;
         }
         let Some(state) = self.channels.get_mut(channel) else {
-            if self.channels.len() < self.limits.channels_max {
-                let state = Channel {
-                    last_id: Some(id.to_vec()),
-                    waiting: HashMap::new(),
-                };
-                self.channels.insert(channel.to_vec(), state);
-            }
+            self.remember(now_ms, channel, Some(id.to_vec()));
             out.push(item);
             return Verdict::Delivered;
         };
+        state.since_ms = now_ms;
         if let (Some(prev_id), Some(last_id)) = (order.prev_id, &state.last_id)
             && prev_id != last_id
         {
             if state.waiting.contains_key(prev_id) {
+                self.seen.remove(channel, id);
                 return Verdict::Rival;
             }
             if state.waiting.len() >= self.limits.waiting_max
                 || self.deadlines.len() >= self.limits.waiting_total_max
+                || self.waiting_bytes.saturating_add(order.bytes) > self.limits.waiting_bytes_max
             {
+                // What was not taken may be sent again.
+                self.seen.remove(channel, id);
                 return Verdict::Full;
             }
             let deadline_ms = now_ms.saturating_add(self.limits.wait_ms);
             let waiting = Waiting {
                 id: id.to_vec(),
                 deadline_ms,
+                bytes: order.bytes,
                 item,
             };
+            self.waiting_bytes += order.bytes;
             state.waiting.insert(prev_id.to_vec(), waiting);
             self.deadlines
                 .push_back((deadline_ms, channel.to_vec(), prev_id.to_vec()));
             return Verdict::Waiting;
         }
         out.push(item);
-        state.follow(id.to_vec(), out);
+        self.waiting_bytes -= state.follow(id.to_vec(), out);
         Verdict::Delivered
     }
 
@@ -172,7 +234,7 @@ impl<T> Sequencer<T> {
             }
             if let Some(waiting) = state.waiting.remove(&prev_id) {
                 out.push(waiting.item);
-                state.follow(waiting.id, out);
+                self.waiting_bytes -= waiting.bytes + state.follow(waiting.id, out);
             }
         }
     }
@@ -191,7 +253,10 @@ impl<T> Sequencer<T> {
 
     /// The last subscriber has left: what waits would be delivered to nobody.
     pub fn forget(&mut self, channel: &[u8]) {
-        self.channels.remove(channel);
+        if let Some(state) = self.channels.remove(channel) {
+            let bytes: usize = state.waiting.values().map(|it| it.bytes).sum();
+            self.waiting_bytes -= bytes;
+        }
     }
 
     /// Forgets every last id, so that what comes next is taken as it is. What waits goes on waiting.
@@ -204,13 +269,16 @@ impl<T> Sequencer<T> {
 }
 
 impl<T> Channel<T> {
-    /// Item `id` is delivered, and after it those that waited for it.
-    fn follow(&mut self, mut id: Vec<u8>, out: &mut Vec<T>) {
+    /// Item `id` is delivered, and after it those that waited for it. Returns their bytes.
+    fn follow(&mut self, mut id: Vec<u8>, out: &mut Vec<T>) -> usize {
+        let mut bytes = 0;
         while let Some(next) = self.waiting.remove(&id) {
+            bytes += next.bytes;
             out.push(next.item);
             id = next.id;
         }
         self.last_id = Some(id);
+        bytes
     }
 }
 
@@ -240,6 +308,7 @@ mod tests {
                 id: Some(id.as_bytes()),
                 prev_id,
                 no_seq: false,
+                bytes: id.len(),
             };
             self.sequencer
                 .offer(now_ms, b"c", order, item, &mut self.out)
@@ -310,6 +379,7 @@ mod tests {
                 id: Some(id),
                 prev_id: Some(b"?"),
                 no_seq: false,
+                bytes: 1,
             };
             let item = String::new();
             run.sequencer.offer(0, b"other", order, item, &mut out)
@@ -327,6 +397,7 @@ mod tests {
                 id: Some(id),
                 prev_id: Some(b"?"),
                 no_seq: true,
+                bytes: 4,
             };
             let item = "fast".to_owned();
             run.sequencer.offer(0, b"c", order, item, &mut run.out)
@@ -351,7 +422,116 @@ mod tests {
         assert_eq!(run.offer(0, "z", Some("y")), Verdict::Delivered);
     }
 
+    #[test]
+    fn waiting_items_have_a_bound_in_bytes_and_may_be_sent_again() {
+        let mut run = Run::new(Limits {
+            waiting_bytes_max: 5,
+            ..Limits::default()
+        });
+        run.offer(0, "a", None);
+        assert_eq!(run.offer(0, "ccc", Some("b")), Verdict::Waiting);
+        assert_eq!(run.offer(0, "eee", Some("d")), Verdict::Full);
+        assert_eq!(run.offer(0, "b", Some("a")), Verdict::Delivered);
+        assert_eq!(run.offer(0, "eee", Some("d")), Verdict::Waiting);
+        assert_eq!(run.sequencer.waiting_bytes, 3);
+        run.sequencer.forget(b"c");
+        assert_eq!(run.sequencer.waiting_bytes, 0);
+    }
+
+    #[test]
+    fn what_another_has_delivered_is_known() {
+        let mut run = Run::new(Limits::default());
+        assert!(!run.sequencer.knows(b"c"));
+        let delivered = [(&b"a"[..], false), (b"b", false), (b"x", true)];
+        run.sequencer.prime(0, b"c", delivered.into_iter());
+        assert_eq!(run.sequencer.last_id(b"c"), Some(&b"b"[..]));
+        for (id, prev_id, verdict) in [
+            ("a", None, Verdict::Duplicate),
+            ("x", None, Verdict::Duplicate),
+            ("d", Some("c"), Verdict::Waiting),
+            ("c", Some("b"), Verdict::Delivered),
+        ] {
+            assert_eq!(run.offer(0, id, prev_id), verdict, "{id}");
+        }
+        assert_eq!(run.out, ["c", "d"]);
+    }
+
+    #[test]
+    fn channels_without_items_make_room_for_others() {
+        let limits = Limits {
+            channels_max: 2,
+            ..Limits::default()
+        };
+        let mut sequencer = Sequencer::new(limits);
+        let mut offer = |now_ms: u64, channel: &[u8], id: &[u8], prev_id: Option<&[u8]>| {
+            let order = Order {
+                id: Some(id),
+                prev_id,
+                ..Order::default()
+            };
+            let verdict = sequencer.offer(now_ms, channel, order, (), &mut Vec::new());
+            (verdict, sequencer.knows(channel))
+        };
+        offer(0, b"waits", b"1", None);
+        offer(0, b"waits", b"3", Some(b"2"));
+        offer(0, b"silent", b"1", None);
+        assert_eq!(offer(1, b"new", b"1", None), (Verdict::Delivered, false));
+        let late_ms = limits.id_ttl_ms;
+        assert_eq!(
+            offer(late_ms, b"new", b"2", None),
+            (Verdict::Delivered, true)
+        );
+        let late_ms = late_ms + TIDY_MS;
+        assert_eq!(
+            offer(late_ms, b"waits", b"2", Some(b"1")),
+            (Verdict::Delivered, true)
+        );
+        assert!(!offer(late_ms, b"silent", b"2", Some(b"0")).1);
+    }
+
+    /// What is done to a sequencer: an item of a channel with an id and a predecessor, or time that goes by.
+    fn steps() -> impl Strategy<Value = Vec<(u8, u8, Option<u8>, bool, u64)>> {
+        let step = (
+            0..3u8,
+            0..12u8,
+            prop::option::of(0..12u8),
+            any::<bool>(),
+            0..3_000u64,
+        );
+        prop::collection::vec(step, 0..120)
+    }
+
     proptest! {
+        /// Whatever is published in whatever order: bounds hold, each taken item is delivered once, and in the end nothing waits.
+        #[test]
+        fn bounds_hold_and_nothing_taken_is_lost(steps in steps()) {
+            let limits = Limits { waiting_max: 3, waiting_total_max: 5, waiting_bytes_max: 30, channels_max: 2, ids_max: 8, ..Limits::default() };
+            let (mut sequencer, mut out) = (Sequencer::new(limits), Vec::new());
+            let (mut taken, mut now_ms) = (0, 0);
+            for (number, (channel, id, prev_id, no_seq, passed_ms)) in steps.into_iter().enumerate() {
+                now_ms += passed_ms;
+                sequencer.expire(now_ms, &mut out);
+                let prev_id = prev_id.map(|it| [it]);
+                let order = Order { id: Some(&[id]), prev_id: prev_id.as_ref().map(|it| &it[..]), no_seq, bytes: 10 };
+                let verdict = sequencer.offer(now_ms, &[channel], order, number, &mut out);
+                if matches!(verdict, Verdict::Delivered | Verdict::Waiting) {
+                    taken += 1;
+                }
+                let waiting: usize = sequencer.channels.values().map(|it| it.waiting.len()).sum();
+                prop_assert!(waiting <= 3 && sequencer.waiting_bytes == 10 * waiting);
+                prop_assert!(sequencer.channels.len() <= 2 && sequencer.deadlines.len() <= 5);
+                prop_assert_eq!(out.len() + waiting, taken);
+                if number % 40 == 39 {
+                    sequencer.recover();
+                }
+            }
+            sequencer.expire(now_ms + limits.wait_ms, &mut out);
+            prop_assert_eq!((out.len(), sequencer.waiting_bytes), (taken, 0));
+            out.sort_unstable();
+            out.dedup();
+            prop_assert_eq!(out.len(), taken);
+        }
+
         /// However a chain is shuffled and repeated, each item is delivered once and in order.
         #[test]
         fn any_order_becomes_the_order(mut order in Just((1..20u32).collect::<Vec<_>>()).prop_shuffle(), repeats in prop::collection::vec(0..19usize, 0..5)) {
