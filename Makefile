@@ -103,7 +103,7 @@ setup: ## Install what the tests need and this machine lacks
 generate: ## Rewrite the generated files: C header, arginfo, reference of settings and figures
 	cargo run --locked --quiet -p fermata-header
 	scripts/arginfo.sh
-	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine reference
+	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge reference
 
 test-rust: ## Unit and property tests of the crates
 	$(CARGO_TEST) --workspace --exclude fermata-tests

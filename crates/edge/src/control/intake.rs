@@ -30,6 +30,8 @@ pub struct Counts {
 pub struct Intake {
     sequencer: Sequencer<Item>,
     counts: Counts,
+    /// What channels have had before counts no longer.
+    has_recovered: bool,
 }
 
 impl Intake {
@@ -38,6 +40,7 @@ impl Intake {
         Self {
             sequencer: Sequencer::new(limits),
             counts: Counts::default(),
+            has_recovered: false,
         }
     }
 
@@ -51,6 +54,7 @@ impl Intake {
             id: id.as_deref(),
             prev_id: prev_id.as_deref(),
             no_seq: item.no_seq,
+            bytes: item.bytes(),
         };
         let verdict = self.sequencer.offer(now_ms, &channel, order, item, out);
         match verdict {
@@ -61,6 +65,19 @@ impl Intake {
         }
         self.counts.delivered += (out.len() - before) as u64;
         verdict
+    }
+
+    /// Whether an item can be brought into order without asking the ring what its channel has had: [`Self::prime`].
+    pub fn knows(&self, item: &Item) -> bool {
+        item.id.is_none() || self.has_recovered || self.sequencer.knows(&item.channel)
+    }
+
+    /// Takes over what a channel has had before this worker came: its newest items, oldest first.
+    pub fn prime(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
+        let ids = items
+            .iter()
+            .filter_map(|item| Some((item.id.as_deref()?, item.no_seq)));
+        self.sequencer.prime(now_ms, channel, ids);
     }
 
     /// Appends to `out` what has waited long enough for its predecessor.
@@ -74,6 +91,7 @@ impl Intake {
 
     /// Forgets every last id: what comes next is taken as it is.
     pub fn recover(&mut self) {
+        self.has_recovered = true;
         self.sequencer.recover();
     }
 
@@ -160,6 +178,21 @@ mod tests {
             (counts.overdue, counts.overflowed, counts.delivered),
             (1, 1, 2)
         );
+    }
+
+    #[test]
+    fn what_the_worker_before_has_delivered_is_followed() {
+        let (mut intake, mut out) = (Intake::new(Limits::default()), Vec::new());
+        let next = item("c", Some("b"));
+        assert!(!intake.knows(&next) && intake.knows(&Item::default()));
+        intake.prime(0, b"c", &[item("a", None), item("b", Some("a"))]);
+        assert!(intake.knows(&next));
+        for again in [item("b", Some("a")), item("d", Some("c")), next] {
+            intake.offer(0, again, &mut out);
+        }
+        assert_eq!((ids(&out), intake.counts().duplicates), ("cd".into(), 1));
+        intake.recover();
+        assert!(intake.knows(&item("y", None)));
     }
 
     #[test]

@@ -62,12 +62,6 @@ pub fn answer(request: &Request<'_>) -> (Answer, Action) {
     }
 }
 
-/// The answer to a body beyond `control_body_bytes_max`.
-pub fn too_large() -> Answer {
-    let text = "The body is larger than control_body_bytes_max.\n";
-    refusal(413, text)
-}
-
 fn refusal(status: u16, text: &str) -> Answer {
     Answer {
         status,

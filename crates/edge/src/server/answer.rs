@@ -8,6 +8,7 @@ use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
 use super::jsonp::SCRIPT_BYTES_MAX;
+use super::link_body::LinkBody;
 use super::origin::{Purpose, Step, Talk};
 use super::over_http::RESPONSE_BYTES_MAX;
 use super::response::{Head, Said};
@@ -19,7 +20,7 @@ pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
 pub(super) const STATUS_FINAL_MIN: u16 = 200;
 
 /// Bytes that wait for a client before the origin is read on.
-const PENDING_BYTES_MAX: usize = 64 * 1024;
+pub(super) const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 /// What a client is told when its origin is of no use.
 pub(super) const FAILED: &str = "Error while proxying to origin.";
@@ -48,6 +49,8 @@ pub(super) enum Phase {
         /// What becomes of the client after the body.
         then: Option<Box<Instruct>>,
     },
+    /// It is passed on to a stream that is held already.
+    Linked(LinkBody),
 }
 
 impl Phase {
@@ -56,6 +59,7 @@ impl Phase {
         match self {
             Phase::Asked | Phase::Whole { .. } => true,
             Phase::Socket { is_paused, .. } => !is_paused,
+            Phase::Linked(body) => body.wants_more(),
             Phase::Streaming {
                 pending,
                 wants,
@@ -179,6 +183,10 @@ impl Edge {
             }
             // What it says besides its status nobody wants to know.
             Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Step::Goes,
+            Phase::Linked(body) => {
+                body.pending.extend_from_slice(&piece);
+                self.pass_link(talk)
+            }
             Phase::Whole { body, .. } => {
                 body.extend_from_slice(&piece);
                 let (bytes, is_events) = (body.len(), matches!(talk.purpose, Purpose::Events(_)));
@@ -194,8 +202,12 @@ impl Edge {
 
     /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
-        let Owner::Client(handle) = talk.owner else {
-            return self.fail(talk, 502, "the response is too large");
+        let handle = match talk.owner {
+            Owner::Client(handle) => handle,
+            Owner::Link(handle) => return self.begin_link_body(talk, handle),
+            Owner::Socket(_) | Owner::Nobody(_) | Owner::Check(..) => {
+                return self.fail(talk, 502, "the response is too large");
+            }
         };
         if self.is_script(handle) {
             let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
@@ -254,6 +266,11 @@ impl Edge {
                 self.on_whole(talk, head, body);
                 Step::Over
             }
+            Phase::Linked(mut body) => {
+                body.has_ended = true;
+                talk.phase = Phase::Linked(body);
+                self.pass_link(talk)
+            }
             Phase::Streaming {
                 pending,
                 wants,
@@ -286,6 +303,10 @@ impl Edge {
             Owner::Socket(handle) => {
                 self.asking.remove(&handle);
                 self.on_events(handle, &head, &body);
+                return;
+            }
+            Owner::Nobody(_) => {
+                self.on_gone(&head, &body);
                 return;
             }
         };
@@ -398,6 +419,7 @@ impl Edge {
             // Told before.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.on_link_failed(handle, reason),
+            Owner::Nobody(_) => self.on_gone_unheard(reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.on_events_failed(handle, reason);
             }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use fermata_engine::stats::Counter;
 use fermata_engine::{ARRIVING, Event, Left, Temporary, Worker};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
@@ -16,10 +17,13 @@ use super::arriving::Collecting;
 use super::connect::Place;
 use super::files::Folders;
 use super::forward::Rewriting;
+use super::gone::GoneLinks;
 use super::hold::Session;
 use super::jsonp::Script;
 use super::origin::Talk;
 use super::publishers::Publisher;
+use super::rate::Pacer;
+use super::reliable::{FirstSubscriptions, Updates};
 use super::reload::RoutesFile;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
@@ -121,13 +125,18 @@ pub(super) enum Owner {
     Socket(u64),
     /// Nobody: the target of this route and place is checked.
     Check(usize, usize),
+    /// Nobody: the origin of a client that has left is told so.
+    Nobody(u64),
 }
 
 impl Owner {
     /// The request or the socket.
     pub fn handle(self) -> u64 {
         match self {
-            Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => handle,
+            Owner::Client(handle)
+            | Owner::Link(handle)
+            | Owner::Socket(handle)
+            | Owner::Nobody(handle) => handle,
             // No connection has the highest index.
             Owner::Check(rule, target) => {
                 ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
@@ -164,6 +173,20 @@ pub(super) struct Edge {
     pub rewriting: Rewriting,
     pub limits: Limits,
     pub subscriptions_max: usize,
+    /// Where the ring has what a client misses, its origin is not asked.
+    pub recovers_from_history: bool,
+    pub updates_on_first_subscription: bool,
+    pub subscription_linger_ms: u64,
+    pub first_subscriptions: FirstSubscriptions,
+    pub updates: Updates,
+    pub gone_links: GoneLinks,
+    /// Deliveries go at a rate; `None`: as fast as clients take them.
+    pub pacer: Option<Box<Pacer>>,
+    /// How long an item waits for its predecessor.
+    pub message_wait_ms: u64,
+    /// Of the last hold.
+    pub serials: u64,
+    header_bytes_max: usize,
     /// What the engine knows WebSockets by.
     pub websocket: u16,
     /// The port that clients know, for programs that ask.
@@ -195,7 +218,7 @@ pub(super) struct Edge {
     pub intake: Intake,
     /// Items in their order that the ring had no room for.
     pub backlog: VecDeque<Item>,
-    pub control_body_bytes_max: u64,
+    pub control_header_bytes_max: usize,
     pub ports: Ports,
     /// Those that are connected to.
     pub publishers: Vec<Publisher>,
@@ -239,6 +262,16 @@ impl Edge {
                 response_ms: prepared.settings.number("origin_response_timeout_ms"),
                 idle_ms: prepared.settings.number("origin_idle_timeout_ms"),
             },
+            recovers_from_history: prepared.settings.is_on("recover_from_history"),
+            updates_on_first_subscription: prepared.settings.is_on("update_on_first_subscription"),
+            subscription_linger_ms: prepared.settings.number("subscription_linger_ms"),
+            first_subscriptions: FirstSubscriptions::default(),
+            updates: Updates::default(),
+            gone_links: GoneLinks::default(),
+            pacer: Pacer::new(&prepared.settings),
+            message_wait_ms: prepared.settings.number("message_wait_ms"),
+            serials: 0,
+            header_bytes_max: prepared.settings.number("header_bytes_max") as usize,
             subscriptions_max: prepared.settings.number("subscriptions_max") as usize,
             websocket: prepared.websocket,
             port: prepared.port,
@@ -263,11 +296,12 @@ impl Edge {
             last_item: None,
             intake: Intake::new(Sequencing {
                 wait_ms: prepared.settings.number("message_wait_ms"),
+                waiting_bytes_max: prepared.settings.number("message_wait_bytes_max") as usize,
                 id_ttl_ms: prepared.settings.number("id_cache_ttl_ms"),
                 ..Sequencing::default()
             }),
             backlog: VecDeque::new(),
-            control_body_bytes_max: prepared.settings.number("control_body_bytes_max"),
+            control_header_bytes_max: prepared.settings.number("control_header_bytes_max") as usize,
             ports: Ports::default(),
             publishers: Vec::new(),
             stats,
@@ -326,6 +360,7 @@ impl Edge {
                     // Its close follows.
                     Left::Socket(_) => {}
                 },
+                Event::Told => self.on_told(),
                 Event::Wake => self.on_timers(),
                 Event::Message => self.on_client_message(),
                 Event::Close => self.on_client_close(),
@@ -362,6 +397,7 @@ impl Edge {
         let is_of_worker = view.handler() == HANDLER_WORKERS;
         let is_arriving = view.upload() == ARRIVING;
         let upload = if is_arriving { 0 } else { view.upload() };
+        let head_bytes = view.head_len();
         let spooled = self
             .worker
             .upload(upload)
@@ -369,6 +405,10 @@ impl Edge {
             .map(|(file, bytes)| (file.path().to_owned(), *bytes));
         if upload != 0 {
             self.uploads.insert(handle, upload);
+        }
+        if head_bytes > self.header_bytes_max {
+            self.refuse_head(handle, "header_bytes_max", self.header_bytes_max);
+            return;
         }
         let is_tls = self.worker.is_secure();
         let mut request = ClientRequest::new(&view, spooled, is_tls);
@@ -442,6 +482,13 @@ impl Edge {
         }
     }
 
+    /// A head that is larger than its port allows: the engine knows one bound for all of them.
+    pub(super) fn refuse_head(&mut self, handle: u64, setting: &str, bytes_max: usize) {
+        self.worker.count(Counter::Refused431, 1);
+        let text = format!("The head of the request is larger than {bytes_max} bytes ({setting}).");
+        self.answer_text(handle, 431, &text);
+    }
+
     fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
         let routes = &self.table.routes;
         let path = request.path();
@@ -483,6 +530,7 @@ impl Edge {
         self.forget_questions(handle);
         self.timers.forget(Timer::Body(handle));
         self.collecting.remove(&handle);
+        self.tell_gone(handle);
         self.on_no_longer_held(handle);
         self.abandon(handle);
         self.forget_request(handle);
@@ -539,6 +587,11 @@ impl Edge {
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
                 Timer::Publishers => self.connect_publishers(),
+                Timer::Peers => self.on_peers_due(),
+                Timer::Rate => self.on_rate_due(),
+                Timer::LinkBody(handle) => self.on_link_body_due(handle),
+                Timer::Updates => self.on_updates_due(),
+                Timer::FirstSubscriptions => self.on_first_subscriptions_due(),
                 Timer::Stats => self.on_stats_due(),
                 Timer::State => self.on_state_due(),
                 Timer::Services => self.on_services_due(),

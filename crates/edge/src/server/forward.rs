@@ -316,7 +316,7 @@ fn passes(name: &[u8], request: &ClientRequest, hop: &Hop<'_>) -> bool {
         name.get(..prefix.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
-    if is_removed(name) || (starts("grip-") && !hop.is_trusted && !hop.rule.no_grip) {
+    if is_removed(name) || (starts("grip-") && !hop.is_trusted) {
         return false;
     }
     if hop.rewriting.accepts_pushpin_route && name.eq_ignore_ascii_case(b"pushpin-route") {

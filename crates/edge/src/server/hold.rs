@@ -3,11 +3,14 @@
 //! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
 //! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use fermata_engine::{KeepAlive, Relayed, ResponseHead};
+use fermata_engine::stats::Counter;
+use fermata_engine::{KeepAlive, Left, Relayed, ResponseHead};
 use fermata_grip::filter::{Filters, Subscriber};
 use fermata_grip::instruct::{self, Instruct, KeepAliveMode, Meta, NextLink};
+use fermata_grip::item::Item;
 use fermata_grip::prefix::Prefix;
 
 use super::answer::passed;
@@ -15,6 +18,7 @@ use super::edge::{Edge, Source};
 use super::notices::Mode;
 use super::origin::Talk;
 use super::poll::Poll;
+use super::reliable::Standing;
 use super::sockets::Socket;
 
 /// A subscription of a session.
@@ -26,6 +30,8 @@ pub(super) struct Subscription {
     pub own: Option<Vec<u8>>,
     /// The last item the client has, where delivery is reliable.
     pub prev_id: Option<Vec<u8>>,
+    /// Ids of items that it has got from the ring, and which its log may bring once more.
+    pub ahead: Vec<Vec<u8>>,
     pub filters: Filters,
 }
 
@@ -35,6 +41,8 @@ pub(super) struct Session {
     pub subscriptions: Vec<Subscription>,
     pub meta: Meta,
     pub kind: Kind,
+    /// Tells this hold from others of the same client.
+    pub serial: u64,
 }
 
 /// What a session waits for.
@@ -59,6 +67,13 @@ pub(super) struct Stream {
     pub lags: u32,
     /// It is being asked.
     pub is_asking: bool,
+    /// It will be asked when it is this client's turn.
+    pub is_queued: bool,
+    /// Its answer is being passed on, and what is published meanwhile comes behind it.
+    pub is_passing: bool,
+    pub held_back: VecDeque<(Rc<[u8]>, Rc<Item>)>,
+    /// Some of that did not fit.
+    pub has_lost: bool,
 }
 
 impl Subscriber for Session {
@@ -82,6 +97,21 @@ impl Subscriber for Session {
 }
 
 impl Session {
+    /// Its subscription to a channel.
+    pub fn subscription(&mut self, channel: &[u8]) -> Option<&mut Subscription> {
+        let mut subscriptions = self.subscriptions.iter_mut();
+        subscriptions.find(|it| it.channel == channel)
+    }
+
+    /// Whether there is somebody to ask for what it has missed.
+    pub fn can_update(&self) -> bool {
+        match &self.kind {
+            Kind::Poll(_) => true,
+            Kind::Stream(stream) => stream.next.is_some(),
+            Kind::Socket(_) => false,
+        }
+    }
+
     /// Channels and ids for `Grip-Last`.
     pub fn last_ids(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.subscriptions
@@ -111,6 +141,7 @@ impl Edge {
                 channel: channel.clone().into_bytes(),
                 own: None,
                 prev_id: None,
+                ahead: Vec::new(),
                 filters: Filters::default(),
             });
         }
@@ -122,6 +153,7 @@ impl Edge {
         {
             let channel = prefix.public(name);
             if let Err(problem) = fermata_engine::check_channel(&channel) {
+                self.worker.count(Counter::EdgeSubscriptionName, 1);
                 let line = format!("a subscription is left out: {problem}");
                 self.worker
                     .log_for_client(fermata_config::LogLevel::Warning, &line);
@@ -134,10 +166,14 @@ impl Edge {
                 channel,
                 own: Some(name.clone()),
                 prev_id: prev_id.clone(),
+                ahead: Vec::new(),
                 filters: Filters::from_names(filters.iter().map(Vec::as_slice)),
             });
         }
         if found.len() > self.subscriptions_max {
+            let surplus = found.len() - self.subscriptions_max;
+            self.worker
+                .count(Counter::EdgeSubscriptionsMax, surplus as u64);
             let line = format!(
                 "a client is to be subscribed to {} channels; only the first {} count (subscriptions_max)",
                 found.len(),
@@ -171,7 +207,7 @@ impl Edge {
             length: None,
         };
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = takes_items(&subscriptions, &instruct);
+        let takes_items = self.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
             channels: &channels,
             takes_items,
@@ -189,7 +225,7 @@ impl Edge {
     pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
         let subscriptions = self.subscriptions(&talk.source, &instruct);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = takes_items(&subscriptions, &instruct);
+        let takes_items = self.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
             channels: &channels,
             takes_items,
@@ -210,6 +246,7 @@ impl Edge {
         instruct: Instruct,
         takes_items: bool,
     ) {
+        self.watch_for_gone(handle, &talk.source, instruct.gone.clone());
         self.on_entered(handle, &talk.source, Mode::Stream);
         for subscription in &subscriptions {
             self.on_subscribed(handle, &subscription.channel, Mode::Stream);
@@ -217,7 +254,8 @@ impl Edge {
         if !takes_items {
             return;
         }
-        let is_behind = self.is_behind(&subscriptions);
+        let standing = self.standing(&subscriptions);
+        let serial = self.next_serial();
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
             // Its origin is asked nothing more.
@@ -232,13 +270,24 @@ impl Edge {
                 link_due_ms: u64::MAX,
                 ..Stream::default()
             })),
+            serial,
         };
         self.sessions.insert(handle, Box::new(session));
         self.watch_sessions();
-        match is_behind {
-            true => self.on_missed(handle),
-            false => self.watch_link(handle),
+        if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
+            self.on_missed(handle);
+            return;
         }
+        self.watch_link(handle);
+        if standing == Standing::Unknown {
+            self.on_first_subscription(handle);
+        }
+    }
+
+    /// A number that no hold has had.
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.serials += 1;
+        self.serials
     }
 }
 

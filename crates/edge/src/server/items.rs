@@ -3,14 +3,16 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
 use fermata_engine::{Items, Left};
+use fermata_grip::filter::Filters;
 use fermata_grip::item::{self, Item, StreamAction};
 use fermata_grip::packet::Notation;
 use fermata_grip::reliable::{OnItem, on_item};
 use fermata_grip::value::Value;
 
 use super::edge::Edge;
-use super::hold::{Kind, Session};
+use super::hold::{Kind, Session, Subscription};
 
 /// An item of the ring. `None`: it is none, which only another program that writes to the ring could cause.
 pub(super) fn read(data: &[u8]) -> Option<Item> {
@@ -18,9 +20,14 @@ pub(super) fn read(data: &[u8]) -> Option<Item> {
     item::parse(&Value::from(json), Notation::Json, None).ok()
 }
 
+/// Bytes that may wait for one client before what was published since counts as missed.
+const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// What one subscription makes of an item.
 enum Delivery {
     Nothing,
+    /// Nothing, since the subscription is for other content, or a filter is there to keep the item back.
+    Elsewhere(Counter),
     Content(Vec<u8>),
     Act(StreamAction),
     /// The client misses an item before this one.
@@ -34,33 +41,63 @@ impl Edge {
         if self.state.is_some() {
             self.note_ids(items);
         }
-        match items.client {
+        if items.gap && self.on_gap(items.client) {
+            return;
+        }
+        for (channel, data) in items.iter() {
+            let Some(item) = self.item(data) else {
+                continue;
+            };
+            if !self.pace(items.client, channel, &item)
+                && self.on_item(items.client, channel, &item)
+            {
+                return;
+            }
+        }
+        if self.pacer.is_some() {
+            self.on_rate_due();
+        }
+    }
+
+    /// A client was too slow and has lost some items. True: it is over, or will be told by its origin.
+    fn on_gap(&mut self, client: Left) -> bool {
+        match client {
             Left::Request(handle) => {
-                if items.gap {
+                if !self.catch_up(client, true) {
                     // What it waited for may have gone by.
-                    self.ask_again(handle);
-                    return;
+                    self.update(handle);
+                    return true;
                 }
-                for (channel, data) in items.iter() {
-                    if self.on_item_of_poll(handle, channel, data) {
-                        return;
-                    }
-                }
+                !self.sessions.contains_key(&handle)
             }
             Left::Held(handle) => {
-                if items.gap && !self.has_link(handle) {
-                    // As any client that has missed something and cannot be given it.
-                    self.end_stream_of(handle);
-                    return;
+                if self.catch_up(client, true) {
+                    return !self.sessions.contains_key(&handle);
                 }
-                if items.gap {
-                    self.ask_link(handle);
+                if self.has_link(handle) {
+                    self.update(handle);
+                    return false;
                 }
-                for (channel, data) in items.iter() {
-                    self.on_item_of_stream(handle, channel, data);
-                }
+                // As any client that has missed something and cannot be given it.
+                self.end_stream_of(handle);
+                true
             }
-            Left::Socket(handle) => self.on_items_of_socket(handle, items),
+            Left::Socket(handle) => {
+                self.close_slow_socket(handle);
+                true
+            }
+        }
+    }
+
+    /// Gives a client one item. True: it is over.
+    pub(super) fn on_item(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
+        match client {
+            Left::Request(handle) => self.on_item_of_poll(handle, channel, item),
+            Left::Held(handle) => self.on_item_of_stream(handle, channel, item),
+            Left::Socket(handle) => {
+                self.on_item_of_socket(handle, channel, item);
+                false
+            }
         }
     }
 
@@ -87,27 +124,26 @@ impl Edge {
         Some(item)
     }
 
-    fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], data: &[u8]) -> bool {
-        let Some(item) = self.item(data) else {
-            return false;
-        };
+    /// An item could not be made what a client's filters want.
+    pub(super) fn drop_item(&mut self, reason: &str) {
+        self.worker.count(Counter::EdgeDroppedFilter, 1);
+        let line = format!("an item is dropped: {reason}");
+        self.worker.log_for_client(LogLevel::Warning, &line);
+    }
+
+    fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
             return true;
         };
-        let Some(subscription) = session
-            .subscriptions
-            .iter_mut()
-            .find(|it| it.channel == channel)
-        else {
+        let Some(subscription) = session.subscription(channel) else {
             return false;
         };
         // Whether it is for this client or not, it is the channel's next.
-        let had = &mut subscription.prev_id;
-        match on_item(had, item.id.as_deref(), item.prev_id.as_deref()) {
+        match subscription.judge(item) {
             OnItem::Delivered => {}
             OnItem::Known => return false,
             OnItem::Behind => {
-                self.ask_again(handle);
+                self.update(handle);
                 return true;
             }
         }
@@ -118,11 +154,12 @@ impl Edge {
         let Some(session) = self.sessions.get(&handle) else {
             return true;
         };
-        let is_for_it = format
-            .content_filters
-            .as_ref()
-            .is_none_or(|expected| filters.are_content_filters(expected));
-        if !is_for_it || !filters.delivers(&**session, &item.meta) {
+        if matches!(&session.kind, Kind::Poll(poll) if poll.is_queued) {
+            // Its origin is about to be asked, and will know.
+            return true;
+        }
+        if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
+            self.worker.count(counter, 1);
             return false;
         }
         let action = match &format.action {
@@ -132,8 +169,7 @@ impl Edge {
                     match filters.content(&**session, body) {
                         Ok(content) => response.body = item::Body::Bytes(content.into_owned()),
                         Err(error) => {
-                            let line = format!("an item is dropped: {error}");
-                            self.worker.log_for_client(LogLevel::Warning, &line);
+                            self.drop_item(&error.to_string());
                             return false;
                         }
                     }
@@ -145,12 +181,12 @@ impl Edge {
         self.on_poll_item(handle, &action)
     }
 
-    fn on_item_of_stream(&mut self, handle: u64, channel: &[u8], data: &[u8]) {
-        let Some(item) = self.item(data) else {
-            return;
-        };
+    fn on_item_of_stream(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
+        if self.holds_back(handle, channel, item) {
+            return false;
+        }
         let delivery = match self.sessions.get_mut(&handle) {
-            Some(session) => deliver(session, channel, &item),
+            Some(session) => deliver(session, channel, item),
             // A stream without wishes is told of what is no content.
             None => match &item.http_stream {
                 Some(format) => Delivery::Act(format.action.clone()),
@@ -159,27 +195,87 @@ impl Edge {
         };
         match delivery {
             Delivery::Nothing => {}
+            Delivery::Elsewhere(counter) => self.worker.count(counter, 1),
             Delivery::Content(content) => {
                 // A client that has left takes nothing.
-                let _ = self.worker.write_held(handle, &content);
+                let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
                 self.touch_link(handle);
+                if unsent > WAITING_BYTES_MAX {
+                    // Only what comes at a rate, or from a link, is not held back by the engine.
+                    self.worker.count(Counter::DroppedSlow, 1);
+                    self.cut_stream_of(handle);
+                    return true;
+                }
             }
-            Delivery::Act(StreamAction::Close) => self.end_stream_of(handle),
-            Delivery::Act(StreamAction::Hint) | Delivery::Behind => self.on_missed(handle),
+            Delivery::Act(StreamAction::Close) => {
+                self.end_stream_of(handle);
+                return true;
+            }
+            Delivery::Act(StreamAction::Hint) => self.on_hint(handle),
+            Delivery::Behind => self.on_missed(handle),
             Delivery::Act(StreamAction::Send(_) | StreamAction::Refresh) => {}
-            Delivery::Failed(reason) => {
-                let line = format!("an item is dropped: {reason}");
-                self.worker.log_for_client(LogLevel::Warning, &line);
-            }
+            Delivery::Failed(reason) => self.drop_item(&reason),
         }
+        false
     }
 
     /// Ends a held client's response in order.
     pub(super) fn end_stream_of(&mut self, handle: u64) {
+        self.forget_stream(handle);
+        self.forget_gone(handle);
+        let _ = self.worker.end_held(handle);
+    }
+
+    /// Ends it such that it does not look whole.
+    pub(super) fn cut_stream_of(&mut self, handle: u64) {
+        self.forget_stream(handle);
+        self.worker.cut_held(handle);
+    }
+
+    fn forget_stream(&mut self, handle: u64) {
         self.sessions.remove(&handle);
         self.abandon(handle);
         self.on_no_longer_held(handle);
-        let _ = self.worker.end_held(handle);
+    }
+}
+
+/// Why an item is not for this client, if it is not.
+pub(super) fn kept_back(
+    session: &Session,
+    filters: &Filters,
+    content_filters: &Option<Vec<Vec<u8>>>,
+    item: &Item,
+) -> Option<Counter> {
+    let is_for_it = content_filters
+        .as_ref()
+        .is_none_or(|expected| filters.are_content_filters(expected));
+    if !is_for_it {
+        return Some(Counter::EdgeDroppedContentFilters);
+    }
+    (!filters.delivers(session, &item.meta)).then_some(Counter::EdgeFiltered)
+}
+
+impl Subscription {
+    /// What an item is to somebody who has had those before.
+    pub fn judge(&mut self, item: &Item) -> OnItem {
+        if !self.ahead.is_empty()
+            && let Some(id) = &item.id
+        {
+            match self.ahead.iter().position(|it| it == id) {
+                Some(at) => {
+                    self.ahead.drain(..=at);
+                    return OnItem::Known;
+                }
+                // Whatever comes behind those is newer.
+                None if !item.no_seq => self.ahead.clear(),
+                None => {}
+            }
+        }
+        on_item(
+            &mut self.prev_id,
+            item.id.as_deref(),
+            item.prev_id.as_deref(),
+        )
     }
 }
 
@@ -188,20 +284,15 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     let is_asking = stream.is_asking;
-    let Some(subscription) = session
-        .subscriptions
-        .iter_mut()
-        .find(|it| it.channel == channel)
-    else {
+    let Some(subscription) = session.subscription(channel) else {
         return Delivery::Nothing;
     };
-    // Whether it is for this client or not, it is the channel's next.
-    let had = &mut subscription.prev_id;
-    if is_asking && had.is_some() && item.id.is_some() {
+    if is_asking && subscription.prev_id.is_some() && item.id.is_some() {
         // The answer has it, or shows by its ids that it does not, and is asked for again.
         return Delivery::Nothing;
     }
-    match on_item(had, item.id.as_deref(), item.prev_id.as_deref()) {
+    // Whether it is for this client or not, it is the channel's next.
+    match subscription.judge(item) {
         OnItem::Delivered => {}
         OnItem::Known => return Delivery::Nothing,
         OnItem::Behind => return Delivery::Behind,
@@ -210,12 +301,8 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     let filters = subscription.filters.clone();
-    let is_for_it = format
-        .content_filters
-        .as_ref()
-        .is_none_or(|expected| filters.are_content_filters(expected));
-    if !is_for_it || !filters.delivers(session, &item.meta) {
-        return Delivery::Nothing;
+    if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
+        return Delivery::Elsewhere(counter);
     }
     match &format.action {
         StreamAction::Send(content) => match filters.content(session, content) {

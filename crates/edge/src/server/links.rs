@@ -2,21 +2,24 @@
 
 use std::rc::Rc;
 
-use fermata_engine::Relayed;
+use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
+use fermata_engine::{Left, Relayed};
 use fermata_grip::instruct::{self, Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 
-use super::answer::{borrowed, read_instruct};
+use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use super::edge::{Edge, Owner, Source, Table};
 use super::hold::{Kind, Stream, keep_alive};
 use super::origin::Talk;
+use super::reliable::Standing;
 use super::request::{Body, ClientRequest};
 use super::response::Head;
 use super::timers::Timer;
 use crate::routes::Routes;
 
 impl Edge {
-    fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
+    pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Stream(stream) => Some(stream),
             Kind::Poll(_) | Kind::Socket(_) => None,
@@ -28,10 +31,17 @@ impl Edge {
         self.stream(handle).is_some_and(|it| it.next.is_some())
     }
 
+    /// The origin hints at news: the next link has them.
+    pub(super) fn on_hint(&mut self, handle: u64) {
+        if self.has_link(handle) {
+            self.ask_link(handle);
+        }
+    }
+
     /// The client misses something: its next link knows what. Without one there is nothing to be done.
     pub(super) fn on_missed(&mut self, handle: u64) {
         match self.stream(handle) {
-            Some(stream) if stream.next.is_some() => self.ask_link(handle),
+            Some(stream) if stream.next.is_some() => self.update(handle),
             Some(_) => {
                 let is_reliable = self
                     .sessions
@@ -92,6 +102,7 @@ impl Edge {
         let Kind::Stream(stream) = &mut session.kind else {
             return;
         };
+        stream.is_queued = false;
         if std::mem::replace(&mut stream.is_asking, true) {
             return;
         }
@@ -132,7 +143,7 @@ impl Edge {
     }
 
     /// Where a link leads, seen from a request.
-    fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
+    pub(super) fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
         let place = resolve(&source.request, uri)?;
         // It is about to stand in a request line.
         if !place.target.iter().all(u8::is_ascii_graphic) {
@@ -218,18 +229,20 @@ impl Edge {
             self.on_link_failed(handle, &reason);
             return;
         }
-        let mut instruct = match instruct::is_instruct(&borrowed(&head.headers)) {
-            false => Instruct::default(),
-            true => match read_instruct(&head, Some(&body)) {
-                Some(Ok(instruct)) if instruct.hold != Hold::Response => instruct,
-                Some(Err(reason)) => return self.on_link_failed(handle, &reason),
-                _ => return self.on_link_failed(handle, "the next link is no stream"),
-            },
+        let mut instruct = match link_instruct(&head, Some(&body)) {
+            Ok(instruct) => instruct,
+            Err(reason) => return self.on_link_failed(handle, &reason),
         };
         let body = instruct.answer.body.take().unwrap_or(body);
         if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
             return;
         }
+        self.follow_link(talk, handle, instruct);
+    }
+
+    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
+    pub(super) fn follow_link(&mut self, talk: &Talk, handle: u64, instruct: Instruct) {
+        let mut instruct = instruct;
         let subscriptions = self.subscriptions(&talk.source, &instruct);
         let Some(session) = self.sessions.get_mut(&handle) else {
             return;
@@ -238,8 +251,11 @@ impl Edge {
             return;
         };
         stream.is_asking = false;
+        stream.is_passing = false;
         stream.retries = 0;
         stream.next = instruct.next.clone();
+        let held_back = std::mem::take(&mut stream.held_back);
+        let has_lost = std::mem::take(&mut stream.has_lost);
         session.meta.append(&mut instruct.meta);
         match instruct.hold {
             Hold::Stream => {
@@ -264,15 +280,16 @@ impl Edge {
                 }
                 self.stats_replace(handle);
                 // What was published while it was asked was let go, and a new channel has begun in the middle.
-                match self.is_behind(&subscriptions) {
-                    true => self.ask_link_again(handle),
-                    false => {
-                        if let Some(stream) = self.stream(handle) {
-                            stream.lags = 0;
-                        }
-                        self.watch_link(handle);
-                    }
+                let is_behind = self.standing(&subscriptions) == Standing::Behind;
+                if is_behind && !self.catch_up(Left::Held(handle), false) {
+                    self.ask_link_again(handle);
+                    return;
                 }
+                if let Some(stream) = self.stream(handle) {
+                    stream.lags = 0;
+                }
+                self.watch_link(handle);
+                self.give_held_back(handle, held_back, has_lost);
             }
             _ if instruct.next.is_some() => self.ask_link(handle),
             _ => self.end_stream_of(handle),
@@ -280,21 +297,48 @@ impl Edge {
     }
 
     /// A next link could not be asked: once more after a while, a few times; then the stream ends.
-    pub(super) fn on_link_failed(&mut self, handle: u64, _reason: &str) {
+    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
         let now_ms = self.worker.now_ms();
         let random = fermata_io::random::u64() as u32;
         let Some(stream) = self.stream(handle) else {
             return;
         };
+        if stream.is_passing {
+            // Half of the answer is with the client already: what follows would be taken for the other half.
+            self.worker.count(Counter::EdgeLinkEnded, 1);
+            self.cut_stream_of(handle);
+            return;
+        }
         stream.is_asking = false;
         match retry_delay_ms(stream.retries, random) {
             Some(delay_ms) => {
                 stream.retries += 1;
                 stream.link_due_ms = now_ms + delay_ms;
                 self.timers.at(now_ms + delay_ms, Timer::Link(handle));
+                self.worker.count(Counter::EdgeLinkTriedAgain, 1);
             }
-            None => self.end_stream_of(handle),
+            None => {
+                self.worker.count(Counter::EdgeLinkEnded, 1);
+                let line = format!("a stream ends, since its next link is no use: {reason}");
+                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.end_stream_of(handle);
+            }
         }
+    }
+}
+
+/// The instruction of a next link's answer.
+pub(super) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, String> {
+    if !instruct::is_instruct(&borrowed(&head.headers)) {
+        return Ok(Instruct::default());
+    }
+    match read_instruct(head, body) {
+        Some(Ok(instruct)) if instruct.hold != Hold::Response => Ok(instruct),
+        Some(Ok(_)) => Err("the next link is no stream".to_owned()),
+        Some(Err(reason)) => Err(reason),
+        None => Err(format!(
+            "the next link's instruction has more than {INSTRUCT_BYTES_MAX} bytes"
+        )),
     }
 }
 

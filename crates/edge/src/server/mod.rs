@@ -1,10 +1,12 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
-//! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with the origin
-//! (`connect` its connection, `send` what goes there, `response` what comes, `targets` which one is asked, `checks` whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items do, `publish` how they
-//! get into the ring, `figures` and `stats` what dashboards are told,
-//! `jsonp` how a script element asks, `sockjs` how a browser without WebSockets does.
+//! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with
+//! the origin (`connect` its connection, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
+//! whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items
+//! do, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
+//! `link_body` and `gone` where links lead, `figures` and `stats` what dashboards are told, `jsonp` how a script element
+//! asks, `sockjs` how a browser without WebSockets does.
 
 mod answer;
 mod arriving;
@@ -15,10 +17,12 @@ mod edge;
 mod figures;
 mod files;
 mod forward;
+mod gone;
 mod hold;
 mod internal;
 mod items;
 mod jsonp;
+mod link_body;
 mod links;
 mod notices;
 mod origin;
@@ -26,6 +30,7 @@ mod over_http;
 mod poll;
 mod publish;
 mod publishers;
+mod rate;
 mod reliable;
 mod reload;
 mod request;

@@ -1,5 +1,7 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
+use fermata_engine::Left;
+use fermata_engine::stats::Counter;
 use fermata_grip::instruct::{Answer, Instruct};
 use fermata_grip::item::{Body, Response, ResponseAction};
 
@@ -8,6 +10,7 @@ use super::edge::Edge;
 use super::hold::{Kind, Session};
 use super::notices::Mode;
 use super::origin::Talk;
+use super::reliable::Standing;
 use super::response::Head;
 use super::timers::Timer;
 
@@ -15,6 +18,8 @@ use super::timers::Timer;
 pub(super) struct Poll {
     pub answer: Answer,
     pub body: Vec<u8>,
+    /// Its origin is asked again when it is this client's turn.
+    pub is_queued: bool,
     due_ms: u64,
 }
 
@@ -28,19 +33,7 @@ impl Edge {
         body: Vec<u8>,
     ) {
         let subscriptions = self.subscriptions(&talk.source, &instruct);
-        // Once: an origin whose ids are not those that are published would be asked for ever.
-        if talk.last_ids.is_empty() && self.is_behind(&subscriptions) {
-            let had = subscriptions.iter();
-            let last_ids = had.filter_map(|it| Some((it.own.clone()?, it.prev_id.clone()?)));
-            let mut source = talk.source.clone();
-            source.target = 0;
-            self.ask(
-                super::edge::Owner::Client(handle),
-                source,
-                last_ids.collect(),
-            );
-            return;
-        }
+        let standing = self.standing(&subscriptions);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         if self.worker.poll_items(handle, &channels).is_err() {
             self.forget_request(handle);
@@ -52,6 +45,8 @@ impl Edge {
         }
         let due_ms = self.worker.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));
+        self.watch_for_gone(handle, &talk.source, instruct.gone);
+        let serial = self.next_serial();
         let session = Session {
             source: talk.source.clone(),
             subscriptions,
@@ -59,11 +54,24 @@ impl Edge {
             kind: Kind::Poll(Box::new(Poll {
                 answer: instruct.answer,
                 body,
+                is_queued: false,
                 due_ms,
             })),
+            serial,
         };
         self.sessions.insert(handle, Box::new(session));
         self.watch_sessions();
+        // Once: an origin whose ids are not those that are published would be asked for ever.
+        let may_ask = talk.last_ids.is_empty();
+        match standing {
+            Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
+            Standing::Behind if may_ask => {
+                self.worker.count(Counter::EdgeCaughtUpRequest, 1);
+                self.ask_again(handle);
+            }
+            Standing::Unknown if may_ask => self.on_first_subscription(handle),
+            Standing::Behind | Standing::Unknown | Standing::UpToDate => {}
+        }
     }
 
     /// A long poll's time is over, if it is still waiting.
@@ -89,6 +97,7 @@ impl Edge {
             return;
         };
         self.worker.end_items(handle);
+        self.forget_gone(handle);
         self.on_no_longer_held(handle);
         let Poll { answer, body, .. } = *poll;
         let Some(response) = published else {

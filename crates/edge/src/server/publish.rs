@@ -1,6 +1,7 @@
 //! How items get into the ring, and what plain streams are sent of them.
 
 use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
 use fermata_engine::{Message, PublishFailure};
 use fermata_grip::item::{Item, StreamAction};
 use fermata_grip::packet::Notation;
@@ -13,6 +14,15 @@ use crate::control::{self, Action, Answer, Request};
 
 /// How soon the ring is tried again that had no room.
 pub(super) const BACKLOG_MS: u64 = 50;
+
+/// Items of a channel that are looked at for what a new worker should know of it.
+const PRIMED_MAX: usize = 256;
+
+/// Items that waited when a worker ended and are taken over by the next.
+const NOTES_MAX: usize = 10_000;
+
+/// What workers are told when everybody is to ask again.
+const RECOVER: &[u8] = b"recover";
 
 /// What the ring's records are to streams without wishes: content as it was published. False: it is no content.
 pub(super) fn stream(data: &[u8], out: &mut Vec<u8>) -> bool {
@@ -36,10 +46,15 @@ pub(super) fn stream(data: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
+/// An item as the ring has it.
+fn encoded(item: &Item) -> String {
+    item.to_value(Notation::Json).to_json().to_string()
+}
+
 impl Edge {
     /// Appends an item to the ring, from which every worker reads it.
     fn append(&mut self, item: &Item) -> Result<(), PublishFailure> {
-        let data = item.to_value(Notation::Json).to_json().to_string();
+        let data = encoded(item);
         let message = Message {
             name: None,
             data: data.as_bytes(),
@@ -70,14 +85,31 @@ impl Edge {
         let mut ready = Vec::new();
         for item in items {
             let channel = item.channel.clone();
+            self.prime(now_ms, &item);
+            // What may have to wait, and would be lost with this worker.
+            let note = (item.prev_id.is_some() && !item.no_seq).then(|| encoded(&item));
             let verdict = self.intake.offer(now_ms, item, &mut ready);
-            let reason = match verdict {
-                Verdict::Delivered | Verdict::Waiting => continue,
-                // Sending one thing several ways is what ids are for.
-                Verdict::Duplicate => continue,
-                Verdict::Rival => "another item waits for the same predecessor",
-                Verdict::Full => "too many items wait for their predecessors",
+            let (counter, reason) = match verdict {
+                Verdict::Delivered => continue,
+                Verdict::Waiting => {
+                    self.note_waiting(note);
+                    continue;
+                }
+                Verdict::Duplicate => {
+                    // Sending one thing several ways is what ids are for.
+                    self.worker.count(Counter::EdgeItemDuplicate, 1);
+                    continue;
+                }
+                Verdict::Rival => (
+                    Counter::EdgeItemRival,
+                    "another item waits for the same predecessor",
+                ),
+                Verdict::Full => (
+                    Counter::EdgeItemOverflow,
+                    "too many items wait for their predecessors, or too large ones (message_wait_bytes_max)",
+                ),
             };
+            self.worker.count(counter, 1);
             let line = format!(
                 "an item for {} is dropped: {reason}",
                 channel.escape_ascii()
@@ -93,6 +125,65 @@ impl Edge {
         };
         self.watch_items();
         outcome
+    }
+
+    /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
+    /// remembers.
+    fn prime(&mut self, now_ms: u64, item: &Item) {
+        if self.intake.knows(item) {
+            return;
+        }
+        let Ok(records) = self.worker.history(&item.channel, None, PRIMED_MAX) else {
+            return;
+        };
+        let items = records.iter().filter_map(|it| items::read(&it.data));
+        let items: Vec<Item> = items.collect();
+        self.intake.prime(now_ms, &item.channel, &items);
+    }
+
+    /// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
+    /// told that it was taken.
+    fn note_waiting(&mut self, note: Option<String>) {
+        if let Some(note) = note
+            && let Err(failure) = self.worker.keep_note(note.as_bytes())
+        {
+            let line = format!("an item waits that would be lost with this worker: {failure}");
+            self.worker.log_for_client(LogLevel::Warning, &line);
+        }
+    }
+
+    /// Takes over the items that waited in the worker before this one.
+    pub(super) fn restore_waiting(&mut self) {
+        let unix_ms = self.worker.unix_s() * 1_000;
+        let notes = self.worker.notes(NOTES_MAX);
+        let recent = notes
+            .iter()
+            .filter(|it| it.unix_ms + self.message_wait_ms >= unix_ms);
+        let items: Vec<Item> = recent.filter_map(|it| items::read(&it.data)).collect();
+        if items.is_empty() {
+            return;
+        }
+        let line = format!(
+            "looking at {} items that waited for their predecessors when this worker's own ended",
+            items.len()
+        );
+        self.worker.log(LogLevel::Info, &line);
+        // Those that went on meanwhile are known by their ids.
+        let _ = self.take_items(items);
+    }
+
+    /// Another worker has told something.
+    pub(super) fn on_told(&mut self) {
+        if self.worker.told() == RECOVER {
+            self.recover_clients();
+        }
+    }
+
+    /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins.
+    pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
+        self.intake.recover();
+        self.recover_clients();
+        self.worker.tell_workers(RECOVER)
     }
 
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.
@@ -121,7 +212,10 @@ impl Edge {
     pub(super) fn on_items_due(&mut self) {
         let mut ready = Vec::new();
         let now_ms = self.worker.now_ms();
+        let overdue = self.intake.counts().overdue;
         self.intake.expire(now_ms, &mut ready);
+        let overdue = self.intake.counts().overdue - overdue;
+        self.worker.count(Counter::EdgeItemOverdue, overdue);
         self.backlog.extend(ready);
         // Its publishers were answered long ago; the log has why.
         let _ = self.append_backlog();
@@ -143,31 +237,30 @@ impl Edge {
         let upload = self.worker.request().upload();
         let body = self.control_body(upload);
         let view = self.worker.request();
-        let handle = view.handle();
-        let (answer, action) = match &body {
-            Some(body) => control::answer(&Request {
-                method: view.method(),
-                target: view.target(),
-                accept: view.header(b"accept", 0),
-                origin: view.header(b"origin", 0),
-                body,
-            }),
-            None => (control::too_large(), Action::None),
-        };
+        let (handle, head_bytes) = (view.handle(), view.head_len());
+        let (answer, action) = control::answer(&Request {
+            method: view.method(),
+            target: view.target(),
+            accept: view.header(b"accept", 0),
+            origin: view.header(b"origin", 0),
+            body: &body,
+        });
         if upload != 0 {
             self.worker.release_upload(upload);
         }
-        let answer = match action {
-            Action::None => answer,
-            Action::Recover => {
-                self.intake.recover();
-                self.recover_streams();
-                answer
-            }
-            Action::Publish(items) => match self.publish(items) {
-                Ok(()) => answer,
-                Err(failure) => refused(&failure),
-            },
+        if head_bytes > self.control_header_bytes_max {
+            let bytes_max = self.control_header_bytes_max;
+            self.refuse_head(handle, "control_header_bytes_max", bytes_max);
+            return;
+        }
+        let done = match action {
+            Action::None => Ok(()),
+            Action::Recover => self.recover(),
+            Action::Publish(items) => self.publish(items),
+        };
+        let answer = match done {
+            Ok(()) => answer,
+            Err(failure) => refused(&failure),
         };
         let headers = answer.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -179,17 +272,13 @@ impl Edge {
 }
 
 impl Edge {
-    /// The body of the current control request; `None`: it is too large.
-    fn control_body(&self, upload: u32) -> Option<Vec<u8>> {
+    /// The body of the current control request; no larger than its port allows.
+    fn control_body(&self, upload: u32) -> Vec<u8> {
         let spooled = self.worker.upload(upload);
         match spooled.and_then(|it| it.body.as_ref()) {
-            Some((_, bytes)) if *bytes > self.control_body_bytes_max => None,
             // A file that cannot be read is as good as an empty body: the answer says what is missing.
-            Some((file, _)) => Some(std::fs::read(file.path()).unwrap_or_default()),
-            None => {
-                let body = self.worker.request().body();
-                (body.len() as u64 <= self.control_body_bytes_max).then(|| body.to_vec())
-            }
+            Some((file, _)) => std::fs::read(file.path()).unwrap_or_default(),
+            None => self.worker.request().body().to_vec(),
         }
     }
 }

@@ -1,29 +1,112 @@
 //! Who has missed something when it is held, and what everybody asks after a recovery.
 //!
 //! The last item of a channel is the newest of its records in the ring, which every worker can read; no table of ids has to be
-//! kept beside it.
+//! kept beside it. Where the ring has the items that a client misses, it gets them from there and its origin is not asked.
 
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use fermata_engine::Left;
+use fermata_engine::stats::Counter;
+use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnHold, on_hold};
 
 use super::edge::Edge;
 use super::hold::{Kind, Subscription};
 use super::items;
+use super::timers::Timer;
 
 /// Records of a channel that are looked at for an id: the newest, and more where that has none.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
 
+/// Records that are looked at for what a client misses, and bytes of them: who misses more asks its origin.
+const MISSED: [usize; 2] = [16, 1_000];
+const MISSED_BYTES_MAX: usize = 1024 * 1024;
+
+/// Origins are asked at once by so many clients of a worker, and by so many more after each pause.
+const UPDATES_MAX: u32 = 100;
+const UPDATES_MS: u64 = 100;
+
+/// After its first subscription a channel is given so long until its clients catch up.
+const FIRST_MS: u64 = 1_000;
+
+/// Channels whose first subscription is remembered.
+const FIRST_MAX: usize = 100_000;
+
+/// Clients that are to ask their origin again, when it is their turn.
+#[derive(Debug, Default)]
+pub(super) struct Updates {
+    waiting: VecDeque<(u64, u64)>,
+    /// How many may go before the next turn, and when that is.
+    left: u32,
+    turn_ms: u64,
+}
+
+/// Channels that have been subscribed to not long ago, though nothing is known of their ids.
+#[derive(Debug, Default)]
+pub(super) struct FirstSubscriptions {
+    since_ms: HashMap<Vec<u8>, u64>,
+    /// Who catches up when.
+    due: VecDeque<(u64, u64, u64)>,
+}
+
+/// What the ring says about what a client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing was published since, or ids do not matter.
+    UpToDate,
+    /// Something was.
+    Behind,
+    /// The ring does not know.
+    Unknown,
+}
+
+/// Items after the one with this id, or those of which the first follows it. `None`: they are not all here.
+fn after(items: Vec<Item>, prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
+    // What waits for nothing is no predecessor, and what has no id follows nothing.
+    let has_order = |item: &Item| item.id.is_some() && !item.no_seq;
+    let found = items
+        .iter()
+        .rposition(|it| has_order(it) && it.id.as_deref() == Some(prev_id));
+    let begin = match found {
+        Some(at) => at + 1,
+        None => items
+            .iter()
+            .position(|it| has_order(it) && it.prev_id.as_deref() == Some(prev_id))?,
+    };
+    let rest = items.into_iter().skip(begin).filter(|it| it.id.is_some());
+    let rest: Vec<Rc<Item>> = rest.map(Rc::new).collect();
+    let mut last = prev_id;
+    for item in &rest {
+        if item.prev_id.as_deref().is_some_and(|it| it != last) && !item.no_seq {
+            // One before it was never published here.
+            return None;
+        }
+        last = match (&item.id, item.no_seq) {
+            (Some(id), false) => id,
+            _ => last,
+        };
+    }
+    Some(rest)
+}
+
 impl Edge {
+    /// The newest items of a channel that this worker has read, oldest first. True: there are no others.
+    fn newest_items(&mut self, channel: &[u8], count: usize) -> Option<(Vec<Item>, bool, usize)> {
+        let records = self.worker.history_read(channel, count).ok()?;
+        let is_all = records.len() < count;
+        let bytes = records.iter().map(|it| it.data.len()).sum();
+        let items = records.iter().filter_map(|it| items::read(&it.data));
+        Some((items.collect(), is_all, bytes))
+    }
+
     /// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
     /// predecessor of anything.
     fn last_id(&mut self, channel: &[u8]) -> Option<Vec<u8>> {
         for count in LOOKED_AT {
-            let records = self.worker.history(channel, None, count).ok()?;
-            let is_all = records.len() < count;
-            let ids = records
-                .iter()
-                .rev()
-                .filter_map(|record| items::read(&record.data));
-            let found = ids.filter(|item| !item.no_seq).find_map(|item| item.id);
+            let (items, is_all, _) = self.newest_items(channel, count)?;
+            let ids = items.into_iter().rev().filter(|item| !item.no_seq);
+            let found = ids.filter_map(|item| item.id).next();
             if found.is_some() || is_all {
                 return found;
             }
@@ -32,29 +115,280 @@ impl Edge {
     }
 
     /// Whether an item was published that the origin's response did not know of.
-    pub(super) fn is_behind(&mut self, subscriptions: &[Subscription]) -> bool {
-        subscriptions.iter().any(|it| {
+    pub(super) fn standing(&mut self, subscriptions: &[Subscription]) -> Standing {
+        let mut standing = Standing::UpToDate;
+        for it in subscriptions {
             let Some(prev_id) = &it.prev_id else {
-                return false;
+                continue;
             };
             let last_id = self.last_id(&it.channel);
-            on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind
-        })
+            if on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind {
+                return Standing::Behind;
+            }
+            if last_id.is_none() {
+                standing = Standing::Unknown;
+            }
+        }
+        standing
     }
 
-    /// Every stream of this worker that could have missed something asks its next link.
-    pub(super) fn recover_streams(&mut self) {
+    /// What the ring has of a channel behind an item; `None`: not all of it.
+    fn missed(&mut self, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
+        for count in MISSED {
+            let (items, is_all, bytes) = self.newest_items(channel, count)?;
+            if bytes > MISSED_BYTES_MAX {
+                return None;
+            }
+            let missed = after(items, prev_id);
+            if missed.is_some() || is_all {
+                return missed;
+            }
+        }
+        None
+    }
+
+    /// Gives a client what it has missed, from the ring. False: that has not all of it, and nothing was given.
+    ///
+    /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
+    pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
+        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        if !self.recovers_from_history {
+            return false;
+        }
+        let Some(session) = self.sessions.get(&handle) else {
+            return false;
+        };
+        let serial = session.serial;
+        if is_gap && session.subscriptions.iter().any(|it| it.prev_id.is_none()) {
+            return false;
+        }
+        let reliable = session.subscriptions.iter();
+        let reliable: Vec<(Vec<u8>, Vec<u8>)> = reliable
+            .filter_map(|it| Some((it.channel.clone(), it.prev_id.clone()?)))
+            .collect();
+        let mut missed = Vec::new();
+        for (channel, prev_id) in reliable {
+            let Some(items) = self.missed(&channel, &prev_id) else {
+                // Of a channel without ids nobody knows better.
+                if !is_gap && self.last_id(&channel).is_none() {
+                    continue;
+                }
+                return false;
+            };
+            missed.push((channel, items));
+        }
+        let is_anything = missed.iter().any(|(_, items)| !items.is_empty());
+        if is_anything {
+            self.worker.count(Counter::EdgeCaughtUpHistory, 1);
+        }
+        for (channel, items) in missed {
+            for item in items {
+                let still = self.sessions.get_mut(&handle);
+                if still.is_none_or(|it| it.serial != serial) {
+                    // It is answered, or has ended.
+                    return true;
+                }
+                if self.on_item(client, &channel, &item) {
+                    return true;
+                }
+                if let Some(session) = self.sessions.get_mut(&handle)
+                    && let Some(id) = &item.id
+                    && let Some(subscription) = session.subscription(&channel)
+                {
+                    // What its log still has of these comes once more.
+                    subscription.ahead.push(id.clone());
+                }
+            }
+        }
+        true
+    }
+
+    /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
+    pub(super) fn update(&mut self, handle: u64) {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let serial = session.serial;
+        let is_queued = match &mut session.kind {
+            Kind::Stream(stream) if stream.is_asking => true,
+            Kind::Stream(stream) => std::mem::replace(&mut stream.is_queued, true),
+            Kind::Poll(poll) => std::mem::replace(&mut poll.is_queued, true),
+            Kind::Socket(_) => true,
+        };
+        if is_queued {
+            return;
+        }
+        self.updates.waiting.push_back((handle, serial));
+        self.on_updates_due();
+    }
+
+    /// Lets those ask whose turn it is.
+    pub(super) fn on_updates_due(&mut self) {
+        let now_ms = self.worker.now_ms();
+        if now_ms >= self.updates.turn_ms {
+            self.updates.turn_ms = now_ms + UPDATES_MS;
+            self.updates.left = UPDATES_MAX;
+        }
+        while self.updates.left > 0
+            && let Some((handle, serial)) = self.updates.waiting.pop_front()
+        {
+            let session = self.sessions.get(&handle);
+            let Some(session) = session.filter(|it| it.serial == serial) else {
+                continue;
+            };
+            self.updates.left -= 1;
+            match session.kind {
+                Kind::Poll(_) => {
+                    self.worker.count(Counter::EdgeCaughtUpRequest, 1);
+                    self.ask_again(handle);
+                }
+                Kind::Stream(_) => {
+                    self.worker.count(Counter::EdgeCaughtUpLink, 1);
+                    self.ask_link(handle);
+                }
+                Kind::Socket(_) => {}
+            }
+        }
+        if !self.updates.waiting.is_empty() {
+            let due_ms = self.updates.turn_ms;
+            self.timers.at(due_ms, Timer::Updates);
+        }
+    }
+
+    /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
+    /// what was published on its way here nobody has seen.
+    pub(super) fn on_first_subscription(&mut self, handle: u64) {
+        if !self.updates_on_first_subscription {
+            return;
+        }
+        let now_ms = self.worker.now_ms();
+        let linger_ms = self.subscription_linger_ms;
+        let Some(session) = self.sessions.get(&handle) else {
+            return;
+        };
+        let serial = session.serial;
+        let reliable = session.subscriptions.iter();
+        let channels: Vec<Vec<u8>> = reliable
+            .filter(|it| it.prev_id.is_some())
+            .map(|it| it.channel.clone())
+            .collect();
+        let mut is_first = false;
+        for channel in channels {
+            let first = &mut self.first_subscriptions;
+            if first.since_ms.len() >= FIRST_MAX {
+                first
+                    .since_ms
+                    .retain(|_, since_ms| now_ms.saturating_sub(*since_ms) < linger_ms);
+            }
+            if first.since_ms.len() >= FIRST_MAX && !first.since_ms.contains_key(&channel) {
+                continue;
+            }
+            let before_ms = first.since_ms.insert(channel, now_ms);
+            is_first |= before_ms.is_none_or(|it| now_ms.saturating_sub(it) >= linger_ms);
+        }
+        if is_first {
+            let due_ms = now_ms + FIRST_MS;
+            self.first_subscriptions
+                .due
+                .push_back((due_ms, handle, serial));
+            self.timers.at(due_ms, Timer::FirstSubscriptions);
+        }
+    }
+
+    /// Those who were first catch up.
+    pub(super) fn on_first_subscriptions_due(&mut self) {
+        let now_ms = self.worker.now_ms();
+        while let Some(&(due_ms, handle, serial)) = self.first_subscriptions.due.front() {
+            if due_ms > now_ms {
+                self.timers.at(due_ms, Timer::FirstSubscriptions);
+                return;
+            }
+            self.first_subscriptions.due.pop_front();
+            let is_there = self.sessions.get(&handle);
+            let is_there = is_there.is_some_and(|it| it.serial == serial && it.can_update());
+            if is_there {
+                self.update(handle);
+            }
+        }
+    }
+
+    /// Every client of this worker that could have missed something asks its origin.
+    pub(super) fn recover_clients(&mut self) {
         let reliable: Vec<u64> = self
             .sessions
             .iter()
             .filter(|(_, it)| {
-                let has_link = matches!(&it.kind, Kind::Stream(stream) if stream.next.is_some());
-                has_link && it.subscriptions.iter().any(|it| it.prev_id.is_some())
+                it.can_update() && it.subscriptions.iter().any(|it| it.prev_id.is_some())
             })
             .map(|(&handle, _)| handle)
             .collect();
         for handle in reliable {
-            self.ask_link(handle);
+            self.update(handle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn item(id: &str, prev_id: Option<&str>) -> Item {
+        Item {
+            id: (!id.is_empty()).then(|| id.into()),
+            prev_id: prev_id.map(Into::into),
+            ..Item::default()
+        }
+    }
+
+    fn ids(items: Vec<Item>, prev_id: &str) -> Option<String> {
+        let found = after(items, prev_id.as_bytes())?;
+        let ids = found.iter().filter_map(|it| it.id.clone()).flatten();
+        Some(ids.map(char::from).collect())
+    }
+
+    #[test]
+    fn what_follows_an_id_is_found_where_it_is_all_there() {
+        let history = || {
+            vec![
+                item("b", Some("a")),
+                item("", None),
+                item("c", Some("b")),
+                item("d", None),
+            ]
+        };
+        for (prev_id, expected) in [
+            ("a", Some("bcd")),
+            ("b", Some("cd")),
+            ("d", Some("")),
+            ("x", None),
+        ] {
+            assert_eq!(ids(history(), prev_id).as_deref(), expected, "{prev_id}");
+        }
+        // One between them was never published here.
+        let broken = vec![item("b", Some("a")), item("d", Some("c"))];
+        assert_eq!(ids(broken.clone(), "b"), None);
+        assert_eq!(ids(broken, "c").as_deref(), Some("d"));
+        let overtaking = Item {
+            no_seq: true,
+            ..item("x", Some("?"))
+        };
+        let history = vec![item("a", None), overtaking, item("b", Some("a"))];
+        assert_eq!(ids(history.clone(), "a").as_deref(), Some("xb"));
+        assert_eq!(ids(history, "x"), None);
+    }
+
+    proptest! {
+        /// Of a whole chain what is missed is what stands behind, wherever the ring has forgotten the beginning.
+        #[test]
+        fn a_chain_is_continued(len in 1..30usize, from in 0..30usize, had in 0..30usize) {
+            let chain: Vec<Item> = (from..from + len)
+                .map(|at| item(&at.to_string(), Some(&(at.wrapping_sub(1) as i64).to_string())))
+                .collect();
+            let found = after(chain, had.to_string().as_bytes());
+            let is_known = had + 1 >= from && had < from + len;
+            prop_assert_eq!(found.map(|it| it.len()), is_known.then(|| from + len - had - 1));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
 use fermata_config::LogLevel;
-use fermata_engine::Items;
+use fermata_engine::stats::Counter;
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct::KeepAliveMode;
 use fermata_grip::item::{Item, MessageAction, MessageKind};
@@ -10,6 +10,7 @@ use fermata_grip::ws_control::{self, Control, ControlError, Timed};
 
 use super::edge::{Edge, Source};
 use super::hold::{Kind, Session, Subscription};
+use super::items::kept_back;
 use super::notices::Mode;
 use super::over_http::OverHttp;
 use super::timers::Timer;
@@ -97,11 +98,13 @@ impl Edge {
             self.open_frames(handle);
             socket.heartbeat_ms = self.worker.now_ms() + self.sockjs.heartbeat_ms;
         }
+        let serial = self.next_serial();
         let session = Session {
             source,
             subscriptions: Vec::new(),
             meta: Default::default(),
             kind: Kind::Socket(socket),
+            serial,
         };
         self.sessions.insert(handle, Box::new(session));
         for channel in implicit {
@@ -132,13 +135,17 @@ impl Edge {
             return;
         }
         let problem = match fermata_engine::check_channel(&channel) {
-            Err(problem) => Some(problem),
-            Ok(()) if session.subscriptions.len() >= subscriptions_max => Some(format!(
-                "the WebSocket has {subscriptions_max} channels already (subscriptions_max)"
+            Err(problem) => Some((Counter::EdgeSubscriptionName, problem)),
+            Ok(()) if session.subscriptions.len() >= subscriptions_max => Some((
+                Counter::EdgeSubscriptionsMax,
+                format!(
+                    "the WebSocket has {subscriptions_max} channels already (subscriptions_max)"
+                ),
             )),
             Ok(()) => None,
         };
-        if let Some(problem) = problem {
+        if let Some((counter, problem)) = problem {
+            self.worker.count(counter, 1);
             let line = format!("a subscription is left out: {problem}");
             self.worker.log_for_client(LogLevel::Warning, &line);
             return;
@@ -150,6 +157,7 @@ impl Edge {
             channel: channel.clone(),
             own,
             prev_id: None,
+            ahead: Vec::new(),
             filters,
         });
         self.on_subscribed(handle, &channel, Mode::Socket);
@@ -178,6 +186,7 @@ impl Edge {
             },
             ws_control::Kind::Message(content) => self.send_to_client(handle, is_text, content),
             ws_control::Kind::Unprefixed => {
+                self.worker.count(Counter::EdgeDroppedUnprefixed, 1);
                 let line = "a message of the origin is dropped: it has neither the prefix of messages nor that of control messages";
                 self.worker.log_for_client(LogLevel::Warning, line);
             }
@@ -355,40 +364,28 @@ impl Edge {
         }
     }
 
-    /// Something was published to a socket.
-    pub(super) fn on_items_of_socket(&mut self, handle: u64, items: &Items) {
-        if items.gap {
-            self.close_socket(handle, TRY_AGAIN, b"messages were missed; read faster");
-            return;
-        }
-        for (channel, data) in items.iter() {
-            let Some(item) = self.item(data) else {
-                continue;
-            };
-            self.on_item_of_socket(handle, channel, &item);
-        }
+    /// A socket has lost what was published.
+    pub(super) fn close_slow_socket(&mut self, handle: u64) {
+        self.close_socket(handle, TRY_AGAIN, b"messages were missed; read faster");
     }
 
-    fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
+    /// Something was published to a socket.
+    pub(super) fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
         let Some(format) = &item.ws_message else {
             return;
         };
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let Some(subscription) = session.subscription(channel) else {
+            return;
+        };
+        let filters = subscription.filters.clone();
         let Some(session) = self.sessions.get(&handle) else {
             return;
         };
-        let Some(subscription) = session
-            .subscriptions
-            .iter()
-            .find(|it| it.channel == channel)
-        else {
-            return;
-        };
-        let filters = &subscription.filters;
-        let is_for_it = format
-            .content_filters
-            .as_ref()
-            .is_none_or(|expected| filters.are_content_filters(expected));
-        if !is_for_it || !filters.delivers(&**session, &item.meta) {
+        if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
+            self.worker.count(counter, 1);
             return;
         }
         match &format.action {
@@ -398,10 +395,7 @@ impl Edge {
                     self.send_kind(handle, *kind, &content);
                     self.touch_socket(handle);
                 }
-                Err(error) => {
-                    let line = format!("an item is dropped: {error}");
-                    self.worker.log_for_client(LogLevel::Warning, &line);
-                }
+                Err(error) => self.drop_item(&error.to_string()),
             },
             MessageAction::Close { code, reason } => {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());

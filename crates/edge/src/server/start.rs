@@ -147,6 +147,12 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     };
     let services = Addresses::new(&settings, &routes);
     let zmq = zmq::bind(&mut server, &settings, &services)?;
+    if settings.number("message_rate") > 0 {
+        server.note(&format!(
+            "message_rate: clients of a route get {} messages a second in all, what exceeds message_hwm is dropped; 0 is as fast as they take them",
+            settings.text("message_rate")
+        ));
+    }
     server.fallback(HANDLER_CLIENTS, true);
     server.begin_early(HANDLER_CLIENTS);
     server
@@ -196,9 +202,10 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             if worker.index() == 0
                 && let Some(control) = &prepared.control
             {
+                let bytes_max = prepared.settings.number("control_body_bytes_max");
                 control
                     .try_clone()
-                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL))
+                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL, bytes_max))
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
             }
             let place = usize::from(worker.index());
@@ -206,7 +213,10 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                 meeting
                     .listener
                     .try_clone()
-                    .and_then(|listener| worker.listen_requests(listener, HANDLER_WORKERS))
+                    .and_then(|listener| {
+                        let bytes_max = prepared.settings.number("body_bytes_max");
+                        worker.listen_requests(listener, HANDLER_WORKERS, bytes_max)
+                    })
                     .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
             }
             let publishes = worker.index() == 0;
@@ -239,6 +249,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                 edge.ports.uris = zmq::uris(&prepared.settings);
                 edge.publishers = prepared.publishers.clone();
                 edge.connect_publishers();
+                edge.restore_waiting();
             }
             Ok(edge.run())
         }
@@ -283,7 +294,10 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         .into_iter()
         .map(|it| format!("unix:{it}"));
     let listen: Vec<String> = plain.chain(secure).chain(unix).collect();
-    let header_bytes = settings.number("header_bytes_max");
+    // The engine has one bound for all ports; each port's own is the edge's to keep.
+    let header_bytes = settings
+        .number("header_bytes_max")
+        .max(settings.number("control_header_bytes_max"));
     let mut set = |name: &str, value: &str| {
         server
             .set(name, value, SettingSource::Code)

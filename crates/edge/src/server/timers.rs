@@ -45,6 +45,16 @@ pub(super) enum Timer {
     Publishers,
     /// Publishers that had more to say than their turn allows are read on.
     Ports,
+    /// Publishers' connections are looked through for those that never said what they are.
+    Peers,
+    /// Deliveries at a rate go on.
+    Rate,
+    /// A stream whose client takes less than its next link answers.
+    LinkBody(u64),
+    /// Clients that have missed something ask their origins.
+    Updates,
+    /// Clients of channels that nobody knew catch up.
+    FirstSubscriptions,
 }
 
 /// Entries that count no longer before all of them are thrown out.

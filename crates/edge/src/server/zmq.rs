@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
 use fermata_engine::{Server, WireEvent};
 use fermata_grip::command::{self, Command, Condition, Request};
 use fermata_grip::item::{self, Format, Item, MessageAction};
@@ -40,6 +41,13 @@ const READ_BYTES: usize = 64 * 1024;
 const TURN_BYTES_MAX: usize = 256 * 1024;
 /// Until the next turn of one that has more.
 const TURN_MS: u64 = 1;
+/// How long a peer has to say what it is.
+const HANDSHAKE_MS: u64 = 10_000;
+/// How soon connections are accepted again that could not be, and peers without handshake looked for.
+const ACCEPT_PAUSE_MS: u64 = 100;
+const PEERS_MS: u64 = 1_000;
+/// How long a peer has to be silent before it makes room for another.
+const SILENT_MS: u64 = 60_000;
 /// Who may connect to a port that is a file: its owner and group.
 const FILE_MODE: u32 = 0o660;
 
@@ -112,6 +120,12 @@ struct Connection {
     out: Vec<u8>,
     /// What the packets begin with that it wants.
     topics: Vec<Vec<u8>>,
+    /// It has said what it is.
+    is_ready: bool,
+    /// It was opened from here.
+    is_ours: bool,
+    /// When it was last heard.
+    heard_ms: u64,
 }
 
 impl Ports {
@@ -276,12 +290,17 @@ impl Edge {
     pub(super) fn greet(&mut self, wire: u64, port: Port) {
         let mut out = Vec::new();
         let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
+        let now_ms = self.worker.now_ms();
         let connection = Connection {
             port,
             peer,
             out,
             topics: Vec::new(),
+            is_ready: false,
+            is_ours: true,
+            heard_ms: now_ms,
         };
+        self.timers.at(now_ms + PEERS_MS, Timer::Peers);
         self.ports.peers.insert(wire, connection);
     }
 
@@ -296,11 +315,68 @@ impl Edge {
         }
     }
 
+    /// Those who have never said what they are lose their connections.
+    pub(super) fn on_peers_due(&mut self) {
+        let now_ms = self.worker.now_ms();
+        let peers = self.ports.peers.iter();
+        let strangers: Vec<(u64, u64)> = peers
+            .filter(|(_, it)| !it.is_ready)
+            .map(|(wire, it)| (*wire, it.heard_ms))
+            .collect();
+        let mut left = 0;
+        for (wire, since_ms) in strangers {
+            if now_ms < since_ms + HANDSHAKE_MS {
+                left += 1;
+                continue;
+            }
+            self.worker.count(Counter::EdgePublisherSilent, 1);
+            self.refuse_peer(wire, "it has not said within 10 s what it is");
+        }
+        if left > 0 {
+            self.timers.at(now_ms + PEERS_MS, Timer::Peers);
+        }
+    }
+
+    fn refuse_peer(&mut self, wire: u64, reason: &str) {
+        if let Some(connection) = self.ports.peers.remove(&wire) {
+            let port = connection.port.setting();
+            let line = format!("{port}: a publisher's connection is closed: {reason}");
+            self.worker.log_for_client(LogLevel::Warning, &line);
+        }
+        self.ports.waiting.remove(&wire);
+        self.worker.close_wire(wire);
+        self.on_publisher_gone(wire);
+        self.on_line_gone(wire);
+    }
+
+    /// Makes room for one more peer: the one that was silent longest goes, if that was long. A publisher that has nothing to
+    /// say connects again when it has. Those who listen to figures say nothing by nature, and stay.
+    fn has_room_for_peer(&mut self, now_ms: u64) -> bool {
+        if self.ports.peers.len() < PEERS_MAX {
+            return true;
+        }
+        let peers = self.ports.peers.iter();
+        let publishers = peers
+            .filter(|(_, it)| !it.is_ours && matches!(it.port, Port::Pull | Port::Sub | Port::Rep));
+        let oldest = publishers.min_by_key(|(_, it)| it.heard_ms);
+        let Some((&wire, heard_ms)) = oldest.map(|(wire, it)| (wire, it.heard_ms)) else {
+            return false;
+        };
+        if now_ms < heard_ms + SILENT_MS {
+            return false;
+        }
+        self.worker.count(Counter::EdgePublishersMax, 1);
+        self.refuse_peer(wire, "others need the place, and it was silent longest");
+        true
+    }
+
     fn accept_peers(&mut self, listener: u64, port: Port) {
         loop {
+            let now_ms = self.worker.now_ms();
             match self.worker.accept_wire(listener) {
-                Ok(Some((wire, _))) if self.ports.peers.len() >= PEERS_MAX => {
+                Ok(Some((wire, _))) if !self.has_room_for_peer(now_ms) => {
                     self.worker.close_wire(wire);
+                    self.worker.count(Counter::EdgePublishersMax, 1);
                     let line = format!(
                         "{} has {PEERS_MAX} publishers; one more is refused",
                         port.setting()
@@ -315,7 +391,11 @@ impl Edge {
                         peer,
                         out,
                         topics: Vec::new(),
+                        is_ready: false,
+                        is_ours: false,
+                        heard_ms: now_ms,
                     };
+                    self.timers.at(now_ms + PEERS_MS, Timer::Peers);
                     match self.send_to(wire, &mut connection) {
                         true => {
                             self.ports.peers.insert(wire, connection);
@@ -327,6 +407,10 @@ impl Edge {
                 Err(error) => {
                     let line = format!("{}: cannot accept: {error}", port.setting());
                     self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.count(Counter::RefusedAccept, 1);
+                    // The kernel does not say again that somebody waits.
+                    self.ports.waiting.insert(listener);
+                    self.timers.at(now_ms + ACCEPT_PAUSE_MS, Timer::Ports);
                     return;
                 }
             }
@@ -340,7 +424,11 @@ impl Edge {
                 Ok(Some(len)) => {
                     connection.out.drain(..len);
                 }
-                Ok(None) => return connection.out.len() <= OUT_BYTES_MAX,
+                Ok(None) if connection.out.len() <= OUT_BYTES_MAX => return true,
+                Ok(None) => {
+                    self.on_slow_peer(connection.port);
+                    return false;
+                }
                 Err(_) => return false,
             }
         }
@@ -352,6 +440,7 @@ impl Edge {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
         let mut left = TURN_BYTES_MAX;
+        connection.heard_ms = self.worker.now_ms();
         let stays = loop {
             if left == 0 || self.is_behindhand() {
                 // The kernel says no more that there are bytes, so they are remembered here.
@@ -378,6 +467,7 @@ impl Edge {
                 self.on_peer(wire, connection, event);
             }
             if let Err(error) = handled {
+                self.worker.count(Counter::EdgePublisherProtocol, 1);
                 let line = format!(
                     "{}: a publisher's connection is closed: {error}",
                     connection.port.setting()
@@ -386,6 +476,7 @@ impl Edge {
                 break false;
             }
             if connection.out.len() > OUT_BYTES_MAX {
+                self.on_slow_peer(connection.port);
                 break false;
             }
         };
@@ -393,7 +484,17 @@ impl Edge {
         stays
     }
 
+    fn on_slow_peer(&mut self, port: Port) {
+        self.worker.count(Counter::EdgePublisherSlow, 1);
+        let line = format!(
+            "{}: a connection is closed that does not take what it asked for",
+            port.setting()
+        );
+        self.worker.log_for_client(LogLevel::Warning, &line);
+    }
+
     fn on_peer(&mut self, wire: u64, connection: &mut Connection, event: Event) {
+        connection.is_ready |= matches!(event, Event::Ready(_));
         match (connection.port, event) {
             // Which of the workers has clients on which channel is not known here: everything is wanted.
             (Port::Sub, Event::Ready(_)) => {
@@ -469,15 +570,15 @@ impl Edge {
         };
         match item::parse(&value, notation, channel) {
             Ok(item) => {
-                if let Err(failure) = self.take_items(vec![item]) {
-                    self.drop_message(port, &failure.to_string());
-                }
+                // What the ring does not take is counted and told where it is appended.
+                let _ = self.take_items(vec![item]);
             }
             Err(error) => self.drop_message(port, &error.to_string()),
         }
     }
 
     fn drop_message(&mut self, port: Port, reason: &str) {
+        self.worker.count(Counter::EdgeItemMalformed, 1);
         let line = format!("{}: a message is dropped: {reason}", port.setting());
         self.worker.log_for_client(LogLevel::Warning, &line);
     }
@@ -509,11 +610,10 @@ impl Edge {
                 let Uris { command, pull, sub } = &self.ports.uris;
                 Ok(command::zmq_uris(command, pull.as_deref(), sub.as_deref()))
             }
-            Command::Recover => {
-                self.intake.recover();
-                self.recover_streams();
-                Ok(Value::Null)
-            }
+            Command::Recover => match self.recover() {
+                Ok(()) => Ok(Value::Null),
+                Err(_) => Err(Condition::ProxyRequestFailed),
+            },
             Command::RefreshConnection(_) => Err(Condition::ItemNotFound),
             Command::RefreshChannel(channel) => {
                 // Through the ring, since its sockets may be with any worker.

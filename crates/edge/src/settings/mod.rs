@@ -4,6 +4,8 @@
 //! line; the later one in this list wins, and all of them pass the same checks with the same errors.
 
 mod pushpin;
+#[cfg(test)]
+mod reference;
 mod table;
 mod toml;
 

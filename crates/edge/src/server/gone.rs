@@ -1,0 +1,101 @@
+//! Gone links: an origin that wants to know is told when a client that it had held has left.
+//!
+//! It is told once, by a POST without content; what it answers changes nothing. A client that was answered, or whose stream
+//! its origin has ended, has not left.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
+
+use super::edge::{Edge, Owner, Source};
+use super::request::{Body, ClientRequest};
+use super::response::Head;
+
+/// What is set in no handle of a request: origins are told on behalf of nobody who is there.
+const NOBODY: u64 = 1 << 31;
+
+/// Origins that are being told at a time; of clients that leave meanwhile they hear nothing, which is counted.
+const TELLING_MAX: usize = 1_000;
+
+/// Whom to tell of which client.
+#[derive(Default)]
+pub(super) struct GoneLinks {
+    links: HashMap<u64, Box<(Source, Vec<u8>)>>,
+    /// Being told.
+    telling: usize,
+    last: u64,
+}
+
+impl Edge {
+    /// A client is held whose origin wants to know when it leaves. The first link counts.
+    pub(super) fn watch_for_gone(&mut self, handle: u64, source: &Source, link: Option<Vec<u8>>) {
+        if let Some(uri) = link {
+            let links = &mut self.gone_links.links;
+            links
+                .entry(handle)
+                .or_insert_with(|| Box::new((source.clone(), uri)));
+        }
+    }
+
+    /// It is answered, or ended in order.
+    pub(super) fn forget_gone(&mut self, handle: u64) {
+        self.gone_links.links.remove(&handle);
+    }
+
+    /// It has left.
+    pub(super) fn tell_gone(&mut self, handle: u64) {
+        let Some(told) = self.gone_links.links.remove(&handle) else {
+            return;
+        };
+        let (source, uri) = *told;
+        if self.gone_links.telling >= TELLING_MAX {
+            return self.on_gone_failed("too many origins are being told already");
+        }
+        let Some(mut source) = self.link_source(&source, &uri) else {
+            return self.on_gone_failed("the gone link leads nowhere");
+        };
+        let get = &source.request;
+        source.request = Rc::new(ClientRequest {
+            method: b"POST".to_vec(),
+            target: get.target.clone(),
+            headers: get.headers.clone(),
+            body: Body::Memory(Vec::new()),
+            peer: get.peer,
+            host: get.host.clone(),
+            is_tls: get.is_tls,
+        });
+        self.gone_links.last += 1;
+        self.gone_links.telling += 1;
+        let number = self.gone_links.last << 32 | NOBODY;
+        self.ask(Owner::Nobody(number), source, Vec::new());
+    }
+
+    /// The origin has answered.
+    pub(super) fn on_gone(&mut self, head: &Head, body: &[u8]) {
+        if (200..300).contains(&head.status) && body.is_empty() {
+            self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+            self.worker.count(Counter::EdgeGoneTold, 1);
+        } else {
+            let reason = format!(
+                "the gone link answers {} with {} bytes; give a status of 200 to 299 and no body",
+                head.status,
+                body.len()
+            );
+            self.on_gone_unheard(&reason);
+        }
+    }
+
+    /// The origin could not be told.
+    pub(super) fn on_gone_unheard(&mut self, reason: &str) {
+        self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+        self.on_gone_failed(reason);
+    }
+
+    fn on_gone_failed(&mut self, reason: &str) {
+        self.worker.count(Counter::EdgeGoneFailed, 1);
+        let line = format!("an origin was not told of a client that has left: {reason}");
+        self.worker.log_for_client(LogLevel::Warning, &line);
+    }
+}

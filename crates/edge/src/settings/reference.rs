@@ -1,0 +1,67 @@
+//! docs/reference/edge.md, rendered from the table of settings.
+
+use super::table::{Kind, Setting, table};
+
+/// Set to rewrite the committed page instead of comparing with it.
+const UPDATE: &str = "UPDATE_GENERATED";
+
+const HEAD: &str = "# Settings of the edge
+
+<!-- Generated from crates/edge/src/settings/table.rs by `make generate`; do not edit. -->
+
+Every setting of `fermata edge` can be given in four places, and the later one in this list wins:
+
+1. the built-in default,
+2. a file: `--config FILE` (TOML, with these names as keys), or `--pushpin-config DIR`, Pushpin's own folder,
+3. the environment, as `FERMATA_EDGE_<NAME>`; lists are separated by blanks,
+4. the command line, as `--<name>` with `-` for `_`; lists by giving it several times.
+
+A value without meaning stops the edge at start, with a sentence that names the setting and what it may be.
+Bytes and milliseconds are plain numbers.
+
+| Setting | Default | Value | In `pushpin.conf` | What it does |
+|---|---|---|---|---|
+";
+
+#[test]
+fn the_committed_reference_is_the_rendered_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/edge.md");
+    let rendered = HEAD.to_owned() + &table().iter().map(row).collect::<String>();
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(path, rendered).expect("the page can be written");
+    } else {
+        let page = std::fs::read_to_string(path).expect("the page exists");
+        assert!(
+            page == rendered,
+            "docs/reference/edge.md is old: run `make generate`"
+        );
+    }
+}
+
+fn row(setting: &Setting) -> String {
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!("`{default}`"),
+    };
+    let kind = match setting.kind {
+        Kind::Text => "a text".to_owned(),
+        Kind::List => "several texts".to_owned(),
+        Kind::Switch => "`true`, `false`".to_owned(),
+        Kind::Number(min, max) => format!("{min} to {max}"),
+        Kind::Choice(names) => names
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let pushpin = match setting.pushpin {
+        None => String::new(),
+        Some((section, key, 1)) => format!("`[{section}] {key}`"),
+        Some((section, key, _)) => format!("`[{section}] {key}`, in seconds"),
+    };
+    let doc = setting.doc.replace('|', "\\|");
+    format!(
+        "| `{}` | {default} | {kind} | {pushpin} | {doc} |\n",
+        setting.name
+    )
+}
