@@ -314,6 +314,19 @@ impl Client {
         }
     }
 
+    /// What there is of a stream's body, after waiting this long for more.
+    pub fn read_some(&mut self, patience: Duration) -> String {
+        self.receive(patience);
+        self.decode();
+        String::from_utf8(std::mem::take(&mut self.text)).expect("UTF-8")
+    }
+
+    /// Whether the other side has ended the connection, at most this long from now.
+    pub fn has_ended(&mut self, patience: Duration) -> bool {
+        while !self.has_ended && self.receive(patience).is_some() {}
+        self.has_ended
+    }
+
     /// Whether the server has closed.
     pub fn is_closed(&mut self) -> bool {
         self.receive(deadline()) == Some(0)

@@ -26,20 +26,32 @@ impl Drop for Edge {
 }
 
 /// The value of a figure, by its whole name.
-fn figure(port: u16, name: &str) -> Option<u64> {
+pub fn figure(port: u16, name: &str) -> Option<u64> {
     let answer = Client::open(port, "localhost").get("/metrics");
     let mut lines = answer.text().lines();
     lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-struct Running {
+/// A figure of all workers together, of the series with this label.
+pub fn sum(port: u16, name: &str, label: &str) -> u64 {
+    let answer = Client::open(port, "localhost").get("/metrics");
+    let lines = answer.text().lines();
+    let of_name = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+    let values = of_name.filter_map(|line| line.split_once("} "));
+    let values = values.filter(|(labels, _)| labels.contains(label));
+    values
+        .filter_map(|(_, value)| value.parse::<u64>().ok())
+        .sum()
+}
+
+pub struct Running {
     edge: Edge,
-    port: u16,
-    control: u16,
+    pub port: u16,
+    pub control: u16,
 }
 
 /// An edge of two workers in front of a backend that holds everybody on the channel `c`.
-fn start(origin: &Origin, arguments: &[String]) -> Running {
+pub fn start(origin: &Origin, arguments: &[String]) -> Running {
     origin.on("figures", |_| {
         ok(
             &[("Grip-Hold", "stream"), ("Grip-Channel", "c")],
@@ -70,7 +82,13 @@ fn start(origin: &Origin, arguments: &[String]) -> Running {
 }
 
 impl Running {
-    fn clients(&self, count: u64) -> Vec<Client> {
+    /// Of the master.
+    pub fn pid(&self) -> u32 {
+        self.edge.0.id()
+    }
+
+    /// So many that are held.
+    pub fn clients(&self, count: u64) -> Vec<Client> {
         let held = (0..count).map(|_| {
             let mut client = Client::open(self.port, "localhost");
             client.send("GET", "/figures", &[], b"");

@@ -10,6 +10,7 @@
 mod apache;
 mod arriving;
 mod bench;
+mod bounds;
 mod cases;
 mod client;
 mod components;
