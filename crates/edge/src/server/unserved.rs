@@ -4,14 +4,10 @@ use crate::routes::{Origin, Routes};
 use crate::settings::{Settings, table};
 
 /// Settings without effect, and what holds instead.
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 3] = [
     ("share_all", "every request goes to its backend by itself"),
     ("log_from", "log lines name no addresses of clients"),
     ("log_user_agent", "log lines name no programs of clients"),
-    (
-        "control_header_bytes_max",
-        "header_bytes_max bounds the heads of control requests, too",
-    ),
 ];
 
 /// Which parts that routes may ask for are there.
