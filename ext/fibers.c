@@ -334,6 +334,8 @@ static void fire_timers(void)
 void fermata_fibers_woken(void)
 {
 	pool.wake_ms = FERMATA_NEVER;
+	/* The core is to be told of the next. */
+	fermata_run.waits = true;
 	fermata_files_woken();
 	fire_timers();
 }
@@ -364,7 +366,8 @@ static void before_events(void)
 		fm_worker_busy(fermata_run.worker, busy);
 	}
 	pool.budget = READY_MAX;
-	fermata_run.waits = is_ready || busy || full || timer;
+	/* A timer alone needs no look at every event: the core wakes us for it. */
+	fermata_run.waits = is_ready || busy || full;
 }
 
 /* What is to be done before the core is asked for an event, while anything waits. True when there was something. */

@@ -56,6 +56,7 @@ void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 	}
 	timer->due_ms = due_ms;
 	move_up(heap.len++, timer);
+	/* So that the core is told when to wake us. */
 	fermata_run.waits = true;
 }
 
