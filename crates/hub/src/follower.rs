@@ -3,7 +3,7 @@
 //! A follower has neither a slot nor a bit to be woken by. It may live in a thread beside the worker's own, which tells
 //! it when the ring has moved on. One that is too slow is overtaken, and learns that it was.
 
-use crate::id::{IdRef, Ids};
+use crate::id::Ids;
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
 use crate::ring::Ring;
@@ -44,11 +44,6 @@ impl Follower {
     /// Writer and reader of the ring's event ids.
     pub fn ids(&self) -> Ids {
         self.ring.ids()
-    }
-
-    /// Reads an event id; see [`Ring::parse_id`].
-    pub fn parse_id(&self, text: &[u8]) -> IdRef {
-        self.ring.parse_id(text)
     }
 }
 
