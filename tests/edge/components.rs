@@ -87,6 +87,7 @@ fn php_fpm_behind_the_edge_behind_nginx() {
     let ports = [free_port(), free_port(), free_port()];
     let [edge, control, front] = ports;
     folder.write("stream.php", SCRIPT);
+    folder.write("held.php", sample("edge-php-fpm.md", "php"));
     folder.write(
         "fpm.conf",
         format!(
@@ -128,6 +129,11 @@ fn php_fpm_behind_the_edge_behind_nginx() {
         };
         (connected == [true; 3] && answers() == "missing parameter: topic\n").then_some(())
     });
+    // The handler of the documentation.
+    let mut client = Client::open(edge, "localhost");
+    client.send("GET", "/held.php", &[], b"");
+    assert_eq!(client.read_head().status, 200);
+    client.read_until("event: message\ndata: welcome\n\n");
     // An answer without body lets its child go, of which there are two.
     for _ in 0..6 {
         let mut client = Client::open(edge, "localhost");
