@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -49,10 +50,9 @@ def _remove(group: Path) -> None:
     if not group.exists():
         return
     for pid in _words(group / "cgroup.procs"):
-        try:
+        # It may have ended.
+        with contextlib.suppress(OSError):
             (group.parent / "cgroup.procs").write_text(pid)
-        except OSError:
-            pass  # It has ended.
     group.rmdir()
 
 

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags};
 
 /// An open file of which a part is wanted.
 pub struct Cached {
@@ -101,9 +101,9 @@ pub(super) fn read_at_once(
 
 /// Whether there is no disk below the file. Such file systems need not know how to refuse.
 fn is_in_memory(file: &OwnedFd) -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    const RAMFS: i64 = 0x8584_58f6;
-    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type as i64, TMPFS | RAMFS))
+    const TMPFS: FsWord = 0x0102_1994;
+    const RAMFS: FsWord = 0x8584_58f6;
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type, TMPFS | RAMFS))
 }
 
 #[cfg(test)]
