@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use fermata_testkit::install::{install_node, installed, shown, skipped, works};
-use fermata_testkit::{command_path, free_port, wait_until, workspace_root};
+use fermata_testkit::{command_path, deadline, free_port, wait_until, workspace_root};
 
 use crate::client::Client;
 
@@ -28,9 +28,13 @@ impl Drop for Edge {
 
 /// An edge that echoes what clients of SockJS below `/s` say.
 fn start(arguments: &[&str]) -> Edge {
+    start_with(WORKERS, arguments)
+}
+
+fn start_with(workers: &str, arguments: &[&str]) -> Edge {
     let port = free_port();
     let mut command = Command::new(command_path());
-    command.args(["edge", "--workers", WORKERS, "--control="]);
+    command.args(["edge", "--workers", workers, "--control="]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
     command.args(["--route", "*,sockjs=/s,sockjs_as_path=/ws test"]);
     let child = command
@@ -106,6 +110,31 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
             (edge.post(&path("xhr"), "") == left).then_some(())
         });
     }
+}
+
+#[test]
+fn a_handshake_whose_body_comes_later_is_refused_at_once_and_touches_nobody_else() {
+    // One worker, so that each request follows the other there.
+    let edge = start_with("1", &[]);
+    let mut late = Client::open(edge.port, "localhost");
+    let headers = [
+        ("Upgrade", "websocket"),
+        ("Connection", "Upgrade"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("Transfer-Encoding", "chunked"),
+    ];
+    late.send("GET", "/s/000/late/websocket", &headers, b"");
+    assert_eq!(late.try_status(deadline()), Some(400));
+
+    assert_eq!(edge.post("/s/000/a/xhr", ""), (200, "o\n".to_owned()));
+    let mut waiting = Client::open(edge.port, "localhost");
+    waiting.send("POST", "/s/000/a/xhr", &[], b"");
+    late.raw(b"0\r\n\r\n");
+    let sent = edge.post("/s/000/a/xhr_send", "[\"hello\"]");
+    assert_eq!(sent, (200, "ok".to_owned()));
+    let answer = waiting.read_answer(false);
+    assert_eq!((answer.status, answer.text()), (200, "a[\"hello\"]\n"));
 }
 
 #[test]

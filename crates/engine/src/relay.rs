@@ -475,9 +475,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Makes the current request's connection a WebSocket, if its handshake is one that can be accepted: by
-    /// `accept_upgrade`, or it is answered like a request. False: it has been refused.
-    pub fn begin_handshake(&mut self, route: u16) -> bool {
-        let index = self.request.handle as u32;
+    /// `accept_upgrade`, or it is answered like a request. False: it has been refused, or `handle` is not the request of the
+    /// last event any more: what is known of the current one would be said of another client.
+    pub fn begin_handshake(&mut self, handle: u64, route: u16) -> bool {
+        if self.lent != handle {
+            return false;
+        }
+        let index = handle as u32;
         self.begin_upgrade(index, route) == Some(Event::Upgrade)
     }
 

@@ -435,6 +435,11 @@ impl Edge {
             is_sockjs: false,
             session_id: None,
         };
+        // A handshake is looked at here and now, so it is refused before anything waits for its body.
+        if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
+            self.answer_text(handle, 400, "A WebSocket handshake has no body.");
+            return;
+        }
         if let Some(at) = sockjs::base_bytes(&source) {
             if !is_arriving {
                 self.begin_sockjs(handle, source, at, is_of_worker);
@@ -449,10 +454,6 @@ impl Edge {
             return;
         }
         if source.request.is_websocket() {
-            if is_arriving || source.request.body.bytes() > 0 {
-                self.answer_text(handle, 400, "A WebSocket handshake has no body.");
-                return;
-            }
             self.begin_socket(handle, source);
             return;
         }

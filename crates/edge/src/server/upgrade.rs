@@ -79,7 +79,7 @@ impl Talk {
 impl Edge {
     /// A client wants a WebSocket.
     pub(super) fn begin_socket(&mut self, handle: u64, source: Source) {
-        if !self.worker.begin_handshake(self.websocket) {
+        if !self.worker.begin_handshake(handle, self.websocket) {
             return;
         }
         if self.worker.defer(handle).is_err() {

@@ -104,9 +104,6 @@ impl Edge {
                 Place::Session(_, Transport::Socket) => true,
                 _ => return self.answer_text(handle, 404, "Not Found"),
             };
-            if request.body.bytes() > 0 {
-                return self.answer_text(handle, 400, "A WebSocket handshake has no body.");
-            }
             let mut source = source;
             source.request = Rc::new(for_backend(&source, at));
             source.is_sockjs = is_framed;
