@@ -38,6 +38,8 @@ fn start(origin: &Origin, arguments: &[&str]) -> Edge {
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
     command.args(["--control", &format!("127.0.0.1:{control}")]);
     command.args(["--zmq-state", &format!("tcp://127.0.0.1:{state}")]);
+    let over = format!("over.test,session 127.0.0.1:{},over_http", origin.port());
+    command.args(["--route", &over]);
     command.args(["--route", &format!("*,session 127.0.0.1:{}", origin.port())]);
     let child = command
         .args(arguments)
@@ -174,4 +176,32 @@ fn nobody_waits_for_a_service_that_is_not_there() {
     for _ in 0..REQUESTS {
         assert_eq!(post(&edge, r#"{"user":{"sid":"s1"}}"#), "|");
     }
+}
+
+#[test]
+fn a_session_named_for_a_socket_adds_no_lines_to_requests() {
+    const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
+    let origin = Origin::start();
+    origin.on("socket", |request| {
+        let name = |id: &str| {
+            let control = format!("c:{}", json!({"type": "session", "id": id}));
+            format!("TEXT {:x}\r\n{control}\r\n", control.len())
+        };
+        let grip = ("Sec-WebSocket-Extensions", "grip");
+        match request.text().lines().nth(1) {
+            None => {
+                let evil = name("s\r\nMeta-User: admin\r\nX: ");
+                ok(&[EVENTS, grip], format!("OPEN\r\n{}{evil}", name("good")))
+            }
+            Some(_) => ok(&[EVENTS], "TEXT 4\r\nm:ok\r\n"),
+        }
+    });
+    let edge = start(&origin, &["--zmq-state-timeout-ms=100"]);
+    let mut socket = crate::socket::open(Client::open(edge.port, "over.test"), "/socket");
+    socket.text("hello");
+    assert_eq!(socket.next_text(), "ok");
+    let requests = origin.seen("socket");
+    let last = requests.last().expect("a request");
+    assert_eq!(last.header("meta-user"), None);
+    assert_eq!(last.header("grip-session-id").as_deref(), Some("good"));
 }

@@ -30,7 +30,7 @@ use super::resolve::Resolver;
 use super::services::Services;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
-use super::state::State;
+use super::state::{SessionId, State};
 use super::stats::Stats;
 use super::targets::{Targets, Watched};
 use super::timers::{Timer, Timers};
@@ -86,7 +86,7 @@ pub(super) struct Source {
     /// The messages of its WebSocket are wrapped for SockJS.
     pub is_sockjs: bool,
     /// The session that an outside service knows it by.
-    pub session_id: Option<Rc<str>>,
+    pub session_id: Option<SessionId>,
 }
 
 impl Source {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use fermata_grip::filter::FEATURES;
 use fermata_grip::last;
 use fermata_proto::chunk;
+use fermata_proto::response::{valid_name, valid_value};
 
 use super::request::{Body, ClientRequest};
 use crate::fastcgi::{self, HttpRequest, Script, VariablesError};
@@ -180,6 +181,8 @@ impl Forwarded {
                 headers.push((last::HEADER.as_bytes().to_vec(), value));
             }
         }
+        // Whatever has put it here: what cannot stand in a head would be read as another header, or as another request.
+        headers.retain(|(name, value)| valid_name(name) && valid_value(value));
         Self {
             target,
             host,
@@ -417,5 +420,45 @@ mod tests {
             let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
             assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
         }
+    }
+
+    #[test]
+    fn what_cannot_stand_in_a_head_is_left_out() {
+        let (routes, _) = crate::routes::Routes::read("* 127.0.0.1:80", |_| Ok(()));
+        let settings = Settings::default();
+        let hop = Hop {
+            rule: &routes.rules()[0],
+            target: &routes.rules()[0].targets[0],
+            rewriting: &Rewriting::new(&settings),
+            is_trusted: false,
+            is_events: false,
+            is_check: false,
+            signature: None,
+            session_id: Some("s\r\nA: b"),
+            last_ids: &[],
+        };
+        let header = |name: &str, value: &str| (name.into(), value.into());
+        let request = ClientRequest {
+            method: b"GET".to_vec(),
+            target: b"/".to_vec(),
+            headers: vec![
+                header("C: d\r\nE", "f"),
+                header("G", "h\0"),
+                header("I", "j"),
+            ],
+            ..ClientRequest::forgotten()
+        };
+        let mut out = Vec::new();
+        Forwarded::new(&request, &hop).write_http(&request, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let names: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, _)| name)
+            .filter(|name| name.len() == 1)
+            .collect();
+        assert_eq!(names, ["I"], "{text}");
+        assert!(!text.contains("Grip-Session-Id"), "{text}");
     }
 }

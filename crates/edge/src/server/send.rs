@@ -10,6 +10,7 @@ use super::forward::{Forwarded, Hop};
 use super::origin::{Codec, Purpose, Step, Talk};
 use super::request::Body;
 use super::sockjs;
+use super::state::SessionId;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
 use crate::upstream;
@@ -60,7 +61,7 @@ impl Edge {
             is_events: matches!(talk.purpose, Purpose::Events(_)),
             is_check: matches!(talk.owner, Owner::Check(..)),
             signature: signature.as_deref(),
-            session_id: source.session_id.as_deref(),
+            session_id: source.session_id.as_ref().map(SessionId::as_str),
             last_ids: &talk.last_ids,
         };
         Ok(Forwarded::new(&source.request, &hop))

@@ -220,16 +220,7 @@ impl Edge {
                 self.stats_unsubscribe(handle, &subscription.channel);
             }
             Control::Detach => self.detach(handle),
-            Control::Session(id) => {
-                if let Some(id) = &id {
-                    self.tell_session(id, &Default::default());
-                }
-                if let Some(session) = self.sessions.get_mut(&handle) {
-                    let id = id.filter(|it| !it.is_empty());
-                    session.source.session_id = id.map(|it| String::from_utf8_lossy(&it).into());
-                    self.watch_sessions();
-                }
-            }
+            Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
             Control::SetMeta { name, value } => {
                 if let Some(session) = self.sessions.get_mut(&handle) {
                     match value {

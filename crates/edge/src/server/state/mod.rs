@@ -3,15 +3,17 @@
 //! The service is asked as all `services` are (`zmq_state`). One that does not answer within `zmq_state_timeout_ms` is
 //! not waited for: the request goes on without session.
 
+mod id;
 mod rules;
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_grip::command;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::value::{Value, map};
+
+pub(super) use id::SessionId;
 
 use super::edge::{Edge, Owner, Source};
 use super::request::{Body, ClientRequest};
@@ -32,7 +34,7 @@ type Ids = BTreeMap<Vec<u8>, Vec<u8>>;
 /// What a worker has of the service.
 pub(super) struct State {
     timeout_ms: u64,
-    updates: HashMap<Rc<str>, Ids>,
+    updates: HashMap<SessionId, Ids>,
     alive_ms: u64,
 }
 
@@ -121,18 +123,53 @@ impl Edge {
             let args = map([("rules", Value::List(rules.collect()))]);
             self.ask_state(args, Question::Told("session-detect-rules-set"));
         }
-        if let Some(id) = &instruct.session_id {
-            source.session_id = Some(String::from_utf8_lossy(id).into());
-            self.tell_session(&id.clone(), &last_ids.into_iter().collect());
+        let Some(id) = &instruct.session_id else {
+            return;
+        };
+        match SessionId::new(id) {
+            Some(id) => {
+                self.tell_session(&id, &last_ids.into_iter().collect());
+                source.session_id = Some(id);
+            }
+            None => {
+                instruct.session_id = None;
+                self.refuse_session();
+            }
         }
     }
 
-    /// Tells the service of a session.
-    pub(super) fn tell_session(&mut self, id: &[u8], last_ids: &Ids) {
-        if self.state.is_some() {
-            let args = map([("sid", bytes(id)), ("last-ids", ids(last_ids))]);
-            self.ask_state(args, Question::Told("session-create-or-update"));
+    /// The origin says by what session a WebSocket is known; empty: by none.
+    pub(super) fn name_session(&mut self, socket: u64, id: &[u8]) {
+        // Without a service that keeps it an id means nothing.
+        if self.state.is_none() {
+            return;
         }
+        let id = match SessionId::new(id) {
+            None if !id.is_empty() => return self.refuse_session(),
+            id => id,
+        };
+        if let Some(id) = &id {
+            self.tell_session(id, &Ids::new());
+        }
+        if let Some(session) = self.sessions.get_mut(&socket) {
+            session.source.session_id = id;
+            self.watch_sessions();
+        }
+    }
+
+    fn refuse_session(&mut self) {
+        let line = "zmq_state: the id of a session that the origin has named is ignored: an id is text of at most \
+                    1,000 bytes without control characters";
+        self.worker.log_for_client(LogLevel::Warning, line);
+    }
+
+    /// Tells the service of a session.
+    fn tell_session(&mut self, id: &SessionId, last_ids: &Ids) {
+        let args = map([
+            ("sid", bytes(id.as_str().as_bytes())),
+            ("last-ids", ids(last_ids)),
+        ]);
+        self.ask_state(args, Question::Told("session-create-or-update"));
     }
 
     /// A session has had an item.
@@ -201,7 +238,7 @@ impl Edge {
         if !updates.is_empty() {
             let sessions = updates.iter();
             let sessions = sessions
-                .map(|(name, had)| (name.as_bytes().to_vec(), ids(had)))
+                .map(|(name, had)| (name.as_str().as_bytes().to_vec(), ids(had)))
                 .collect();
             let args = map([("sid-last-ids", Value::Map(sessions))]);
             self.ask_state(args, Question::Told("session-update-many"));
@@ -237,9 +274,9 @@ impl Edge {
                 match found {
                     None => self.ask(Owner::Client(handle), source, Vec::new()),
                     Some(id) => {
-                        let args = map([("sid", bytes(id.as_bytes()))]);
+                        let args = map([("sid", bytes(id.as_str().as_bytes()))]);
                         let mut source = source;
-                        source.session_id = Some(id.into());
+                        source.session_id = Some(id);
                         self.ask_state(args, Question::LastIds(handle, source));
                     }
                 }

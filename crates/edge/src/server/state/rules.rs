@@ -4,6 +4,7 @@ use fermata_grip::instruct::SessionDetect;
 use fermata_grip::value::{Value, map};
 
 use super::super::jsonp::decoded;
+use super::SessionId;
 
 /// A rule as the service has it.
 pub(super) fn write(domain: &str, rule: &SessionDetect) -> Value {
@@ -36,7 +37,7 @@ pub(super) fn read(value: &Value) -> Vec<SessionDetect> {
 }
 
 /// The id in a body. One that cannot stand in a header is none.
-pub(super) fn find(rule: &SessionDetect, body: &[u8]) -> Option<String> {
+pub(super) fn find(rule: &SessionDetect, body: &[u8]) -> Option<SessionId> {
     let json = match &rule.json_param {
         None => body.to_vec(),
         Some(param) => body.split(|&byte| byte == b'&').find_map(|pair| {
@@ -51,9 +52,7 @@ pub(super) fn find(rule: &SessionDetect, body: &[u8]) -> Option<String> {
     };
     let json: serde_json::Value = serde_json::from_slice(&json).ok()?;
     let pointer = std::str::from_utf8(&rule.sid_pointer).ok()?;
-    let id = json.pointer(pointer)?.as_str()?;
-    let is_right = !id.is_empty() && fermata_proto::response::valid_value(id.as_bytes());
-    is_right.then(|| id.to_owned())
+    SessionId::new(json.pointer(pointer)?.as_str()?.as_bytes())
 }
 
 #[cfg(test)]
@@ -87,7 +86,8 @@ mod tests {
             ("/sid", None, "no JSON", None),
         ] {
             let found = find(&rule(pointer, param), body.as_bytes());
-            assert_eq!(found.as_deref(), expected, "{pointer} {body}");
+            let found = found.as_ref().map(SessionId::as_str);
+            assert_eq!(found, expected, "{pointer} {body}");
         }
     }
 
