@@ -65,7 +65,7 @@ fn each_mistake_is_named_with_its_setting_and_its_cure() {
     for (pair, words) in [
         ((&missing, &key), ["tls_certificate: ", "no such file"]),
         ((&good, &missing), ["tls_key: ", "no such file"]),
-        ((&folder(), &key), ["tls_certificate: ", "is not a file"]),
+        ((&folder(), &key), ["tls_certificate: ", "no file NAME.crt"]),
         (
             (&text, &key),
             ["tls_certificate: ", "-----BEGIN CERTIFICATE-----"],
