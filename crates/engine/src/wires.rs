@@ -230,6 +230,13 @@ impl<D: Driver> Worker<D> {
         self.driver.send_one(fd, bytes)
     }
 
+    /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
+    pub fn keep_wire_alive(&self, wire: u64) {
+        if let Ok(wire) = self.wires.get(wire) {
+            net::keep_alive(wire.fd);
+        }
+    }
+
     /// Closes a wire. Events that were already reported for it may still come.
     pub fn close_wire(&mut self, wire: u64) {
         if let Some(fd) = self.wires.remove(wire) {

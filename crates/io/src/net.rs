@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -85,7 +86,24 @@ pub fn open_unix(path: &Path) -> io::Result<Fd> {
 /// neither side keeps the pair of ports busy afterwards.
 pub fn abort_on_close(fd: Fd) {
     // It fails only where the connection is gone already.
-    let _ = sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
+    let _ = sockopt::set_socket_linger(borrow(fd), Some(Duration::ZERO));
+}
+
+/// How long a connection may be silent before the kernel asks whether the other machine is there, how often it asks again,
+/// and how many times without an answer end the connection: about a minute in all.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_PROBES: u32 = 3;
+
+/// Has the kernel notice when the machine at the other end is gone without having said so: nobody else does while there is
+/// nothing to send. A socket that is not TCP is left as it is, since its other end is here.
+pub fn keep_alive(fd: Fd) {
+    let fd = borrow(fd);
+    // Refused where it means nothing; the connection works without.
+    let _ = sockopt::set_tcp_keepidle(fd, KEEP_ALIVE_IDLE)
+        .and_then(|()| sockopt::set_tcp_keepintvl(fd, KEEP_ALIVE_INTERVAL))
+        .and_then(|()| sockopt::set_tcp_keepcnt(fd, KEEP_ALIVE_PROBES))
+        .and_then(|()| sockopt::set_socket_keepalive(fd, true));
 }
 
 /// The address a TCP socket is bound to.

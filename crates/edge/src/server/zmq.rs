@@ -248,12 +248,7 @@ impl Edge {
             true => {
                 self.ports.peers.insert(event.wire, connection);
             }
-            false => {
-                self.ports.waiting.remove(&event.wire);
-                self.worker.close_wire(event.wire);
-                self.on_publisher_gone(event.wire);
-                self.on_line_gone(event.wire);
-            }
+            false => self.end_peer(event.wire),
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
         self.flush_services();
@@ -276,10 +271,7 @@ impl Edge {
                 self.ports.peers.insert(wire, connection);
             }
             false => {
-                self.ports.waiting.remove(&wire);
-                self.worker.close_wire(wire);
-                self.on_publisher_gone(wire);
-                self.on_line_gone(wire);
+                self.end_peer(wire);
                 return false;
             }
         }
@@ -288,19 +280,7 @@ impl Edge {
 
     /// Has a connection that is being opened speak as one of a port, when it stands.
     pub(super) fn greet(&mut self, wire: u64, port: Port) {
-        let mut out = Vec::new();
-        let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
-        let now_ms = self.worker.now_ms();
-        let connection = Connection {
-            port,
-            peer,
-            out,
-            topics: Vec::new(),
-            is_ready: false,
-            is_ours: true,
-            heard_ms: now_ms,
-        };
-        self.timers.at(now_ms + PEERS_MS, Timer::Peers);
+        let connection = self.new_peer(wire, port, true);
         self.ports.peers.insert(wire, connection);
     }
 
@@ -343,10 +323,34 @@ impl Edge {
             let line = format!("{port}: a publisher's connection is closed: {reason}");
             self.worker.log_for_client(LogLevel::Warning, &line);
         }
+        self.end_peer(wire);
+    }
+
+    /// A connection that is no longer among the peers is over.
+    fn end_peer(&mut self, wire: u64) {
         self.ports.waiting.remove(&wire);
         self.worker.close_wire(wire);
         self.on_publisher_gone(wire);
         self.on_line_gone(wire);
+    }
+
+    /// What a connection begins with. The kernel looks after it: a publisher whose machine is gone has said nothing, and
+    /// one that has nothing to publish says nothing either.
+    fn new_peer(&mut self, wire: u64, port: Port, is_ours: bool) -> Connection {
+        self.worker.keep_wire_alive(wire);
+        let now_ms = self.worker.now_ms();
+        self.timers.at(now_ms + PEERS_MS, Timer::Peers);
+        let mut out = Vec::new();
+        let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
+        Connection {
+            port,
+            peer,
+            out,
+            topics: Vec::new(),
+            is_ready: false,
+            is_ours,
+            heard_ms: now_ms,
+        }
     }
 
     /// Makes room for one more peer: the one that was silent longest goes, if that was long. A publisher that has nothing to
@@ -384,18 +388,7 @@ impl Edge {
                     self.worker.log_for_client(LogLevel::Warning, &line);
                 }
                 Ok(Some((wire, _))) => {
-                    let mut out = Vec::new();
-                    let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
-                    let mut connection = Connection {
-                        port,
-                        peer,
-                        out,
-                        topics: Vec::new(),
-                        is_ready: false,
-                        is_ours: false,
-                        heard_ms: now_ms,
-                    };
-                    self.timers.at(now_ms + PEERS_MS, Timer::Peers);
+                    let mut connection = self.new_peer(wire, port, false);
                     match self.send_to(wire, &mut connection) {
                         true => {
                             self.ports.peers.insert(wire, connection);
@@ -554,10 +547,7 @@ impl Edge {
                 true => {
                     self.ports.peers.insert(wire, connection);
                 }
-                false => {
-                    self.ports.waiting.remove(&wire);
-                    self.worker.close_wire(wire);
-                }
+                false => self.end_peer(wire),
             }
         }
         left_out
