@@ -28,6 +28,7 @@ mod socket;
 mod sockjs;
 mod state;
 mod subject;
+mod temporary;
 mod upstreams;
 mod zhttp;
 mod zmq;

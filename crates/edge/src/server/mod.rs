@@ -24,6 +24,7 @@ mod items;
 mod jsonp;
 mod link_body;
 mod links;
+mod meeting;
 mod notices;
 mod origin;
 mod over_http;

@@ -12,12 +12,13 @@ use fermata_io::net;
 
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
+use super::meeting::Meeting;
 use super::publish;
 use super::publishers::{self, Publisher};
 use super::reload::{RoutesFile, Stamp};
 use super::services::{self, Addresses};
 use super::sockjs;
-use super::stats::{self, Meeting};
+use super::stats;
 use super::targets::Targets;
 use super::unserved::{self, Parts};
 use super::zmq::{self, Port};
@@ -186,14 +187,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         settings,
     };
     match server.start()? {
-        Started::Ended { exit_code, .. } => {
-            let meetings = prepared.meeting.iter().chain(&prepared.questions);
-            for meeting in meetings.chain(&prepared.workers) {
-                // It may be gone; nobody meets there any more.
-                let _ = std::fs::remove_file(&meeting.path);
-            }
-            Ok(exit_code)
-        }
+        Started::Ended { exit_code, .. } => Ok(exit_code),
         // The edge has asked for none.
         Started::Companion(_) => Ok(0),
         Started::Worker(mut worker) => {

@@ -4,19 +4,16 @@ use std::path::{Path, PathBuf};
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
-use fermata_io::net;
 
 use super::super::edge::Edge;
+use super::super::meeting::Meeting;
 use super::super::start::StartError;
-use super::super::stats::Meeting;
 use super::super::zmq::Port;
 use super::Addresses;
 use crate::settings::Settings;
 
 /// Connections that may wait: one for each worker.
 const BACKLOG: i32 = 128;
-/// Nobody but this user may ask.
-const FILE_MODE: u32 = 0o600;
 /// Until a worker that cannot be reached is tried again.
 const RETRY_MS: u64 = 500;
 /// Questions that wait for a line.
@@ -60,19 +57,7 @@ pub(in super::super) fn bind(
     if addresses.iter().next().is_none() || settings.number("workers") < 2 {
         return Ok(None);
     }
-    let name = format!(
-        "fermata-edge-{}-{:x}.services",
-        std::process::id(),
-        fermata_io::random::u64()
-    );
-    let path = std::env::temp_dir().join(name);
-    match net::bind_unix(&path, BACKLOG, FILE_MODE) {
-        Ok(listener) => Ok(Some(Meeting { path, listener })),
-        Err(error) => Err(StartError::Setting(format!(
-            "workers: cannot make {} for their questions: {error}; set TMPDIR to a folder that can be written",
-            path.display()
-        ))),
-    }
+    Meeting::bind("workers", "services", BACKLOG).map(Some)
 }
 
 impl Edge {

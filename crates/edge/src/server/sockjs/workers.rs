@@ -5,20 +5,18 @@ use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use fermata_io::{Peer, net};
+use fermata_io::Peer;
 
 use super::super::edge::{Edge, Owner, Source, Table};
+use super::super::meeting::Meeting;
 use super::super::origin::Purpose;
 use super::super::request::{Body, ClientRequest};
 use super::super::start::StartError;
-use super::super::stats::Meeting;
 use crate::routes::Routes;
 use crate::settings::Settings;
 
 /// Connections that may wait at a worker.
 const BACKLOG: i32 = 1_024;
-/// Nobody but this user may hand on requests.
-const FILE_MODE: u32 = 0o600;
 /// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
 const CLIENT: &str = "Fermata-Client";
 
@@ -28,22 +26,8 @@ pub(in super::super) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartE
     if workers < 2 {
         return Ok(Vec::new());
     }
-    let name = format!(
-        "fermata-edge-{}-{:x}",
-        std::process::id(),
-        fermata_io::random::u64()
-    );
     (0..workers)
-        .map(|worker| {
-            let path = std::env::temp_dir().join(format!("{name}.{worker}"));
-            match net::bind_unix(&path, BACKLOG, FILE_MODE) {
-                Ok(listener) => Ok(Meeting { path, listener }),
-                Err(error) => Err(StartError::Setting(format!(
-                    "workers: cannot make {} for them: {error}; set TMPDIR to a folder that can be written",
-                    path.display()
-                ))),
-            }
-        })
+        .map(|worker| Meeting::bind("workers", &worker.to_string(), BACKLOG))
         .collect()
 }
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
-use fermata_io::net;
 
 use super::super::edge::Edge;
+use super::super::meeting::Meeting;
 use super::super::start::StartError;
 use super::{Note, Role};
 use crate::settings::Settings;
@@ -23,34 +23,13 @@ const OUT_BYTES_MAX: usize = 16 << 20;
 const READ_BYTES: usize = 64 * 1024;
 /// Connections that may wait: one for each worker.
 const BACKLOG: i32 = 128;
-/// Nobody but this user may tell.
-const FILE_MODE: u32 = 0o600;
-
-/// Where workers meet.
-#[derive(Debug)]
-pub(in super::super) struct Meeting {
-    pub path: PathBuf,
-    pub listener: OwnedFd,
-}
 
 /// Opens it, where several workers have something to tell.
 pub(in super::super) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
     if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
         return Ok(None);
     }
-    let name = format!(
-        "fermata-edge-{}-{:x}.stats",
-        std::process::id(),
-        fermata_io::random::u64()
-    );
-    let path = std::env::temp_dir().join(name);
-    match net::bind_unix(&path, BACKLOG, FILE_MODE) {
-        Ok(listener) => Ok(Some(Meeting { path, listener })),
-        Err(error) => Err(StartError::Setting(format!(
-            "zmq_stats: cannot make {} for the workers: {error}; set TMPDIR to a folder that can be written",
-            path.display()
-        ))),
-    }
+    Meeting::bind("zmq_stats", "stats", BACKLOG).map(Some)
 }
 
 /// The wire of a worker that tells.

@@ -28,7 +28,7 @@ use feed::{Feed, Feeders};
 use note::Note;
 use tally::{News, Tally};
 
-pub(super) use feed::{Meeting, bind};
+pub(super) use feed::bind;
 
 /// How often it is looked what is to be told again.
 const TICK_MS: u64 = 1_000;
