@@ -26,6 +26,9 @@ const BODY_BYTES_MAX: u64 = 100_000;
 /// Ids of items are told together that come within this time, and of so many sessions.
 const UPDATE_MS: u64 = 10;
 const UPDATES_MAX: usize = 10_000;
+/// How much of that goes in one message, of which a connection takes 1 MiB, and what is around a value at most.
+const MESSAGE_BYTES: usize = 256 * 1024;
+const VALUE_BYTES: usize = 12;
 /// How often the service hears that a session is still there.
 const ALIVE_MS: u64 = 60_000;
 
@@ -78,6 +81,31 @@ impl State {
             })
         })
     }
+}
+
+/// What the service is told of sessions, in pieces that fit into a message each.
+fn messages(updates: &HashMap<SessionId, Ids>) -> Vec<Vec<(Vec<u8>, Value)>> {
+    let mut messages = Vec::new();
+    let mut message = Vec::new();
+    let mut left = MESSAGE_BYTES;
+    for (name, had) in updates {
+        let name = name.as_str().as_bytes();
+        let had_bytes: usize = had
+            .iter()
+            .map(|(channel, id)| channel.len() + id.len() + 2 * VALUE_BYTES)
+            .sum();
+        let bytes = name.len() + had_bytes + 2 * VALUE_BYTES;
+        if bytes > left && !message.is_empty() {
+            messages.push(std::mem::take(&mut message));
+            left = MESSAGE_BYTES;
+        }
+        left = left.saturating_sub(bytes);
+        message.push((name.to_vec(), ids(had)));
+    }
+    if !message.is_empty() {
+        messages.push(message);
+    }
+    messages
 }
 
 fn ids(ids: &Ids) -> Value {
@@ -235,11 +263,7 @@ impl Edge {
         if alive_ms != 0 {
             self.timers.at(alive_ms, Timer::State);
         }
-        if !updates.is_empty() {
-            let sessions = updates.iter();
-            let sessions = sessions
-                .map(|(name, had)| (name.as_str().as_bytes().to_vec(), ids(had)))
-                .collect();
+        for sessions in messages(&updates) {
             let args = map([("sid-last-ids", Value::Map(sessions))]);
             self.ask_state(args, Question::Told("session-update-many"));
         }
@@ -317,5 +341,34 @@ fn body(request: &ClientRequest) -> Vec<u8> {
         Body::File { path, .. } => std::fs::read(path).unwrap_or_default(),
         // Nor does one that is too large to be held with.
         Body::Arriving { .. } => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::packet::{self, Notation};
+
+    use super::*;
+
+    #[test]
+    fn however_many_sessions_there_are_each_message_can_be_sent() {
+        const SESSIONS: usize = 30_000;
+        let updates: HashMap<SessionId, Ids> = (0..SESSIONS)
+            .map(|number| {
+                let name = SessionId::new(format!("session-{number:040}").as_bytes());
+                let had = Ids::from([(b"channel".to_vec(), number.to_string().into_bytes())]);
+                (name.expect("an id"), had)
+            })
+            .collect();
+        let messages = messages(&updates);
+        assert!(messages.len() > 1);
+        let count: usize = messages.iter().map(Vec::len).sum();
+        assert_eq!(count, SESSIONS);
+        for message in messages {
+            let mut out = Vec::new();
+            packet::encode(&mut out, &Value::Map(message), Notation::Tnetstring);
+            assert!(out.len() <= MESSAGE_BYTES, "{}", out.len());
+        }
+        assert!(super::messages(&HashMap::new()).is_empty());
     }
 }
