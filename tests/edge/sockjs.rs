@@ -113,6 +113,27 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
 }
 
 #[test]
+fn a_poll_of_another_worker_waits_as_long_as_there_is_nothing_to_say() {
+    let edge = start(&[
+        "--origin-response-timeout-ms=100",
+        "--sockjs-heartbeat-ms=2500",
+    ]);
+    let polls: Vec<Client> = (0..SESSIONS)
+        .map(|session| {
+            let path = format!("/s/000/{session}/xhr");
+            assert_eq!(edge.post(&path, ""), (200, "o\n".to_owned()));
+            let mut client = Client::open(edge.port, "localhost");
+            client.send("POST", &path, &[], b"");
+            client
+        })
+        .collect();
+    for mut poll in polls {
+        let answer = poll.read_answer(false);
+        assert_eq!((answer.status, answer.text()), (200, "h\n"));
+    }
+}
+
+#[test]
 fn a_handshake_whose_body_comes_later_is_refused_at_once_and_touches_nobody_else() {
     // One worker, so that each request follows the other there.
     let edge = start_with("1", &[]);

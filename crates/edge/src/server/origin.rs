@@ -518,7 +518,10 @@ impl Edge {
             .iter()
             .filter(|(_, talk)| {
                 let has_begun = talk.wire != 0 || talk.waits.is_some();
-                let is_late = talk.due_ms <= now_ms && has_begun && talk.phase.wants_more();
+                // Another worker answers a poll when there is something to say, and its connection ends when it does.
+                let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
+                let is_late =
+                    talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
                 is_late || talk.deadline_ms <= now_ms
             })
             .map(|(&id, _)| id)
