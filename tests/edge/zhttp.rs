@@ -7,6 +7,7 @@ use fermata_grip::zmtp::Socket;
 use fermata_testkit::{command_path, free_port, wait_until};
 
 use crate::client::Client;
+use crate::origin::{Origin, text};
 use crate::zmq::Zmq;
 
 /// Requests on connections of their own, so that each worker gets some.
@@ -18,6 +19,30 @@ impl Drop for Edge {
     fn drop(&mut self) {
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_backend_that_nobody_serves_is_passed_over() {
+    let (port, backend) = (free_port(), free_port());
+    let origin = Origin::start();
+    origin.on("other", |_| text("it is there"));
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "3", "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--origin-connect-timeout-ms", "200"]);
+    let other = origin.port();
+    let route = format!("* zhttpreq/tcp://127.0.0.1:{backend} 127.0.0.1:{other}");
+    command.args(["--route", &route]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _edge = Edge(child.expect("our own program"));
+    wait_until("it listens", || {
+        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        [port, backend].into_iter().all(is_listening).then_some(())
+    });
+    for _ in 0..REQUESTS {
+        let answer = Client::open(port, "localhost").get("/other");
+        assert_eq!((answer.status, answer.text()), (200, "it is there"));
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Talk {
     pub phase: Phase,
     /// Its connection; 0: none.
     pub wire: u64,
+    /// What it asks a service instead.
+    pub question: Option<u64>,
     pub codec: Codec,
     pub out: Vec<u8>,
     pub sent: usize,
@@ -114,6 +116,7 @@ impl Talk {
             last_ids,
             phase: Phase::Asked,
             wire: 0,
+            question: None,
             codec: Codec::Http(upstream::Exchange::new(false, false)),
             out: Vec::new(),
             sent: 0,
@@ -441,7 +444,7 @@ impl Edge {
     }
 
     /// Tries once more where that can do no harm; otherwise the client is told.
-    fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
+    pub(super) fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
         let sent = Sent {
             // An idle connection that ends without a byte was closed before it had the request, as good as always; events
             // are worth more than the rest of that doubt, and the next connection is a fresh one.
@@ -508,6 +511,9 @@ impl Edge {
         if wire != 0 {
             self.wires.remove(&wire);
             self.worker.close_wire(wire);
+        }
+        if let Some(question) = talk.question.take() {
+            self.services.forget(question);
         }
     }
 

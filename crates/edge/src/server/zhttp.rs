@@ -8,8 +8,9 @@ use super::forward::Forwarded;
 use super::origin::{Purpose, Step, Talk};
 use super::request::Body;
 use super::response::{Head, Said};
-use super::services::Question;
+use super::services::{Question, Unanswered};
 use crate::routes::Target;
+use crate::upstream::Failure;
 
 /// The largest body of a request; with its headers it has to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
@@ -55,7 +56,8 @@ impl Edge {
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
             ));
         };
-        if self.services.is_full() {
+        let question = Question::Request(talk.id());
+        if !self.services.may_ask(service, &question) {
             // It would be answered before anybody waits.
             return Err(format!(
                 "zhttpreq/{spec}: too many requests wait for answers"
@@ -79,10 +81,10 @@ impl Edge {
             }
         };
         let request = write(&talk.source, forwarded, body);
-        let timeout_ms = self.limits.response_ms;
+        let times = (self.limits.connect_ms, self.limits.response_ms);
         // It has its time as a question.
         talk.due_ms = u64::MAX;
-        self.ask_service(service, timeout_ms, Question::Request(talk.id()), |id| {
+        talk.question = self.ask_service(service, times, question, |id| {
             let mut entries = vec![(b"id".to_vec(), Value::from(id))];
             entries.extend(request);
             let mut payload = Vec::new();
@@ -93,9 +95,13 @@ impl Edge {
     }
 
     /// The backend has answered, or not.
-    pub(super) fn on_zhttp_answer(&mut self, talk: u64, outcome: Result<Value, String>) {
+    pub(super) fn on_zhttp_answer(&mut self, talk: u64, outcome: Result<Value, Unanswered>) {
         self.with_talk(talk, |edge, talk| match outcome {
-            Err(reason) => edge.fail(talk, 504, &reason),
+            // What nobody has heard may be asked of the next one.
+            Err(it) if it.is_unheard && !talk.targets.is_empty() => {
+                edge.retry(talk, Failure::Connect, &it.reason)
+            }
+            Err(it) => edge.retry(talk, Failure::TimeOut, &it.reason),
             Ok(reply) => edge.on_zhttp_reply(talk, &reply),
         });
     }

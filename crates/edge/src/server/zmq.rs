@@ -145,6 +145,11 @@ impl Ports {
         self.peers.get(&wire).is_some_and(|it| it.peer.is_open())
     }
 
+    /// Whether a connection is one of this port.
+    pub fn is_at(&self, wire: u64, port: Port) -> bool {
+        self.peers.get(&wire).is_some_and(|it| it.port == port)
+    }
+
     /// Whether anybody wants figures.
     pub fn has_listeners_to_stats(&self) -> bool {
         self.peers.values().any(|it| !it.topics.is_empty())
@@ -520,7 +525,11 @@ impl Edge {
             }
             (Port::Stats, Event::Message(_)) => {}
             (Port::Service(_), Event::Message(parts)) => self.on_service_message(&parts),
-            (Port::Questions, Event::Message(parts)) => self.on_worker_question(wire, parts),
+            (Port::Questions, Event::Message(parts)) => {
+                if let Some(reply) = self.on_worker_question(wire, parts) {
+                    zmtp::message(&mut connection.out, &[b"", &reply]);
+                }
+            }
             (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
         }
     }

@@ -4,27 +4,33 @@ use std::path::{Path, PathBuf};
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
+use fermata_grip::packet::{self, Notation};
+use fermata_grip::value::{Value, map};
 
 use super::super::edge::Edge;
 use super::super::meeting::Meeting;
 use super::super::start::StartError;
+use super::super::timers::Timer;
 use super::super::zmq::Port;
-use super::Addresses;
+use super::{Addresses, NOBODY_THERE};
 use crate::settings::Settings;
 
 /// Connections that may wait: one for each worker.
 const BACKLOG: i32 = 128;
 /// Until a worker that cannot be reached is tried again.
 const RETRY_MS: u64 = 500;
-/// Questions that wait for a line.
-const OUTBOX_MAX: usize = 1_000;
-/// How long one of another worker may wait here; that one knows better.
-const RELAYED_MS: u64 = 60_000;
+/// Questions that wait for one service. One more is answered at once: that it cannot be asked.
+pub(super) const OUTBOX_MAX: usize = 1_000;
+/// What another worker is told then, and of a question that nobody has taken in time.
+const TOO_MANY: &str = "fermata-too-many-questions";
+const NOBODY: &str = "fermata-nobody-there";
 
 /// A question on its way.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub service: u16,
+    /// Its number; 0: another worker's.
+    pub id: u64,
+    /// Until when somebody has to take it.
     pub due_ms: u64,
     pub parts: Vec<Vec<u8>>,
 }
@@ -67,59 +73,67 @@ impl Edge {
             return;
         }
         let now_ms = self.worker.now_ms();
-        let mut left = Vec::new();
-        for waiting in std::mem::take(&mut self.services.outbox) {
-            if waiting.due_ms <= now_ms {
-                // Nobody waits for it any more.
-                continue;
+        for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
+            while let Some(waiting) = queue.front() {
+                // Who waits for one of this worker's is told by the timer.
+                let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
+                if !is_late && !self.send_question(service, waiting, now_ms) {
+                    // Those behind it go the same way.
+                    break;
+                }
+                if let Some(waiting) = queue.pop_front()
+                    && is_late
+                {
+                    self.return_question(&waiting);
+                }
             }
-            if !self.send_question(&waiting) {
-                left.push(waiting);
+            // An answer may have been a reason to ask once more.
+            let newer = self.services.outbox.remove(&service);
+            queue.extend(newer.into_iter().flatten());
+            if !queue.is_empty() {
+                self.services.outbox.insert(service, queue);
             }
         }
-        // The oldest would soon be late.
-        let surplus = left.len().saturating_sub(OUTBOX_MAX);
-        left.drain(..surplus);
-        left.append(&mut self.services.outbox);
-        self.services.outbox = left;
     }
 
-    fn send_question(&mut self, waiting: &Waiting) -> bool {
-        let Some(wire) = self.next_service(waiting.service) else {
-            return false;
-        };
-        let number = waiting.service.to_be_bytes();
+    fn send_question(&mut self, service: u16, waiting: &Waiting, now_ms: u64) -> bool {
+        let wires = self.service_wires(service);
+        let envelope = envelope(service, waiting.due_ms.saturating_sub(now_ms));
         let mut parts: Vec<&[u8]> = waiting.parts.iter().map(Vec::as_slice).collect();
         if self.services.line.path.is_some() {
-            parts.insert(0, &number);
+            parts.insert(0, &envelope);
         }
-        self.send_parts(wire, &parts)
+        wires.into_iter().any(|wire| self.send_parts(wire, &parts))
     }
 
-    /// Whom to ask: a connection of the service, each in its turn, or the worker that has them.
-    fn next_service(&mut self, service: u16) -> Option<u64> {
+    /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
+    fn service_wires(&mut self, service: u16) -> Vec<u64> {
         let now_ms = self.worker.now_ms();
         let line = &mut self.services.line;
         let Some(path) = &line.path else {
-            let services = self.ports.open(Port::Service(service));
+            let mut wires = self.ports.open(Port::Service(service));
             line.turn = line.turn.wrapping_add(1);
-            return services.get(line.turn % services.len().max(1)).copied();
+            let turn = line.turn % wires.len().max(1);
+            wires.rotate_left(turn);
+            return wires;
         };
         if let Some(wire) = line.wire {
-            return self.ports.is_open(wire).then_some(wire);
+            return Vec::from_iter(self.ports.is_open(wire).then_some(wire));
         }
         if line.retry_ms > now_ms {
-            return None;
+            return Vec::new();
         }
         line.retry_ms = now_ms + RETRY_MS;
-        let wire = self.worker.connect_unix(Path::new(path)).ok()?;
+        let Ok(wire) = self.worker.connect_unix(Path::new(path)) else {
+            return Vec::new();
+        };
         line.wire = Some(wire);
         self.greet(wire, Port::Service(service));
         self.on_port(WireEvent {
             wire,
             ..WireEvent::default()
         });
-        None
+        Vec::new()
     }
 
     /// A connection of the ports has ended: it may be the line.
@@ -135,8 +149,11 @@ impl Edge {
             [empty, payload] if empty.is_empty() => self.on_service_reply(payload),
             // Another worker's, by the number of its wire.
             [wire, empty, payload] if empty.is_empty() => {
-                if let Some(wire) = wire.first_chunk::<8>() {
-                    self.send_parts(u64::from_be_bytes(*wire), &[b"", payload]);
+                // A service may say any number, so it is looked whether that is a worker's.
+                if let Some(wire) = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it))
+                    && self.ports.is_at(wire, Port::Questions)
+                {
+                    self.send_parts(wire, &[b"", payload]);
                 }
             }
             _ => self.worker.log_for_client(
@@ -146,20 +163,100 @@ impl Edge {
         }
     }
 
-    /// Another worker asks.
-    pub(in super::super) fn on_worker_question(&mut self, wire: u64, parts: Vec<Vec<u8>>) {
-        let due_ms = self.worker.now_ms() + RELAYED_MS;
-        let Ok([number, empty, payload]) = <[Vec<u8>; 3]>::try_from(parts) else {
-            return;
-        };
-        if let Some(number) = number.first_chunk::<2>()
-            && empty.is_empty()
-        {
-            self.services.outbox.push(Waiting {
-                service: u16::from_be_bytes(*number),
-                due_ms,
-                parts: vec![wire.to_be_bytes().to_vec(), empty, payload],
-            });
+    /// Another worker asks. Returns what it is told where the service cannot be asked.
+    pub(in super::super) fn on_worker_question(
+        &mut self,
+        wire: u64,
+        parts: Vec<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let [said, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
+        let (service, left_ms) = read_envelope(&said).filter(|_| empty.is_empty())?;
+        if self.services.is_blocked(service) {
+            return refusal(&payload, TOO_MANY);
         }
+        let due_ms = self.worker.now_ms().saturating_add(left_ms);
+        self.timers.at(due_ms, Timer::Services);
+        let queue = self.services.outbox.entry(service).or_default();
+        queue.push_back(Waiting {
+            id: 0,
+            due_ms,
+            parts: vec![wire.to_be_bytes().to_vec(), empty, payload],
+        });
+        None
+    }
+
+    /// Nobody has taken another worker's question in time.
+    fn return_question(&mut self, waiting: &Waiting) {
+        if let [wire, _, payload] = &waiting.parts[..]
+            && let Some(wire) = wire.first_chunk::<8>()
+            && let Some(reply) = refusal(payload, NOBODY)
+        {
+            self.send_parts(u64::from_be_bytes(*wire), &[b"", &reply]);
+        }
+    }
+}
+
+/// Why the worker that has the ports has asked nobody, if that is what it answers.
+pub(super) fn why_unheard(reply: &Value) -> Option<&'static str> {
+    let condition = reply.get("condition").and_then(Value::bytes)?;
+    if condition == TOO_MANY.as_bytes() {
+        return Some("too many questions wait for answers");
+    }
+    (condition == NOBODY.as_bytes()).then_some(NOBODY_THERE)
+}
+
+/// What goes before a question to the worker that has the ports: whom it is for, and how long it may wait there.
+fn envelope(service: u16, left_ms: u64) -> [u8; 10] {
+    let mut out = [0; 10];
+    out[..2].copy_from_slice(&service.to_be_bytes());
+    out[2..].copy_from_slice(&left_ms.to_be_bytes());
+    out
+}
+
+fn read_envelope(bytes: &[u8]) -> Option<(u16, u64)> {
+    let (service, left_ms) = bytes.split_first_chunk::<2>()?;
+    let left_ms = <[u8; 8]>::try_from(left_ms).ok()?;
+    Some((u16::from_be_bytes(*service), u64::from_be_bytes(left_ms)))
+}
+
+/// The answer to a question that no service gets.
+fn refusal(question: &[u8], condition: &str) -> Option<Vec<u8>> {
+    let (question, _) = packet::decode(question).ok()?;
+    let reply = map([
+        ("id", question.get("id")?.clone()),
+        ("type", "error".into()),
+        ("condition", condition.into()),
+    ]);
+    let mut out = Vec::new();
+    packet::encode(&mut out, &reply, Notation::Tnetstring);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn envelopes_read_back() {
+        assert_eq!(read_envelope(&envelope(7, 60_001)), Some((7, 60_001)));
+        for bad in [&b""[..], b"1", b"123456789", b"12345678901"] {
+            assert_eq!(read_envelope(bad), None);
+        }
+    }
+
+    #[test]
+    fn whoever_is_refused_knows_which_question_it_was() {
+        let mut question = Vec::new();
+        let asked = map([("id", "12".into()), ("method", "GET".into())]);
+        packet::encode(&mut question, &asked, Notation::Tnetstring);
+        for condition in [TOO_MANY, NOBODY] {
+            let reply = refusal(&question, condition).expect("a reply");
+            let (reply, _) = packet::decode(&reply).expect("a packet");
+            assert_eq!(reply.get("id"), Some(&Value::from("12")));
+            assert!(why_unheard(&reply).is_some());
+        }
+        assert_eq!(refusal(b"no packet", NOBODY), None);
+        let other = map([("type", "error".into()), ("condition", "bad".into())]);
+        assert_eq!(why_unheard(&other), None);
     }
 }

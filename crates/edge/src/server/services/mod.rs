@@ -6,7 +6,7 @@
 
 mod line;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 
 use fermata_config::LogLevel;
@@ -20,8 +20,11 @@ use crate::settings::Settings;
 
 pub(super) use line::bind;
 
-/// Questions without answer at a time; one more is not asked.
+/// Questions of each kind without answer at a time; one more is not asked.
 const ASKED_MAX: usize = 10_000;
+
+/// Why a question that nobody has taken is given up.
+const NOBODY_THERE: &str = "nobody is there to be asked";
 
 /// The service that keeps sessions.
 pub(super) const SESSIONS: u16 = 0;
@@ -70,18 +73,30 @@ pub(super) enum Question {
     Request(u64),
 }
 
+/// Why there is no answer.
+pub(super) struct Unanswered {
+    pub reason: String,
+    /// Nobody can have heard the question.
+    pub is_unheard: bool,
+}
+
 struct Asked {
     what: Question,
+    service: u16,
+    /// When it is late; while it waits for somebody to ask, when that takes too long.
     due_ms: u64,
+    answer_due_ms: u64,
 }
 
 /// What a worker has of all services.
 pub(super) struct Services {
     pub addresses: Addresses,
     line: line::Line,
-    /// Those that wait for the line, for which service, and until when.
-    outbox: Vec<line::Waiting>,
+    /// Those that wait for somebody to ask, by service, the oldest first; no queue is empty.
+    outbox: BTreeMap<u16, VecDeque<line::Waiting>>,
     asked: HashMap<u64, Asked>,
+    /// How many of them are requests.
+    requests: usize,
     last: u64,
 }
 
@@ -95,45 +110,103 @@ impl Services {
         Self {
             addresses,
             line,
-            outbox: Vec::new(),
+            outbox: BTreeMap::new(),
             asked: HashMap::new(),
+            requests: 0,
             last: 0,
         }
     }
 }
 
 impl Services {
-    /// Whether no more is asked.
-    pub fn is_full(&self) -> bool {
-        self.asked.len() >= ASKED_MAX
+    /// Whether one more question is asked. Requests and sessions do not take each other's places.
+    pub fn may_ask(&self, service: u16, what: &Question) -> bool {
+        let count = match what {
+            Question::Request(_) => self.requests,
+            Question::State(_) => self.asked.len() - self.requests,
+        };
+        count < ASKED_MAX && !self.is_blocked(service)
+    }
+
+    fn put(&mut self, asked: Asked, write: impl FnOnce(&str) -> Vec<u8>) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        let waiting = line::Waiting {
+            id,
+            due_ms: asked.due_ms,
+            parts: vec![Vec::new(), write(&id.to_string())],
+        };
+        let queue = self.outbox.entry(asked.service).or_default();
+        queue.push_back(waiting);
+        self.requests += usize::from(matches!(asked.what, Question::Request(_)));
+        self.asked.insert(id, asked);
+        id
+    }
+
+    /// Whether too many wait for a service already.
+    fn is_blocked(&self, service: u16) -> bool {
+        let queue = self.outbox.get(&service);
+        queue.is_some_and(|it| it.len() >= line::OUTBOX_MAX)
+    }
+
+    /// Nobody waits for an answer any more.
+    pub fn forget(&mut self, id: u64) {
+        self.take(id);
+    }
+
+    /// Takes a question back, and whether it has never been asked.
+    fn take(&mut self, id: u64) -> Option<(Question, bool)> {
+        let asked = self.asked.remove(&id)?;
+        if let Question::Request(_) = asked.what {
+            self.requests -= 1;
+        }
+        let mut is_unheard = false;
+        if let Some(queue) = self.outbox.get_mut(&asked.service) {
+            let at = queue.iter().position(|it| it.id == id);
+            is_unheard = at.is_some_and(|at| queue.remove(at).is_some());
+            if queue.is_empty() {
+                self.outbox.remove(&asked.service);
+            }
+        }
+        Some((asked.what, is_unheard))
+    }
+
+    fn is_waiting(&self, service: u16, id: u64) -> bool {
+        let queue = self.outbox.get(&service);
+        queue.is_some_and(|it| it.iter().any(|it| it.id == id))
     }
 }
 
 impl Edge {
-    /// Asks a service; `write` makes the question of its number.
+    /// Asks a service; `write` makes the question of its number, which is returned. It is waited `room_ms` for somebody who
+    /// takes the question, and `timeout_ms` in all.
     pub(super) fn ask_service(
         &mut self,
         service: u16,
-        timeout_ms: u64,
+        (room_ms, timeout_ms): (u64, u64),
         what: Question,
         write: impl FnOnce(&str) -> Vec<u8>,
-    ) {
-        if self.services.is_full() {
-            let reason = "too many questions wait for answers";
-            return self.on_service_answer(what, Err(reason.to_owned()));
+    ) -> Option<u64> {
+        if !self.services.may_ask(service, &what) {
+            let unanswered = Unanswered {
+                reason: "too many questions wait for answers".to_owned(),
+                is_unheard: true,
+            };
+            self.on_service_answer(what, Err(unanswered));
+            return None;
         }
-        let due_ms = self.worker.now_ms() + timeout_ms;
-        self.services.last += 1;
-        let id = self.services.last;
-        let parts = vec![Vec::new(), write(&id.to_string())];
-        self.services.outbox.push(line::Waiting {
+        let now_ms = self.worker.now_ms();
+        let due_ms = now_ms + room_ms.min(timeout_ms);
+        let asked = Asked {
+            what,
             service,
             due_ms,
-            parts,
-        });
-        self.services.asked.insert(id, Asked { what, due_ms });
+            answer_due_ms: now_ms + timeout_ms,
+        };
+        let id = self.services.put(asked, write);
         self.timers.at(due_ms, Timer::Services);
         self.flush_services();
+        Some(id)
     }
 
     /// Whoever waits for an answer has left.
@@ -141,11 +214,19 @@ impl Edge {
         if self.services.asked.is_empty() {
             return;
         }
-        self.services.asked.retain(|_, asked| match &asked.what {
-            Question::State(what) => what.handle() != Some(handle),
-            // Its conversation is over already.
-            Question::Request(_) => true,
-        });
+        let is_its = |asked: &Asked| match &asked.what {
+            Question::State(what) => what.handle() == Some(handle),
+            // A conversation takes its own back.
+            Question::Request(_) => false,
+        };
+        let asked = self.services.asked.iter();
+        let ids: Vec<u64> = asked
+            .filter(|(_, asked)| is_its(asked))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in ids {
+            self.services.forget(id);
+        }
     }
 
     /// Answers are late.
@@ -157,12 +238,35 @@ impl Edge {
             .map(|(&id, _)| id)
             .collect();
         for id in late {
-            if let Some(asked) = self.services.asked.remove(&id) {
-                let reason = "it does not answer in time".to_owned();
-                self.on_service_answer(asked.what, Err(reason));
+            let Some(asked) = self.services.asked.get(&id) else {
+                continue;
+            };
+            let (service, answer_due_ms) = (asked.service, asked.answer_due_ms);
+            if answer_due_ms > now_ms && !self.services.is_waiting(service, id) {
+                // It has been asked, and the rest of its time is for the answer.
+                if let Some(asked) = self.services.asked.get_mut(&id) {
+                    asked.due_ms = answer_due_ms;
+                }
+                continue;
+            }
+            if let Some((what, is_unheard)) = self.services.take(id) {
+                let reason = match is_unheard {
+                    true => NOBODY_THERE,
+                    false => "it does not answer in time",
+                };
+                let unanswered = Unanswered {
+                    reason: reason.to_owned(),
+                    is_unheard,
+                };
+                self.on_service_answer(what, Err(unanswered));
             }
         }
-        if let Some(due_ms) = self.services.asked.values().map(|it| it.due_ms).min() {
+        // Those of other workers are given back to them.
+        self.flush_services();
+        let asked = self.services.asked.values().map(|it| it.due_ms);
+        let fronts = self.services.outbox.values().filter_map(VecDeque::front);
+        let relayed = fronts.filter(|it| it.id == 0).map(|it| it.due_ms);
+        if let Some(due_ms) = asked.chain(relayed).min() {
             self.timers.at(due_ms, Timer::Services);
         }
     }
@@ -177,16 +281,93 @@ impl Edge {
         let id = reply.get("id").and_then(Value::integer);
         let id = id.and_then(|id| u64::try_from(id).ok());
         // One that nobody waits for any more.
-        let Some(asked) = id.and_then(|id| self.services.asked.remove(&id)) else {
+        let Some((what, _)) = id.and_then(|id| self.services.take(id)) else {
             return;
         };
-        self.on_service_answer(asked.what, Ok(reply));
+        let outcome = match line::why_unheard(&reply) {
+            None => Ok(reply),
+            Some(reason) => Err(Unanswered {
+                reason: reason.to_owned(),
+                is_unheard: true,
+            }),
+        };
+        self.on_service_answer(what, outcome);
     }
 
-    fn on_service_answer(&mut self, what: Question, outcome: Result<Value, String>) {
+    fn on_service_answer(&mut self, what: Question, outcome: Result<Value, Unanswered>) {
         match what {
-            Question::State(what) => self.on_state_answer(what, outcome),
+            Question::State(what) => {
+                self.on_state_answer(what, outcome.map_err(|unanswered| unanswered.reason));
+            }
             Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: u16 = SESSIONS + 2;
+
+    fn ask(services: &mut Services, service: u16, what: Question) -> u64 {
+        assert!(services.may_ask(service, &what));
+        let asked = Asked {
+            what,
+            service,
+            due_ms: 1,
+            answer_due_ms: 2,
+        };
+        services.put(asked, |id| id.as_bytes().to_vec())
+    }
+
+    fn told() -> Question {
+        Question::State(super::super::state::Question::Told("x"))
+    }
+
+    #[test]
+    fn those_who_have_left_make_room() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let ids: Vec<u64> = (0..line::OUTBOX_MAX as u64)
+            .map(|talk| ask(&mut services, SESSIONS + 1, Question::Request(talk)))
+            .collect();
+        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        // Another service, and sessions, are asked none the less.
+        ask(&mut services, OTHER, Question::Request(0));
+        ask(&mut services, SESSIONS, told());
+        services.forget(ids[0]);
+        assert!(services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        for id in ids {
+            services.forget(id);
+        }
+        assert_eq!((services.requests, services.asked.len()), (1, 2));
+        assert_eq!(services.outbox.len(), 2);
+    }
+
+    #[test]
+    fn requests_leave_sessions_their_places() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        for talk in 0..ASKED_MAX as u64 {
+            ask(&mut services, OTHER, Question::Request(talk));
+            // They are asked, and not answered.
+            services.outbox.clear();
+        }
+        assert!(!services.may_ask(OTHER, &Question::Request(0)));
+        assert!(services.may_ask(SESSIONS, &told()));
+    }
+
+    #[test]
+    fn what_was_asked_may_have_been_heard() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let id = ask(&mut services, OTHER, Question::Request(0));
+        let other = ask(&mut services, OTHER, Question::Request(1));
+        let sent = services
+            .outbox
+            .get_mut(&OTHER)
+            .and_then(VecDeque::pop_front);
+        assert_eq!(sent.map(|it| it.id), Some(id));
+        assert!(matches!(services.take(id), Some((_, false))));
+        assert!(matches!(services.take(other), Some((_, true))));
+        assert!(services.take(other).is_none());
     }
 }

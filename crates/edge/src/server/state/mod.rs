@@ -275,7 +275,7 @@ impl Edge {
         };
         let (timeout_ms, method) = (state.timeout_ms, what.method());
         let what = services::Question::State(what);
-        self.ask_service(SESSIONS, timeout_ms, what, |id| {
+        self.ask_service(SESSIONS, (timeout_ms, timeout_ms), what, |id| {
             command::request(id, method, args)
         });
     }
