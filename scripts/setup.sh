@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what this machine lacks for a task and installs it. Asks nothing.
 #
-#   scripts/setup.sh build|chat|test|bench|fuzz
+#   scripts/setup.sh build|chat|test|edge|bench|fuzz
 #
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
@@ -10,9 +10,9 @@ set -euo pipefail
 
 task=${1:-build}
 case $task in
-    build | chat | test | bench | fuzz) ;;
+    build | chat | test | edge | bench | fuzz) ;;
     *)
-        echo "usage: scripts/setup.sh build|chat|test|bench|fuzz" >&2
+        echo "usage: scripts/setup.sh build|chat|test|edge|bench|fuzz" >&2
         exit 2
         ;;
 esac
@@ -133,10 +133,8 @@ install_xdebug() {
 # that lacks one is skipped instead of installing it; CI asks for all.
 need_edge() {
     need_test
-    need nginx-light has nginx
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
-    need "$php_package-fpm" has "php-fpm${php_version:-}"
     need python3-pip has_pip
     need openssl has openssl
     need pushpin has pushpin
