@@ -12,6 +12,8 @@ use crate::zmq::Zmq;
 
 /// Requests on connections of their own, so that each worker gets some.
 const REQUESTS: usize = 12;
+/// How long a backend may take: enough for one that is there, on a machine that is busy.
+const TIMEOUT_MS: &str = "3000";
 
 struct Edge(Child);
 
@@ -52,7 +54,7 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
     let mut command = Command::new(command_path());
     command.args(["edge", "--workers", "3", "--control="]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
-    command.args(["--origin-response-timeout-ms", "1000"]);
+    command.args(["--origin-response-timeout-ms", TIMEOUT_MS]);
     command.args(["--route", &format!("* zhttpreq/tcp://127.0.0.1:{backend}")]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _edge = Edge(child.expect("our own program"));
@@ -60,7 +62,13 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
         let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         [port, backend].into_iter().all(is_listening).then_some(())
     });
-    assert_eq!(Client::open(port, "localhost").get("/").status, 504);
+    // Through every worker: none of these is told to the backend that comes later.
+    let late: Vec<_> = (0..REQUESTS)
+        .map(|_| std::thread::spawn(move || Client::open(port, "localhost").get("/late").status))
+        .collect();
+    for status in late {
+        assert_eq!(status.join().expect("an answer"), 504);
+    }
 
     let mut socket = Zmq::tcp(backend, Socket::Rep);
     let serving = std::thread::spawn(move || {
