@@ -82,7 +82,9 @@ final readonly class Address
     /** Whether nobody else can listen on the way there. */
     public function isLocal(): bool
     {
-        return $this->host === 'localhost' || $this->host === '[::1]' || str_starts_with((string) $this->host, '127.');
+        $isIpv4 = filter_var($this->host, FILTER_VALIDATE_IP, FILTER_FLAG_IPV4) !== false;
+        // A name may begin like an address.
+        return in_array($this->host, ['localhost', '[::1]'], true) || ($isIpv4 && str_starts_with($this->host, '127.'));
     }
 
     /** The value of `Authorization` for the control port; null: it wants none. */

@@ -104,9 +104,14 @@ final class PublisherTest extends TestCase
 
     public function testSecretsDoNotGoUnencrypted(): void
     {
-        $this->expectException(PublishFailed::class);
-        $this->expectExceptionMessage('https://');
-        (new Publisher('http://edge.example?key=secret'))->publish('room', 'hello');
+        foreach (['edge.example', '127.example.com', '127.0.0.1.example'] as $host) {
+            try {
+                (new Publisher("http://$host?key=secret", timeout: 0.5))->publish('room', 'hello');
+                self::fail('nothing was thrown');
+            } catch (PublishFailed $failure) {
+                self::assertStringContainsString('https://', $failure->failures["http://$host"]);
+            }
+        }
     }
 
     public function testAnAddressIsNeeded(): void
@@ -164,6 +169,45 @@ final class PublisherTest extends TestCase
                 self::assertSame(["http://$name" => 'has closed the connection'], $failure->failures);
             }
             self::assertSame(substr('123', 0, $expected), stream_get_contents($pipes[1]));
+            proc_close($process);
+        }
+    }
+
+    public function testAProxyThatFailsMayHaveToldTheEdge(): void
+    {
+        foreach ([[500, 1], [502, 1], [504, 1], [503, 3], [429, 3], [408, 3], [403, 1]] as [$status, $expected]) {
+            foreach ([[null, $expected], ['7', $status >= 500 ? 3 : $expected]] as [$id, $count]) {
+                file_put_contents(self::$seen, '');
+                try {
+                    $url = 'http://' . self::$edge . "/status/$status";
+                    (new Publisher($url))->publish('room', Item::event('hello', id: $id));
+                    self::fail('nothing was thrown');
+                } catch (PublishFailed $failure) {
+                    self::assertStringContainsString("refuses with $status", $failure->getMessage());
+                }
+                self::assertCount($count, self::seen(), "$status " . ($id ?? 'without an id'));
+            }
+        }
+    }
+
+    public function testWhoKeepsTheConnectionIsNotWaitedFor(): void
+    {
+        $answers = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        ];
+        foreach ($answers as $answer) {
+            // Answers, and waits until the client closes.
+            $code = '$l = stream_socket_server("tcp://127.0.0.1:0"); echo stream_socket_get_name($l, false), "\n";'
+                . ' $socket = stream_socket_accept($l, 60); stream_set_timeout($socket, 60);'
+                . ' for ($text = ""; !str_ends_with($text, "}"); $text .= fread($socket, 4096)) {}'
+                . ' fwrite($socket, base64_decode($argv[1])); fread($socket, 1); echo "closed";';
+            $command = [PHP_BINARY, '-n', '-r', $code, base64_encode($answer)];
+            $process = proc_open($command, [1 => ['pipe', 'w']], $pipes);
+            $name = trim(fgets($pipes[1]));
+            (new Publisher("http://$name", timeout: 20))->publish('room', 'hello');
+            self::assertSame('closed', stream_get_contents($pipes[1]));
             proc_close($process);
         }
     }

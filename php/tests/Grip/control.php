@@ -16,6 +16,11 @@ if (str_starts_with($_SERVER['REQUEST_URI'], '/overloaded/') && count(file(geten
     print "busy\n";
     return true;
 }
+if (preg_match('~^/status/(\d+)/~', $_SERVER['REQUEST_URI'], $match) === 1) {
+    file_put_contents(getenv('SEEN'), "{}\n", FILE_APPEND);
+    http_response_code((int) $match[1]);
+    return true;
+}
 $seen = ['path' => $_SERVER['REQUEST_URI'], 'authorization' => $_SERVER['HTTP_AUTHORIZATION'] ?? null,
     'body' => json_decode(file_get_contents('php://input'), true)];
 file_put_contents(getenv('SEEN'), json_encode($seen) . "\n", FILE_APPEND);

@@ -14,6 +14,9 @@ use Fermata\Grip\Address;
 final class Http
 {
     private const SHOWN_BYTES_MAX = 500;
+    private const ANSWER_BYTES_MAX = 65536;
+    /** Statuses of whoever has looked at nothing yet. */
+    private const NOT_TAKEN = [408, 429, 503];
 
     /** @throws Failure */
     public static function publish(Address $address, string $json, Deadline $deadline): void
@@ -35,16 +38,48 @@ final class Http
             '',
             $json,
         ]));
-        $answer = $connection->read();
+        $answer = self::read($connection);
         if (preg_match('~^HTTP/1\.[01] (\d{3})\b~', $answer, $match) !== 1) {
             throw $connection->failure($answer === '' ? 'has closed the connection' : 'does not answer in HTTP');
         }
         $status = (int) $match[1];
         if ($status < 200 || $status > 299) {
             $text = trim(substr(explode("\r\n\r\n", $answer, 2)[1] ?? '', 0, self::SHOWN_BYTES_MAX));
-            // Then it has not taken the item, and says so.
-            $mayHelp = $status === 408 || $status === 429 || $status >= 500;
-            throw new Failure("refuses with $status: $text", $mayHelp, wasSent: false);
+            $isNotTaken = in_array($status, self::NOT_TAKEN, true);
+            // Other errors may be those of a proxy in between, which has lost the answer of an edge that has the item.
+            $wasSent = !$isNotTaken && $status >= 500;
+            throw new Failure("refuses with $status: $text", mayHelp: $isNotTaken || $wasSent, wasSent: $wasSent);
         }
+    }
+
+    /** The answer, as far as its length goes: some servers close the connection only much later. */
+    private static function read(Connection $connection): string
+    {
+        $answer = '';
+        do {
+            $piece = $connection->readSome();
+            $answer .= $piece;
+        } while ($piece !== '' && strlen($answer) < self::ANSWER_BYTES_MAX && !self::isWhole($answer));
+        return $answer;
+    }
+
+    private static function isWhole(string &$answer): bool
+    {
+        $end = strpos($answer, "\r\n\r\n");
+        if ($end === false || preg_match('~^HTTP/1\.[01] (\d{3})\b~', $answer, $match) !== 1) {
+            return false;
+        }
+        if ($match[1][0] === '1') {
+            // The answer itself comes after it.
+            $answer = substr($answer, $end + 4);
+            return self::isWhole($answer);
+        }
+        $head = substr($answer, 0, $end + 2);
+        return match (true) {
+            $match[1] === '204' => true,
+            preg_match('~^Content-Length:[ \t]*(\d+)[ \t]*\r$~mi', $head, $length) === 1
+                => strlen($answer) - $end - 4 >= (int) $length[1],
+            default => preg_match('~^Transfer-Encoding:~mi', $head) === 1 && str_ends_with($answer, "\r\n0\r\n\r\n"),
+        };
     }
 }
