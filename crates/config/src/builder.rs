@@ -13,6 +13,9 @@ const PORT_VARIABLE: &str = "PORT";
 /// The variable by which GRIP libraries are told of edges.
 const GRIP_VARIABLE: &str = "GRIP_URL";
 
+/// What addresses in it begin with that are not for a server: ZeroMQ sockets, and the control sockets of servers.
+const OTHER_PUBLISHERS: [&str; 3] = ["tcp:", "ipc:", "unix:"];
+
 /// A mistyped environment variable is refused when this close to a setting's name. Others that
 /// start with the prefix belong to somebody else (tests, deployment scripts) and are left alone.
 const TYPO_DISTANCE_MAX: usize = 2;
@@ -55,6 +58,8 @@ pub struct Builder {
     sources: Vec<Source>,
     /// The port from `PORT`, which replaces the one in `listen` unless `FERMATA_LISTEN` is given.
     port: Option<u16>,
+    /// What is probably not meant.
+    warnings: Vec<String>,
 }
 
 impl Default for Builder {
@@ -70,6 +75,7 @@ impl Builder {
             settings: Settings::default(),
             sources: vec![Source::Default; table().len()],
             port: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -132,8 +138,36 @@ impl Builder {
         }
         // It is everybody's, so whatever is meant for this server alone comes before it.
         match grip {
-            Some(value) if !self.has("grip_url") => self.set("grip_url", &value, Source::Default),
+            Some(value) if !self.has("grip_url") => self.set_grip(&value),
             _ => Ok(()),
+        }
+    }
+
+    /// What is probably not meant, one sentence each.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Libraries publish to more than to control ports, and the variable is theirs.
+    fn set_grip(&mut self, value: &str) -> Result<(), SettingError> {
+        let (others, ports): (Vec<&str>, Vec<&str>) =
+            value.split_whitespace().partition(|address| {
+                let starts = |scheme: &&str| {
+                    let start = address.get(..scheme.len());
+                    start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+                };
+                OTHER_PUBLISHERS.iter().any(starts)
+            });
+        if !others.is_empty() {
+            self.warnings.push(format!(
+                "environment variable {GRIP_VARIABLE}: {} of its addresses begin with {}; what this server publishes is told to control ports of edges alone, so they are left out",
+                others.len(),
+                OTHER_PUBLISHERS.join(", "),
+            ));
+        }
+        match ports[..] {
+            [] => Ok(()),
+            _ => self.set("grip_url", &ports.join(" "), Source::Default),
         }
     }
 
@@ -408,6 +442,24 @@ mod tests {
         assert_eq!(
             url(&[("GRIP_URL", "http://a https://b")]),
             text("http://a https://b")
+        );
+        assert_eq!(
+            url(&[("GRIP_URL", "tcp://a:5560 unix:/run/app.sock")]),
+            Ok(None)
+        );
+        assert_eq!(
+            url(&[("GRIP_URL", "IPC:///a http://b?key=c tcp://d:1")]),
+            text("http://b?key=c")
+        );
+        let mut builder = Builder::new();
+        let variable = |value: &str| [("GRIP_URL".to_owned(), value.to_owned())];
+        assert_eq!(builder.environment(variable("http://a")), Ok(()));
+        assert_eq!(builder.take_warnings(), [""; 0]);
+        assert_eq!(builder.environment(variable("tcp://a:1")), Ok(()));
+        let warnings = builder.take_warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("GRIP_URL: 1 of"),
+            "{warnings:?}"
         );
         let (own, other) = (("FERMATA_GRIP_URL", "http://a"), ("GRIP_URL", "tcp://b"));
         assert_eq!(url(&[own, other]), text("http://a"));

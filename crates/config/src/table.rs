@@ -185,7 +185,7 @@ settings! {
         "GRIP edges in front (`fermata edge`, Pushpin): the URLs of their control ports, with blanks between them.\n\
          Requests that an edge has signed with the URL's key get a Hold as GRIP headers, so that the edge holds the client; what is published is told to every edge as well.\n\
          http://HOST:PORT?key=SECRET, or with verify-key and verify-iss where requests are signed with another key, as GRIP libraries have it; a key is a text, base64:… or file:PATH.\n\
-         The environment variable GRIP_URL is taken where nothing else gives a value.\n\
+         The environment variable GRIP_URL is taken where nothing else gives a value; addresses for other publishers in it (tcp:, ipc:, unix:) are left out.\n\
          Empty means none.";
     grip_link_timeout_ms: u64 = "120000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Silence after which an edge asks whether a client that it holds has missed something; it also asks whenever the ids of events show so.\n\

@@ -160,6 +160,7 @@ impl Server {
     /// Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
         self.builder.environment(environment())?;
+        self.program.warnings.extend(self.builder.take_warnings());
         let settings = self.builder.build()?;
         Master::open(settings, self.router, self.websockets, self.program)?.supervise()
     }
