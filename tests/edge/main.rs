@@ -14,6 +14,7 @@ mod bounds;
 mod cases;
 mod client;
 mod components;
+mod couriers;
 mod django;
 mod figures;
 mod files;

@@ -331,6 +331,8 @@ fn an_address_that_cannot_be_used_is_refused_without_its_key() {
             "not a list of http:// or https:// URLs",
         ),
         ("http://127.0.0.1:x?key=hidden", "port"),
+        // Events would wait for ever: no password may go there.
+        ("http://u:hidden@edge.example:5561", "https://"),
         ("http://127.0.0.1?key=base64:hid.den", "not base64"),
     ] {
         let exited = Server::builder(fixture_path("hub"))

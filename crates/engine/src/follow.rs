@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::thread::Thread;
 
-use fermata_hub::{Follower as Records, Kind, Previous, Read, Record, Seq};
+use fermata_hub::{Follower as Records, Kind, Previous, Read, Record, Ring, Seq};
 use fermata_io::Driver;
 
 use crate::encode;
@@ -22,6 +22,19 @@ pub struct Follower {
     record: Record,
     /// The newest record of each channel that was read.
     newest: HashMap<Box<[u8]>, Seq>,
+    /// What is left out: records up to here, and older ones.
+    after: Seq,
+    from_unix_ms: u64,
+}
+
+/// All that a server has published, when its workers have ended.
+pub struct Archive(pub(crate) Ring);
+
+impl Archive {
+    /// Somebody who reads it, from the oldest event that is kept.
+    pub fn follow(&self) -> Follower {
+        Follower::new(&self.0)
+    }
 }
 
 /// Somebody who is told that there is something to read.
@@ -44,6 +57,8 @@ pub enum Followed<'a> {
 pub struct Published<'a> {
     /// The channel's name.
     pub channel: &'a [u8],
+    /// Where it stands among all events: the next one has a larger number.
+    pub place: u64,
     /// Its id.
     pub id: String,
     /// The id of the channel's event before it; `None`: that is not known any more.
@@ -65,6 +80,27 @@ impl Published<'_> {
 }
 
 impl Follower {
+    /// Reads along in a ring from the oldest event that is kept.
+    pub(crate) fn new(ring: &Ring) -> Self {
+        Self {
+            records: ring.follow(),
+            record: Record::empty(),
+            newest: HashMap::new(),
+            after: 0,
+            from_unix_ms: 0,
+        }
+    }
+
+    /// Leaves out what comes up to the place of an event, 0 for none, and what was published before a time. When more is
+    /// gone than that, it is told as lost.
+    pub fn begin_after(&mut self, place: u64, from_unix_ms: u64) {
+        if place != 0 {
+            self.records.go_to(place);
+        }
+        self.after = place;
+        self.from_unix_ms = from_unix_ms;
+    }
+
     /// Whether there is something to read.
     pub fn has_more(&self) -> bool {
         self.records.has_more()
@@ -75,6 +111,8 @@ impl Follower {
         loop {
             match self.records.read_next(&mut self.record) {
                 Read::Record if self.record.kind == Kind::Direct => {}
+                Read::Record if self.record.seq <= self.after => {}
+                Read::Record if self.record.unix_ms < self.from_unix_ms => {}
                 Read::Record => break,
                 Read::Skipped => {}
                 Read::Lost => return Followed::Lost,
@@ -98,6 +136,7 @@ impl Follower {
         }
         Followed::Event(Published {
             channel: record.channel(),
+            place: record.seq,
             id: text(&ids, record.seq),
             previous: before.map(|seq| text(&ids, seq)),
             message: (record.kind == Kind::Message).then(|| record.data()),
@@ -116,11 +155,7 @@ pub(crate) fn text(ids: &fermata_hub::Ids, seq: Seq) -> String {
 impl<D: Driver> Worker<D> {
     /// Somebody who reads what is published, from the oldest event that is kept.
     pub fn follow(&self) -> Follower {
-        Follower {
-            records: self.ring.follow(),
-            record: Record::empty(),
-            newest: HashMap::new(),
-        }
+        Follower::new(&self.ring)
     }
 
     /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were

@@ -64,7 +64,7 @@ pub use body::{ARRIVING, Read, ReadError, Temporary, Upload, UploadedFile};
 pub use elsewhere::{Last, Opening};
 pub use fermata_io::probe::features;
 pub use file_jobs::FileJobError;
-pub use follow::{Followed, Follower, Published};
+pub use follow::{Archive, Followed, Follower, Published};
 pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,

@@ -32,6 +32,7 @@ use fermata_tls::Tls;
 
 use crate::backend;
 use crate::body::Spools;
+use crate::follow::Archive;
 use crate::hub::{self, HubError};
 use crate::listeners::{self, Bound};
 use crate::log::Logger;
@@ -132,6 +133,10 @@ pub enum Started {
         exit_code: i32,
         /// The companion, which goes on until the caller ends it; 0 = there is none.
         companion_pid: i32,
+        /// All that was published, for who has not read it yet.
+        published: Option<Box<Archive>>,
+        /// The master's.
+        logger: Logger,
     },
 }
 
@@ -804,9 +809,10 @@ impl Master {
     }
 
     fn end(&mut self) -> Started {
-        if let Some(ring) = &mut self.ring {
+        let published = self.ring.take().map(|mut ring| {
             ring.close();
-        }
+            Box::new(Archive(ring))
+        });
         self.log(LogLevel::Info, "stopped");
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
             let _ = signal::restore_default(signal);
@@ -814,6 +820,8 @@ impl Master {
         Started::Ended {
             exit_code: 0,
             companion_pid: self.beside.pid(),
+            published,
+            logger: self.logger.clone(),
         }
     }
 

@@ -1,11 +1,12 @@
 //! GRIP edges in front: holds become instructions, and what is published is told to them.
 
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fermata_config::{LogLevel, Settings};
 use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Worker};
 use fermata_grip::last;
+use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
 use fermata_origin::courier::{Level, Log};
 use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
@@ -13,10 +14,10 @@ use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 use crate::abi::FmStr;
 use crate::worker::FmWorker;
 
-/// What was published so long before a worker began is not told again when it takes the place of one that has died. Edges
-/// know the ids of a minute, and leave out what they have had.
+/// What was published so long before a server began is told as well: one that was started anew goes on where the last one
+/// was ended. Edges know the ids of a minute, and leave out what they have had.
 const AGAIN_MS: u64 = 30_000;
-/// How long a worker that stops waits for an edge to take the rest.
+/// How long edges have for the rest when a worker stops, and again when all of them have.
 const FINISH: Duration = Duration::from_secs(2);
 /// Enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
@@ -34,6 +35,22 @@ pub struct FmGrip {
     pub lasts_len: usize,
 }
 
+/// The edges of a server, before it has workers.
+pub(crate) struct Front {
+    edges: Edges,
+    told: Told,
+}
+
+/// What edges have been told of, for whichever process tells them: two words for each.
+#[derive(Clone, Copy)]
+struct Told {
+    words: &'static [AtomicU64],
+    from_unix_ms: u64,
+}
+
+/// Words of an edge: the last place that it was told of, and how many have begun to tell it.
+const WORDS: usize = 2;
+
 /// A worker's side of it.
 pub(crate) struct Grip {
     edges: Edges,
@@ -44,59 +61,136 @@ pub(crate) struct Grip {
 ///
 /// # Errors
 /// What is wrong with an address, and never its text.
-pub(crate) fn edges(settings: &Settings) -> Result<Option<Edges>, String> {
+pub(crate) fn front(settings: &Settings) -> Result<Option<Front>, String> {
     let Some(text) = &settings.grip_url else {
         return Ok(None);
     };
-    let edges = Edges::parse(text)
-        .map_err(|error| format!("setting grip_url (Server gripUrl): {error}"))?;
-    Ok((!edges.is_empty()).then_some(edges))
+    let wrong = |error| format!("setting grip_url (Server gripUrl): {error}");
+    let edges = Edges::parse(text).map_err(wrong)?;
+    edges.check().map_err(wrong)?;
+    if edges.is_empty() {
+        return Ok(None);
+    }
+    let shared = Shared::anonymous(edges.len() * WORDS).map_err(|error| {
+        wrong(format!(
+            "no memory for it: {error}; the machine is out of memory or descriptors"
+        ))
+    })?;
+    let told = Told {
+        words: shared.words(),
+        from_unix_ms: unix_ms().saturating_sub(AGAIN_MS),
+    };
+    Ok(Some(Front { edges, told }))
+}
+
+impl Front {
+    /// Whether requests of the edges can be told from others.
+    pub(crate) fn can_verify(&self) -> bool {
+        self.edges.can_verify()
+    }
+
+    /// Tells the edges what no worker has told them any more, when there is none left.
+    pub(crate) fn finish(
+        self,
+        settings: &Settings,
+        published: &dyn Fn() -> Follower,
+        logger: &Logger,
+    ) {
+        let timeout = FINISH.min(publish_timeout(settings));
+        let until = Instant::now() + FINISH;
+        let begun = self.told.begin(self.edges, timeout, published, logger);
+        let couriers: Vec<Courier> = begun
+            .into_iter()
+            .filter_map(|courier| warn(courier, logger))
+            .collect();
+        for courier in &couriers {
+            courier.end();
+        }
+        for courier in &couriers {
+            if !courier.finish(until) {
+                let message = "an edge is not told what was published last (grip_url): it does not take it in time";
+                logger.write(LogLevel::Warning, unix_ms(), message);
+            }
+        }
+    }
+}
+
+impl Told {
+    fn begin(
+        self,
+        edges: Edges,
+        timeout: Duration,
+        published: &dyn Fn() -> Follower,
+        logger: &Logger,
+    ) -> Vec<Result<Courier, String>> {
+        let words = self.words.chunks_exact(WORDS);
+        let each = edges.into_addresses().into_iter().zip(words);
+        each.map(|(address, words)| {
+            let records = Records::begin(published(), words, self.from_unix_ms);
+            Courier::begin(address, timeout, records, log(logger.clone()), &|work| {
+                let handle = thread::begin("fermata-grip", STACK_BYTES, work)?;
+                Ok(handle.thread().clone())
+            })
+        })
+        .collect()
+    }
 }
 
 impl Grip {
     /// The first worker tells the edges what all of them publish.
-    pub(crate) fn begin<D: Driver>(edges: Edges, worker: &mut Worker<D>) -> Box<Grip> {
+    pub(crate) fn begin<D: Driver>(front: Front, worker: &mut Worker<D>) -> Box<Grip> {
+        let Front { edges, told } = front;
         let mut couriers = Vec::new();
         if worker.index() == 0 {
             let settings = worker.settings();
-            let timeout = Duration::from_millis(settings.grip_publish_timeout_ms);
+            let timeout = publish_timeout(settings);
             // The text was read before, when the server started.
             let again = settings.grip_url.as_deref().map(Edges::parse);
-            let addresses = again.and_then(Result::ok).map(Edges::into_addresses);
-            for address in addresses.unwrap_or_default() {
-                let records = Records {
-                    follower: worker.follow(),
-                    from_unix_ms: unix_ms().saturating_sub(AGAIN_MS),
-                };
-                let begun =
-                    Courier::begin(address, timeout, records, log(worker.logger()), &|work| {
-                        let handle = thread::begin("fermata-grip", STACK_BYTES, work)?;
-                        Ok(handle.thread().clone())
-                    });
-                match begun {
-                    Ok(courier) => {
-                        worker.tell_follower(courier.thread(), {
-                            let figures = courier.figures();
-                            Box::new(move || {
-                                [&figures.taken, &figures.refused, &figures.lost]
-                                    .map(|it| it.load(Ordering::Relaxed))
-                            })
-                        });
-                        couriers.push(courier);
-                    }
-                    Err(error) => worker.log(LogLevel::Error, &format!("grip_url: {error}")),
+            let begun = match again {
+                Some(Ok(edges)) => {
+                    told.begin(edges, timeout, &|| worker.follow(), &worker.logger())
                 }
+                _ => Vec::new(),
+            };
+            for courier in begun {
+                let Some(courier) = warn(courier, &worker.logger()) else {
+                    continue;
+                };
+                worker.tell_follower(courier.thread(), {
+                    let figures = courier.figures();
+                    Box::new(move || {
+                        [&figures.taken, &figures.refused, &figures.lost]
+                            .map(|it| it.load(Ordering::Relaxed))
+                    })
+                });
+                couriers.push(courier);
             }
         }
         Box::new(Grip { edges, couriers })
     }
 
-    /// Lets the edges have the rest before the worker ends.
+    /// Lets the edges have the rest before the worker ends. What they do not take in time is told by the next one.
     pub(crate) fn finish(&self) {
+        let until = Instant::now() + FINISH;
         for courier in &self.couriers {
-            courier.finish(FINISH);
+            courier.end();
+        }
+        for courier in &self.couriers {
+            courier.finish(until);
         }
     }
+}
+
+fn publish_timeout(settings: &Settings) -> Duration {
+    Duration::from_millis(settings.grip_publish_timeout_ms)
+}
+
+fn warn(courier: Result<Courier, String>, logger: &Logger) -> Option<Courier> {
+    courier
+        .inspect_err(|error| {
+            logger.write(LogLevel::Error, unix_ms(), &format!("grip_url: {error}"))
+        })
+        .ok()
 }
 
 fn log(logger: Logger) -> Log {
@@ -112,31 +206,57 @@ fn log(logger: Logger) -> Log {
 /// What the ring has, as items.
 struct Records {
     follower: Follower,
-    from_unix_ms: u64,
+    told: &'static AtomicU64,
+    /// Whose turn it is to tell the edge: the one that has begun last.
+    turns: &'static AtomicU64,
+    turn: u64,
+}
+
+impl Records {
+    /// Goes on where the one before it has come to. `words` are those of an edge.
+    fn begin(mut follower: Follower, words: &'static [AtomicU64], from_unix_ms: u64) -> Self {
+        let [told, turns] = words else {
+            unreachable!("chunks of two");
+        };
+        let turn = turns.fetch_add(1, Ordering::AcqRel) + 1;
+        match told.load(Ordering::Acquire) {
+            0 => follower.begin_after(0, from_unix_ms),
+            place => follower.begin_after(place, 0),
+        }
+        Self {
+            follower,
+            told,
+            turns,
+            turn,
+        }
+    }
 }
 
 impl Source for Records {
     fn next(&mut self) -> Next {
-        loop {
-            let event = match self.follower.next_event() {
-                Followed::Event(event) => event,
-                Followed::Lost => return Next::Lost,
-                Followed::Nothing => return Next::Nothing,
-            };
-            if event.unix_ms < self.from_unix_ms {
-                continue;
-            }
-            let mut stream = Vec::new();
-            event.write_sse(&mut stream);
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            return Next::Item(Item {
-                channel: text(event.channel),
-                id: event.id,
-                previous: event.previous,
-                stream: text(&stream),
-                message: event.message.map(text),
-            });
+        // A worker that only finishes what it has leaves the rest to its successor.
+        if self.turns.load(Ordering::Acquire) != self.turn {
+            return Next::Nothing;
         }
+        let event = match self.follower.next_event() {
+            Followed::Event(event) => event,
+            Followed::Lost => return Next::Lost,
+            Followed::Nothing => return Next::Nothing,
+        };
+        let mut stream = Vec::new();
+        event.write_sse(&mut stream);
+        Next::Item(Item {
+            place: event.place,
+            channel: String::from_utf8_lossy(event.channel).into_owned(),
+            id: event.id,
+            previous: event.previous,
+            stream,
+            message: event.message.map(<[u8]>::to_vec),
+        })
+    }
+
+    fn told(&mut self, place: u64) {
+        self.told.fetch_max(place, Ordering::AcqRel);
     }
 }
 

@@ -481,8 +481,8 @@ pub unsafe extern "C" fn fm_server_start(
             let mut server = *Box::from_raw(server);
             let settings = server.server.settings();
             let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
-            let edges = grip::edges(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
-            if edges.as_ref().is_some_and(|edges| !edges.can_verify()) {
+            let front = grip::front(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
+            if front.as_ref().is_some_and(|front| !front.can_verify()) {
                 server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
             }
             let started = server
@@ -492,7 +492,7 @@ pub unsafe extern "C" fn fm_server_start(
             let start = match started {
                 Started::Worker(worker) => {
                     let worker_index = u32::from(worker.index());
-                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker, edges)));
+                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker, front)));
                     FmStart {
                         worker,
                         worker_index,
@@ -506,11 +506,18 @@ pub unsafe extern "C" fn fm_server_start(
                 Started::Ended {
                     exit_code,
                     companion_pid,
-                } => FmStart {
-                    exit_code,
-                    companion_pid,
-                    ..FmStart::NOTHING
-                },
+                    published,
+                    logger,
+                } => {
+                    if let (Some(front), Some(published)) = (front, published) {
+                        front.finish(&settings, &|| published.follow(), &logger);
+                    }
+                    FmStart {
+                        exit_code,
+                        companion_pid,
+                        ..FmStart::NOTHING
+                    }
+                }
             };
             put(out, start);
             Ok(())

@@ -9,14 +9,13 @@ use fermata_engine::{
     Worker,
 };
 use fermata_io::Kernel;
-use fermata_origin::Edges;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
     array, guard, put,
 };
-use crate::grip::{FmGrip, Grip};
+use crate::grip::{FmGrip, Front, Grip};
 use crate::server::log_level;
 
 /// `request` is to be answered.
@@ -73,9 +72,9 @@ pub struct FmWorker {
 }
 
 impl FmWorker {
-    pub(crate) fn new(mut worker: Worker<Tls<Kernel>>, edges: Option<Edges>) -> FmWorker {
+    pub(crate) fn new(mut worker: Worker<Tls<Kernel>>, front: Option<Front>) -> FmWorker {
         FmWorker {
-            grip: edges.map(|edges| Grip::begin(edges, &mut worker)),
+            grip: front.map(|front| Grip::begin(front, &mut worker)),
             worker,
             handle: 0,
             members: Vec::new(),

@@ -26,6 +26,12 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// Goes on with a record that another has read: what is before it costs nothing. If the ring has it no more,
+    /// the next read is [`Read::Lost`].
+    pub fn go_to(&mut self, seq: Seq) {
+        self.reader.go_to(seq);
+    }
+
     /// Reads the next record into `record`, whose buffer is reused.
     pub fn read_next(&mut self, record: &mut Record) -> Read {
         self.reader.read_next(record)

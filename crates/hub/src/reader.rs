@@ -71,6 +71,12 @@ impl Reader<false> {
     pub(crate) fn apart(words: Words, layout: &Layout) -> Reader<false> {
         Reader::of(words, layout, u32::MAX, usize::MAX, words.load(TAIL))
     }
+
+    /// Has it read from this record on; it learns that it is lost when that is gone.
+    pub(crate) fn go_to(&mut self, at: Seq) {
+        self.at = at;
+        self.head = at;
+    }
 }
 
 impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {

@@ -122,7 +122,8 @@ impl Address {
         Some((key, self.keys.verify_issuer.as_deref()))
     }
 
-    /// The value of `Authorization`: of an option, of the URL's user, or a token made with the URL's key.
+    /// The value of `Authorization`: of an option, of the URL's user, or a token made with the URL's key, which alone may
+    /// go unencrypted: it tells nothing of the key, and is good for minutes.
     ///
     /// # Errors
     /// It would go unencrypted, or cannot stand in a header.

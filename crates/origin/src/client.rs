@@ -1,12 +1,15 @@
 //! Publishing to an HTTP control port, over a connection that is kept while the port keeps it.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
 use serde_json::json;
 
 use crate::address::Url;
+use crate::reply::{Reply, is_complete};
 use crate::tls::{self, Stream};
 
 /// The longest answer that is read.
@@ -20,6 +23,9 @@ pub enum PublishError {
     /// Nobody has answered in time, or not in HTTP.
     #[error("{0}; is an edge or Pushpin listening there?")]
     Unreachable(String),
+    /// Nothing was sent: what the port would want to see cannot be shown to it.
+    #[error("{0}")]
+    Unauthorized(String),
     /// The answer is no 2xx.
     #[error("{authority} refuses with {status}: {text}")]
     Refused {
@@ -37,6 +43,12 @@ impl PublishError {
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if matches!(status, 400 | 405..=407 | 409..=428 | 430..=499))
     }
+
+    /// Whether the items may be to blame although it does not say so: a filter in between forbids one, or something fails
+    /// over it. Who is overloaded says that it is about all of them.
+    pub fn is_doubtful(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if !self.is_final() && !matches!(status, 408 | 429 | 503))
+    }
 }
 
 /// A publisher to one control port.
@@ -44,6 +56,10 @@ pub struct Client {
     url: Url,
     timeout: Duration,
     kept: Option<Connection>,
+    /// Those of the host; looked up again when none of them takes a connection.
+    addresses: Vec<SocketAddr>,
+    /// Once it was needed.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 struct Connection {
@@ -66,7 +82,21 @@ impl Client {
             url,
             timeout,
             kept: None,
+            addresses: Vec::new(),
+            tls: None,
         }
+    }
+
+    /// Reads whom the system trusts, if that is needed: later it would be done for the first publish, and look at the
+    /// environment then.
+    ///
+    /// # Errors
+    /// What is wrong with the certificates.
+    pub fn prepare(&mut self) -> Result<(), String> {
+        if self.url.is_tls && self.tls.is_none() {
+            self.tls = Some(tls::configuration()?);
+        }
+        Ok(())
     }
 
     /// Host and port.
@@ -91,20 +121,22 @@ impl Client {
             return self.finish(kept, answer);
         }
         // The port may have closed what was kept at any moment, and ids keep an edge from delivering twice.
+        let authority = self.url.authority();
         let failed = |what: &str, error: &dyn std::fmt::Display| {
-            let authority = self.url.authority();
             PublishError::Unreachable(format!("cannot {what} {authority}: {error}"))
         };
-        let socket = connect(&self.url.host, self.url.port, until)
+        self.prepare()
+            .map_err(|error| failed("connect to", &error))?;
+        let socket = self
+            .connect(until)
             .map_err(|error| failed("connect to", &error))?;
         let twin = socket
             .try_clone()
             .map_err(|error| failed("connect to", &error))?;
-        let stream: Box<dyn Stream> = match self.url.is_tls {
-            true => {
-                tls::connect(twin, &self.url.host).map_err(|error| failed("connect to", &error))?
-            }
-            false => Box::new(twin),
+        let stream: Box<dyn Stream> = match &self.tls {
+            Some(tls) => tls::connect(twin, &self.url.host, tls)
+                .map_err(|error| failed("connect to", &error))?,
+            None => Box::new(twin),
         };
         let mut connection = Connection { stream, socket };
         match connection.exchange(&request, until) {
@@ -112,6 +144,18 @@ impl Client {
             Ok(None) => Err(failed("publish to", &"the answer is not HTTP")),
             Err(error) => Err(failed("publish to", &error)),
         }
+    }
+
+    fn connect(&mut self, until: Instant) -> io::Result<TcpStream> {
+        if self.addresses.is_empty() {
+            let found = (&*self.url.host, self.url.port).to_socket_addrs()?;
+            self.addresses = found.collect();
+        }
+        let connected = connect_to(&self.addresses, until);
+        if connected.is_err() {
+            self.addresses.clear();
+        }
+        connected
     }
 
     fn request(&self, authorization: Option<&str>, body: &str) -> Vec<u8> {
@@ -161,7 +205,7 @@ impl Connection {
                 // Servers that close without TLS's farewell have answered nevertheless.
                 Err(error)
                     if error.kind() == io::ErrorKind::UnexpectedEof
-                        && head_end(&answer).is_some() =>
+                        && Reply::read(&answer).is_some() =>
                 {
                     break;
                 }
@@ -173,20 +217,13 @@ impl Connection {
             let reason = "the connection was closed without an answer";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
         }
-        let status = answer
-            .strip_prefix(b"HTTP/1.")
-            .and_then(|rest| rest.get(2..5))
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| digits.parse().ok());
-        let (Some(status), Some(end)) = (status, head_end(&answer)) else {
+        let Some(reply) = Reply::read(&answer) else {
             return Ok(None);
         };
-        let is_closed =
-            field(&answer, "connection").is_some_and(|it| !it.eq_ignore_ascii_case("keep-alive"));
         Ok(Some(Answer {
-            status,
-            is_kept: is_whole && !is_closed && answer.starts_with(b"HTTP/1.1"),
-            body: answer.split_off(end),
+            status: reply.status,
+            is_kept: is_whole && reply.keeps_connection(),
+            body: reply.body.to_vec(),
         }))
     }
 }
@@ -196,9 +233,14 @@ impl Connection {
 /// # Errors
 /// Those of the last address.
 pub fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    connect_to(&addresses, until)
+}
+
+fn connect_to(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, left(until)?) {
+    for address in addresses {
+        match TcpStream::connect_timeout(address, left(until)?) {
             Ok(socket) => {
                 limit(&socket, until)?;
                 socket.set_nodelay(true)?;
@@ -224,37 +266,6 @@ fn limit(socket: &TcpStream, until: Instant) -> io::Result<()> {
     socket.set_write_timeout(Some(left))
 }
 
-fn head_end(answer: &[u8]) -> Option<usize> {
-    answer
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .map(|at| at + 4)
-}
-
-/// The value of a header of the answer.
-fn field<'a>(answer: &'a [u8], name: &str) -> Option<&'a str> {
-    let end = head_end(answer)?;
-    let head = std::str::from_utf8(&answer[..end]).ok()?;
-    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
-    let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name))?;
-    Some(found.1.trim())
-}
-
-/// Whether the answer says that it ends here; without a length it ends with the connection.
-fn is_complete(answer: &[u8]) -> bool {
-    let Some(end) = head_end(answer) else {
-        return false;
-    };
-    if let Some(length) = field(answer, "content-length") {
-        return length
-            .parse()
-            .is_ok_and(|length: usize| answer.len() - end >= length);
-    }
-    let is_chunked = field(answer, "transfer-encoding").is_some();
-    let is_bodiless = answer.get(9..12) == Some(b"204");
-    is_bodiless || is_chunked && answer[end - 2..].ends_with(b"\r\n0\r\n\r\n")
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -277,7 +288,8 @@ mod tests {
 
     fn read_request(socket: &mut TcpStream) -> String {
         let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
-        while !is_complete(&request) {
+        // What it says of its length is said as answers do.
+        while !is_complete(&[b"HTTP/1.1 200 ", &request[..]].concat()) {
             let len = socket.read(&mut buffer).expect("a request");
             assert!(len > 0, "a whole request");
             request.extend_from_slice(&buffer[..len]);
@@ -324,7 +336,7 @@ mod tests {
         const ANSWERS: [&[u8]; 5] = [
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             b"HTTP/1.1 204 No Content\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             // Then the server closes, without a word.
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
@@ -368,6 +380,23 @@ mod tests {
             assert!(!error.is_final());
             assert!(error.to_string().contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn only_an_answer_that_may_be_about_items_is_doubted() {
+        let refused = |status| PublishError::Refused {
+            authority: String::new(),
+            status,
+            text: String::new(),
+        };
+        for (status, is_doubtful) in [(400, false), (413, false), (408, false), (429, false)] {
+            assert_eq!(refused(status).is_doubtful(), is_doubtful, "{status}");
+        }
+        for (status, is_doubtful) in [(401, true), (403, true), (404, true), (500, true)] {
+            assert_eq!(refused(status).is_doubtful(), is_doubtful, "{status}");
+        }
+        assert!(!refused(503).is_doubtful() && refused(502).is_doubtful());
+        assert!(!PublishError::Unreachable(String::new()).is_doubtful());
     }
 
     #[test]

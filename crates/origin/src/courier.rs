@@ -2,28 +2,32 @@
 //!
 //! It tries again until the edge has taken an item or refuses it for good; meanwhile what is published waits where the
 //! source keeps it. What the source no longer keeps then is counted, and the ids tell the edge that something is missing.
+//! An item that is never taken, while others are, is given up: one of them must not stop all.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
-
 use crate::address::{Address, Transport};
 use crate::client::{Client, PublishError};
+use crate::pending::Pending;
 
-/// Items of one request at most, and bytes of their content after which no more is added: half of what Pushpin takes.
-const BATCH_ITEMS_MAX: usize = 100;
-const BATCH_BYTES_MAX: usize = 400_000;
 /// How long an edge that takes nothing is left alone, first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A thread that is told of nothing looks by itself so often.
 const LOOK: Duration = Duration::from_secs(60);
+/// How often it is said of an edge that it takes nothing.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// After so many refusals that may be for good it is found out whether a single item is to blame.
+const DOUBTS: u32 = 4;
 
 /// Something that was published.
 pub struct Item {
+    /// Where it stands in the source; the next one has a larger number.
+    pub place: u64,
     /// The channel's name.
     pub channel: String,
     /// Its id.
@@ -31,9 +35,9 @@ pub struct Item {
     /// The id of the channel's item before it, if that is known.
     pub previous: Option<String>,
     /// What event streams get.
-    pub stream: String,
+    pub stream: Vec<u8>,
     /// What long polls and WebSockets get, if anything.
-    pub message: Option<String>,
+    pub message: Option<Vec<u8>>,
 }
 
 /// What a source has next.
@@ -50,6 +54,9 @@ pub enum Next {
 pub trait Source: Send + 'static {
     /// The next one.
     fn next(&mut self) -> Next;
+
+    /// The edge has those up to this place, or will never take them.
+    fn told(&mut self, place: u64);
 }
 
 /// What a courier has done so far.
@@ -82,12 +89,15 @@ pub type Begin<'a> = &'a dyn Fn(Box<dyn FnOnce() + Send>) -> std::io::Result<Thr
 pub struct Courier {
     shared: Arc<Shared>,
     thread: Thread,
-    ended: mpsc::Receiver<()>,
+    ended: mpsc::Receiver<bool>,
 }
 
 #[derive(Default)]
 struct Shared {
+    /// It ends when there is nothing more to tell, or an edge takes nothing.
     is_over: AtomicBool,
+    /// It ends with the next answer.
+    is_late: AtomicBool,
     figures: Arc<Figures>,
 }
 
@@ -97,8 +107,19 @@ struct Work<S> {
     client: Client,
     log: Log,
     shared: Arc<Shared>,
-    /// Whether the edge could not be reached when last tried.
-    is_away: bool,
+    pending: Pending,
+    /// When it was last said that the edge takes nothing, if it still takes nothing.
+    said_away: Option<Instant>,
+    /// Refusals one after the other that may be for good.
+    doubts: u32,
+    /// How many of the first are sent one by one: one of them is to blame, and the others are not to suffer for it.
+    singly: usize,
+}
+
+/// What follows a try.
+enum Step {
+    Next,
+    Pause,
 }
 
 impl Courier {
@@ -116,7 +137,9 @@ impl Courier {
         let Transport::Http(url) = &address.transport else {
             return Err("give the http:// address of the edge's control port: ZeroMQ does not tell whether an item was taken".to_owned());
         };
-        let client = Client::new(url.clone(), timeout);
+        let mut client = Client::new(url.clone(), timeout);
+        // In its own thread it would look at an environment that the program may change.
+        client.prepare()?;
         let shared = Arc::new(Shared::default());
         let (end, ended) = mpsc::channel();
         let work = Work {
@@ -125,12 +148,15 @@ impl Courier {
             address,
             log,
             shared: Arc::clone(&shared),
-            is_away: false,
+            pending: Pending::default(),
+            said_away: None,
+            doubts: 0,
+            singly: 0,
         };
         let thread = begin(Box::new(move || {
-            work.run();
+            let is_all_told = work.run();
             // Nobody may be waiting for it.
-            let _ = end.send(());
+            let _ = end.send(is_all_told);
         }))
         .map_err(|error| format!("no thread can be had: {error}"))?;
         Ok(Self {
@@ -150,40 +176,52 @@ impl Courier {
         Arc::clone(&self.shared.figures)
     }
 
-    /// Ends it when everything so far has been told, or after so long. Whether everything was.
-    pub fn finish(&self, wait: Duration) -> bool {
+    /// Has it end when everything so far has been told, or with the first try that fails.
+    pub fn end(&self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.thread.unpark();
-        self.ended.recv_timeout(wait).is_ok()
+    }
+
+    /// Ends it, and waits until then, or a time. Whether everything has been told.
+    pub fn finish(&self, until: Instant) -> bool {
+        self.end();
+        let left = until.saturating_duration_since(Instant::now());
+        let outcome = self.ended.recv_timeout(left);
+        self.shared.is_late.store(true, Ordering::Release);
+        outcome.unwrap_or(false)
     }
 }
 
 impl<S: Source> Work<S> {
-    fn run(mut self) {
-        let mut batch = Vec::new();
+    /// Whether everything has been told.
+    fn run(mut self) -> bool {
+        let mut pause = PAUSE_MIN;
         loop {
             // Before looking: what is published until then is still told.
             let is_over = self.shared.is_over.load(Ordering::Acquire);
-            self.fill(&mut batch);
-            if !batch.is_empty() {
-                self.tell(&batch);
-                batch.clear();
-            } else if is_over {
-                return;
-            } else {
+            self.fill();
+            if self.pending.is_empty() {
+                if is_over {
+                    return true;
+                }
                 thread::park_timeout(LOOK);
+                continue;
+            }
+            if self.shared.is_late.load(Ordering::Acquire) {
+                return false;
+            }
+            match self.step() {
+                Step::Next => pause = PAUSE_MIN,
+                Step::Pause if self.pause(pause) => pause = PAUSE_MAX.min(pause * 2),
+                Step::Pause => return false,
             }
         }
     }
 
-    fn fill(&mut self, batch: &mut Vec<Value>) {
-        let mut bytes = 0;
-        while batch.len() < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX {
+    fn fill(&mut self) {
+        while self.pending.wants_more() {
             match self.source.next() {
-                Next::Item(item) => {
-                    bytes += item.stream.len() + item.message.as_ref().map_or(0, String::len);
-                    batch.push(to_json(item));
-                }
+                Next::Item(item) => self.pending.push(item),
                 Next::Lost => {
                     self.shared.figures.lost.fetch_add(1, Ordering::Relaxed);
                     let message = format!(
@@ -197,52 +235,104 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Tells the edge, however often it takes.
-    fn tell(&mut self, items: &[Value]) {
-        let mut pause = PAUSE_MIN;
-        loop {
-            let Err(error) = self.try_once(items) else {
-                self.shared
-                    .figures
-                    .taken
-                    .fetch_add(items.len() as u64, Ordering::Relaxed);
-                if std::mem::replace(&mut self.is_away, false) {
-                    let message =
-                        format!("the edge at {} takes items again", self.client.authority());
-                    (self.log)(Level::Info, &message);
-                }
-                return;
-            };
-            if error.is_final() {
-                match items {
-                    // One of them is to blame, and the others are not to suffer for it.
-                    [_, _, ..] => items.chunks(1).for_each(|item| self.tell(item)),
-                    _ => {
-                        self.shared.figures.refused.fetch_add(1, Ordering::Relaxed);
-                        (self.log)(
-                            Level::Warning,
-                            &format!("an event is not told to an edge: {error}"),
-                        );
-                    }
-                }
-                return;
-            }
-            if !std::mem::replace(&mut self.is_away, true) {
-                (self.log)(Level::Warning, &format!("events wait for an edge: {error}"));
-            }
-            if !self.pause(pause) {
-                return;
-            }
-            pause = PAUSE_MAX.min(pause * 2);
+    /// Tells the edge the first of what is pending.
+    fn step(&mut self) -> Step {
+        let count = match self.singly {
+            0 => self.pending.batch_len(),
+            _ => 1,
+        };
+        let error = match self.try_once(0..count) {
+            Ok(()) => return Step::Next,
+            Err(error) => error,
+        };
+        if error.is_final() {
+            return self.doubt(count, &error);
+        }
+        self.say_away(&error);
+        self.doubts = match error.is_doubtful() {
+            true => self.doubts + 1,
+            false => 0,
+        };
+        match self.doubts {
+            ..DOUBTS => Step::Pause,
+            _ if count > 1 => self.doubt(count, &error),
+            _ => self.compare(&error),
         }
     }
 
-    fn try_once(&mut self, items: &[Value]) -> Result<(), PublishError> {
+    /// One of the first is to blame; it is given up when it is known.
+    fn doubt(&mut self, count: usize, error: &PublishError) -> Step {
+        self.doubts = 0;
+        match count {
+            1 => self.give_up(0, error),
+            _ => self.singly = count,
+        }
+        Step::Next
+    }
+
+    /// Gives the first item up when the edge takes the second one and still refuses the first.
+    fn compare(&mut self, error: &PublishError) -> Step {
+        if self.pending.len() < 2 {
+            return Step::Pause;
+        }
+        match self.try_once(1..2) {
+            Ok(()) => {}
+            Err(error) => {
+                if error.is_final() {
+                    self.give_up(1, &error);
+                }
+                return Step::Pause;
+            }
+        }
+        // The edge may have come to its senses in between.
+        match self.try_once(0..1) {
+            Ok(()) => {}
+            Err(again) if again.is_doubtful() || again.is_final() => self.give_up(0, error),
+            Err(_) => return Step::Pause,
+        }
+        Step::Next
+    }
+
+    fn give_up(&mut self, at: usize, error: &PublishError) {
+        self.shared.figures.refused.fetch_add(1, Ordering::Relaxed);
+        let message = format!("an event is not told to an edge: {error}");
+        (self.log)(Level::Warning, &message);
+        self.remove(at..at + 1);
+    }
+
+    fn try_once(&mut self, range: Range<usize>) -> Result<(), PublishError> {
         let authorization = self
             .address
             .authorization(None, None)
-            .map_err(PublishError::Unreachable)?;
-        self.client.publish(authorization.as_deref(), items)
+            .map_err(PublishError::Unauthorized)?;
+        let items = self.pending.items(range.clone());
+        self.client.publish(authorization.as_deref(), items)?;
+        let taken = &self.shared.figures.taken;
+        taken.fetch_add(range.len() as u64, Ordering::Relaxed);
+        if self.said_away.take().is_some() {
+            let message = format!("the edge at {} takes items again", self.client.authority());
+            (self.log)(Level::Info, &message);
+        }
+        self.doubts = 0;
+        self.remove(range);
+        Ok(())
+    }
+
+    fn remove(&mut self, range: Range<usize>) {
+        self.singly = self.singly.saturating_sub(range.len());
+        let is_first = range.start == 0;
+        let place = self.pending.remove(range);
+        // One before it may still have to be told.
+        if is_first {
+            self.source.told(place);
+        }
+    }
+
+    fn say_away(&mut self, error: &PublishError) {
+        if self.said_away.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
+            self.said_away = Some(Instant::now());
+            (self.log)(Level::Warning, &format!("events wait for an edge: {error}"));
+        }
     }
 
     /// Waits, whatever is published meanwhile. False when it is over.
@@ -261,20 +351,6 @@ impl<S: Source> Work<S> {
     }
 }
 
-fn to_json(item: Item) -> Value {
-    let mut formats = Map::new();
-    if let Some(message) = item.message {
-        formats.insert("http-response".into(), json!({ "body": &message }));
-        formats.insert("ws-message".into(), json!({ "content": message }));
-    }
-    formats.insert("http-stream".into(), json!({ "content": item.stream }));
-    let mut value = json!({ "channel": item.channel, "id": item.id, "formats": formats });
-    if let Some(previous) = item.previous {
-        value["prev-id"] = previous.into();
-    }
-    value
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -282,20 +358,24 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Mutex;
 
-    use super::*;
+    use serde_json::{Value, json};
 
-    /// Items that tests put in.
+    use super::*;
+    use crate::pending::BATCH_ITEMS_MAX;
+
+    /// Items that tests put in, and the place up to which they were told.
     #[derive(Clone, Default)]
-    struct Fake(Arc<Mutex<VecDeque<Next>>>);
+    struct Fake(Arc<Mutex<VecDeque<Next>>>, Arc<AtomicU64>);
 
     impl Fake {
         fn put(&self, id: usize) {
             let item = Item {
+                place: id as u64 + 1,
                 channel: "c".into(),
                 id: id.to_string(),
                 previous: id.checked_sub(1).map(|id| id.to_string()),
-                stream: format!("data: {id}\n\n"),
-                message: (id != 1).then(|| id.to_string()),
+                stream: format!("data: {id}\n\n").into_bytes(),
+                message: (id != 1).then(|| id.to_string().into_bytes()),
             };
             self.0.lock().expect("no panic").push_back(Next::Item(item));
         }
@@ -306,6 +386,14 @@ mod tests {
             let next = self.0.lock().expect("no panic").pop_front();
             next.unwrap_or(Next::Nothing)
         }
+
+        fn told(&mut self, place: u64) {
+            self.1.fetch_max(place, Ordering::Relaxed);
+        }
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(10)
     }
 
     type Lines = Arc<Mutex<Vec<(Level, String)>>>;
@@ -403,8 +491,9 @@ mod tests {
             json!({"channel": "c", "id": "1", "prev-id": "0", "formats": {
                 "http-stream": {"content": "data: 1\n\n"}}})
         );
-        assert!(courier.finish(Duration::from_secs(10)));
+        assert!(courier.finish(later()));
         assert_eq!(courier.figures().taken.load(Ordering::Relaxed), 250);
+        assert_eq!(source.1.load(Ordering::Relaxed), 250);
         assert_eq!(*lines.lock().expect("no panic"), []);
     }
 
@@ -420,7 +509,7 @@ mod tests {
         let mut answers = VecDeque::from([Some((503, false)), Some((429, true)), None]);
         let items = edge(&listener, |_| answers.pop_front().flatten());
         assert_eq!(ids(&items), ["0", "1", "2"]);
-        assert!(courier.finish(Duration::from_secs(10)));
+        assert!(courier.finish(later()));
         let lines = lines.lock().expect("no panic");
         let levels: Vec<Level> = lines.iter().map(|(level, _)| *level).collect();
         assert_eq!(levels, [Level::Warning, Level::Info], "{lines:?}");
@@ -443,11 +532,62 @@ mod tests {
             _ => Some((200, true)),
         });
         assert_eq!(ids(&items), ["0", "2"]);
-        assert!(courier.finish(Duration::from_secs(10)));
+        assert!(courier.finish(later()));
         let figures = courier.figures();
         let counts = [&figures.taken, &figures.refused, &figures.lost];
         assert_eq!(counts.map(|it| it.load(Ordering::Relaxed)), [2, 1, 1]);
         assert_eq!(lines.lock().expect("no panic").len(), 2);
+        assert_eq!(source.1.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn an_item_that_is_never_taken_does_not_stop_the_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (source, lines) = (Fake::default(), Lines::default());
+        for id in 0..4 {
+            source.put(id);
+        }
+        let courier = courier(port, source.clone(), &lines);
+        let items = edge(&listener, |items| match ids(items)[..] {
+            // As a filter in front of it would.
+            ref ids if ids.contains(&"1") => Some((403, true)),
+            ["3"] => None,
+            _ => Some((200, true)),
+        });
+        assert_eq!(ids(&items), ["0", "2", "3"]);
+        assert!(courier.finish(later()));
+        let figures = courier.figures();
+        let counts = [&figures.taken, &figures.refused, &figures.lost];
+        assert_eq!(counts.map(|it| it.load(Ordering::Relaxed)), [3, 1, 0]);
+        assert_eq!(source.1.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn an_edge_that_refuses_all_of_them_gets_them_later() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (source, lines) = (Fake::default(), Lines::default());
+        for id in 0..3 {
+            source.put(id);
+        }
+        let courier = courier(port, source.clone(), &lines);
+        // Its key is wrong for a while: for the batch, then for single items, then for others beside the first.
+        let (mut refusals, mut taken) = (2 * DOUBTS + 2, 0);
+        let items = edge(&listener, |items| {
+            if refusals > 0 {
+                refusals -= 1;
+                return Some((401, true));
+            }
+            taken += items.len();
+            (taken < 3).then_some((200, true))
+        });
+        let mut ids = ids(&items);
+        ids.sort_unstable();
+        assert_eq!(ids, ["0", "1", "2"]);
+        assert!(courier.finish(later()));
+        assert_eq!(courier.figures().refused.load(Ordering::Relaxed), 0);
+        assert_eq!(source.1.load(Ordering::Relaxed), 3);
     }
 
     #[test]
@@ -457,13 +597,14 @@ mod tests {
         drop(listener);
         let (source, lines) = (Fake::default(), Lines::default());
         source.put(0);
-        let courier = courier(port, source, &lines);
+        let courier = courier(port, source.clone(), &lines);
         while lines.lock().expect("no panic").is_empty() {
             thread::yield_now();
         }
-        // The item is given up, and the thread ends by itself.
-        assert!(courier.finish(Duration::from_secs(10)));
+        // The thread ends by itself, and says that the item is left to others.
+        assert!(!courier.finish(later()));
         assert_eq!(courier.figures().taken.load(Ordering::Relaxed), 0);
+        assert_eq!(source.1.load(Ordering::Relaxed), 0);
         let zeromq = Address::parse("tcp://127.0.0.1:5560").expect("an address");
         let begin = |_: Box<dyn FnOnce() + Send>| Ok(thread::current());
         let refused = Courier::begin(zeromq, LOOK, Fake::default(), Box::new(|_, _| {}), &begin);

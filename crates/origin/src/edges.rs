@@ -2,7 +2,7 @@
 
 use fermata_grip::sig;
 
-use crate::address::Address;
+use crate::address::{Address, Transport};
 
 /// Edges in front of a server.
 pub struct Edges {
@@ -29,6 +29,30 @@ impl Edges {
         self.addresses.is_empty()
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether each can be told what it wants to know of who publishes.
+    ///
+    /// # Errors
+    /// Which one cannot, and what helps.
+    pub fn check(&self) -> Result<(), String> {
+        for address in &self.addresses {
+            let Transport::Http(url) = &address.transport else {
+                return Err("ZeroMQ does not tell whether an item was taken; give the http:// address of the edge's control port".to_owned());
+            };
+            address.authorization(None, None).map_err(|error| {
+                format!(
+                    "{}: {error}, or key=… instead, of which tokens are made that are good for minutes",
+                    url.authority()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// Whether requests of any of them can be told from others.
     pub fn can_verify(&self) -> bool {
         self.addresses
@@ -47,7 +71,7 @@ impl Edges {
     /// Why not, for the log: by the first of them that has a key.
     pub fn verify(&mut self, token: &[u8], now_s: u64) -> Result<(), String> {
         if let Some((trusted, expires_s)) = &self.trusted
-            && trusted == token
+            && is_same(trusted, token)
             && now_s < *expires_s
         {
             return Ok(());
@@ -70,6 +94,15 @@ impl Edges {
             |error| error.to_string(),
         ))
     }
+}
+
+/// Takes as long whatever they differ in: a token that is guessed byte by byte must not show.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let difference = pairs.fold(0, |all, (one, other)| {
+        all | std::hint::black_box(one ^ other)
+    });
+    one.len() == other.len() && difference == 0
 }
 
 #[cfg(test)]
@@ -112,6 +145,26 @@ mod tests {
             assert!(edges.verify(&bad, NOW_S).is_err());
         }
         assert_eq!(edges.into_addresses().len(), 2);
+    }
+
+    #[test]
+    fn who_cannot_be_told_safely_is_named_at_once() {
+        let check = |text: &str| Edges::parse(text).expect("edges").check();
+        for fine in [
+            "",
+            "http://127.0.0.1:5561?key=k https://edge.example?key=k http://u:p@localhost",
+            "http://edge.example:5561?key=k http://edge.example?verify-key=k http://edge.example",
+        ] {
+            assert_eq!(check(fine), Ok(()), "{fine}");
+        }
+        let error = check("http://127.0.0.1 http://u:hidden@edge.example:5561");
+        let error = error.expect_err("a password for all to see");
+        assert!(error.starts_with("edge.example:5561: "), "{error}");
+        assert!(
+            error.contains("https://") && error.contains("key=") && !error.contains("hidden"),
+            "{error}"
+        );
+        assert!(check("tcp://127.0.0.1:5560").is_err());
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod answer;
 pub mod client;
 pub mod courier;
 pub mod edges;
+mod pending;
+mod reply;
 mod tls;
 
 pub use address::{Address, Transport};

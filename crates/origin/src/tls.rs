@@ -20,17 +20,26 @@ const AUTHORITIES: [&str; 3] = [
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Encrypts a connection; `host` must be who its certificate names.
-pub fn connect(socket: TcpStream, host: &str) -> Result<Box<dyn Stream>, String> {
+/// Whom to trust and what to speak. It reads the environment, which nobody else may change meanwhile.
+pub fn configuration() -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .with_root_certificates(authorities()?)
         .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// Encrypts a connection; `host` must be who its certificate names.
+pub fn connect(
+    socket: TcpStream,
+    host: &str,
+    config: &Arc<ClientConfig>,
+) -> Result<Box<dyn Stream>, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let client =
-        ClientConnection::new(Arc::new(config), name).map_err(|error| error.to_string())?;
+        ClientConnection::new(Arc::clone(config), name).map_err(|error| error.to_string())?;
     Ok(Box::new(StreamOwned::new(client, socket)))
 }
 

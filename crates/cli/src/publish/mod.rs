@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 .publish(authorization.as_deref(), &[item])
                 .map_err(|error| match error {
                     PublishError::Unreachable(_) => format!("{error} --spec names another"),
-                    PublishError::Refused { .. } => error.to_string(),
+                    _ => error.to_string(),
                 })?;
         }
         Transport::Zmq(endpoint) if arguments.user.is_none() && arguments.bearer.is_none() => {

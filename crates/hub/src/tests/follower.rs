@@ -26,6 +26,32 @@ fn a_follower_reads_everything_from_the_oldest_on() {
 }
 
 #[test]
+fn a_follower_goes_on_where_another_has_come_to() {
+    let (mut ring, who) = ring_of(&small());
+    let mut publish = || {
+        ring.publish(&who, &message(b"a", b"some bytes"), 1)
+            .unwrap()
+    };
+    let (_, known, next) = (publish(), publish(), publish());
+    let mut record = Record::empty();
+    let mut follower = ring.follow();
+    follower.go_to(known);
+    for seq in [known, next] {
+        assert_eq!(follower.read_next(&mut record), Read::Record);
+        assert_eq!(record.seq, seq);
+    }
+    assert_eq!(follower.read_next(&mut record), Read::Empty);
+    for _ in 0..200 {
+        ring.publish(&who, &message(b"a", b"some bytes"), 1)
+            .unwrap();
+    }
+    let mut late = ring.follow();
+    late.go_to(known);
+    assert_eq!(late.read_next(&mut record), Read::Lost);
+    assert_eq!(late.read_next(&mut record), Read::Record);
+}
+
+#[test]
 fn nobody_waits_for_a_follower() {
     let (mut ring, who) = ring_of(&small());
     let mut follower = ring.follow();
