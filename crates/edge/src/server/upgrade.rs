@@ -50,7 +50,8 @@ fn new_key() -> [u8; KEY_BYTES] {
     opening::key(nonce)
 }
 
-fn mask() -> [u8; 4] {
+/// What a frame for an origin is masked with.
+pub(super) fn mask() -> [u8; 4] {
     (fermata_io::random::u64() as u32).to_le_bytes()
 }
 

@@ -8,6 +8,7 @@ use fermata_proto::ws::message::Kind;
 use super::super::edge::{Edge, HANDLER_SESSIONS, Source, WireUse};
 use super::super::response::{Head, Said, of_http};
 use super::super::timers::Timer;
+use super::super::upgrade::mask;
 use super::Name;
 use super::queue::{Asker, Due, Queue};
 use crate::upstream::Exchange;
@@ -55,10 +56,6 @@ enum Stage {
 enum Step {
     Goes,
     Over,
-}
-
-fn mask() -> [u8; 4] {
-    (fermata_io::random::u64() as u32).to_le_bytes()
 }
 
 impl Edge {
