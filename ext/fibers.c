@@ -671,6 +671,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 	fermata_fiber *self = fermata_run.fiber, *to;
 	uint64_t scope_due_ms;
 	end_cause cause;
+	fermata_held_streams held;
 	for (;;) {
 		if (UNEXPECTED(self->scope)) {
 			pool.now_ms = fm_worker_now_ms(fermata_run.worker);
@@ -695,7 +696,9 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 		} else {
 			push_ready(self);
 		}
+		fermata_hold_streams(&held);
 		switch_to(to);
+		fermata_let_streams_go(&held);
 		if (UNEXPECTED(pool.unwinder || fermata_run.stopped)) {
 			return end_wait();
 		}

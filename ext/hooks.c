@@ -192,6 +192,7 @@ PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
 	fermata_patch_undo(0);
 	fermata_guards_undo();
+	fermata_hook_streams_end();
 	fermata_hook_files_end();
 	fermata_hook_sqlite_end();
 	return SUCCESS;

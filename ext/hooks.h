@@ -105,15 +105,16 @@ ssize_t fermata_hook_recv(int fd, void *buf, size_t len);
 ssize_t fermata_hook_send(int fd, const void *buf, size_t len);
 
 /* hooks_streams.c */
-/* Streams that a function was given, which nobody may close while it waits. */
-#define FERMATA_HELD_STREAMS_MAX 4
+/* Streams that functions of a fiber were given, which nobody may close while it waits. */
+#define FERMATA_HELD_STREAMS_MAX 8
 typedef struct fermata_held_streams {
 	uint32_t len;
 	php_stream *at[FERMATA_HELD_STREAMS_MAX];
 } fermata_held_streams;
-void fermata_hook_hold_streams(fermata_held_streams *held);
-void fermata_hook_let_streams_go(const fermata_held_streams *held);
+void fermata_hold_streams(fermata_held_streams *held);
+void fermata_let_streams_go(const fermata_held_streams *held);
 bool fermata_hook_streams(void);
+void fermata_hook_streams_end(void);
 
 /* hooks_processes.c; pipes and files are read and written by the same calls. */
 extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];

@@ -72,19 +72,16 @@ bool fermata_hook_is_cut(void)
 
 /* Waiting */
 
-/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. The
- * function that waits goes on with all streams that it was given, also with those that it does not wait for now. */
+/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. */
 typedef struct kept {
 	zend_error_handling_t handling;
 	zend_class_entry *exception_class;
 	int waits_for_process;
-	fermata_held_streams streams;
 } kept;
 
 static kept keep(void)
 {
 	kept all = {.handling = EG(error_handling), .exception_class = EG(exception_class), .waits_for_process = FG(pclose_wait)};
-	fermata_hook_hold_streams(&all.streams);
 	FG(pclose_wait) = 0;
 	EG(error_handling) = EH_NORMAL;
 	EG(exception_class) = NULL;
@@ -96,7 +93,6 @@ static fermata_wait_result give_back(const kept *all, fermata_wait_result result
 	EG(error_handling) = all->handling;
 	EG(exception_class) = all->exception_class;
 	FG(pclose_wait) = all->waits_for_process;
-	fermata_hook_let_streams_go(&all->streams);
 	fermata_run.fiber->is_cut = result == FERMATA_WAIT_FAILED;
 	return result;
 }

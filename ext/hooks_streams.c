@@ -17,6 +17,9 @@
 #define IN_FREE_PINNED 2
 /* The same, and somebody reads: what PHP has read ahead belongs to that fiber. */
 #define IN_FREE_READ 3
+/* Of a fiber that waits: how far streams are looked for that its functions were given. */
+#define FRAMES_MAX 128
+#define ARGUMENTS_MAX 8
 
 typedef struct kind {
 	const php_stream_ops *ops;
@@ -42,11 +45,50 @@ static const kind *kind_of(const php_stream *stream)
 	ZEND_UNREACHABLE();
 }
 
+/* Streams that must not be closed, by address: how many keep each open, times two, plus one if the program could not close it
+ * before either. PHP has a bit for it and no count, and those who set it come and go in any order. */
+static HashTable kept_open;
+static bool has_kept_open;
+
+/* Streams are larger than what lies between two numbers. */
+static zend_always_inline zend_ulong number_of(const php_stream *stream)
+{
+	return (zend_ulong)(uintptr_t)stream >> 5;
+}
+
+static void keep_open(php_stream *stream)
+{
+	if (UNEXPECTED(!has_kept_open)) {
+		zend_hash_init(&kept_open, 0, NULL, NULL, true);
+		has_kept_open = true;
+	}
+	zval *found = zend_hash_index_find(&kept_open, number_of(stream));
+	if (found) {
+		Z_LVAL_P(found) += 2;
+		return;
+	}
+	zval first;
+	ZVAL_LONG(&first, 2 | ((stream->flags & PHP_STREAM_FLAG_NO_FCLOSE) != 0));
+	zend_hash_index_add_new(&kept_open, number_of(stream), &first);
+	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+}
+
+static void let_close(php_stream *stream)
+{
+	zval *found = zend_hash_index_find(&kept_open, number_of(stream));
+	if (!found || (Z_LVAL_P(found) -= 2) > 1) {
+		return;
+	}
+	if (!Z_LVAL_P(found)) {
+		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
+	}
+	zend_hash_index_del(&kept_open, number_of(stream));
+}
+
 /* A stream that a fiber may be waiting inside: lies on the C stack of the function that was called. */
 typedef struct fermata_pin {
 	struct fermata_pin *outer;
 	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
-	bool keeps_open;    /* it was not to be closed by the program before either */
 	/* what was in PHP's buffer, which other fibers see empty meanwhile */
 	unsigned char *buffered;
 	size_t buffered_len;
@@ -125,7 +167,6 @@ static bool hand_over(const fermata_pin *it)
 		turn *next = (turn *)one;
 		if (next->stream == it->stream) {
 			next->pin->stream = it->stream;
-			next->pin->keeps_open = it->keeps_open;
 			fermata_waiters_remove(one);
 			fermata_wake(one->fiber);
 			return true;
@@ -153,40 +194,45 @@ static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 	}
 	it->outer = fermata_run.fiber->pins;
 	it->stream = stream;
-	it->keeps_open = stream->flags & PHP_STREAM_FLAG_NO_FCLOSE;
 	fermata_run.fiber->pins = it;
-	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+	keep_open(stream);
 	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
 	return true;
 }
 
-/* A function that copies from one stream to another goes on with both, and waits inside one of them. */
-void fermata_hook_hold_streams(fermata_held_streams *held)
+static void hold_arguments(const zend_execute_data *frame, fermata_held_streams *held)
 {
-	const zend_execute_data *frame = EG(current_execute_data);
-	held->len = 0;
-	if (!frame || !frame->func || frame->func->type != ZEND_INTERNAL_FUNCTION) {
-		return;
-	}
-	for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(frame) && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
+	uint32_t len = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
+	for (uint32_t i = 1; i <= len && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
 		const zval *argument = ZEND_CALL_ARG(frame, i);
 		ZVAL_DEREF(argument);
-		if (Z_TYPE_P(argument) != IS_RESOURCE || !Z_RES_P(argument)->ptr
+		if (EXPECTED(Z_TYPE_P(argument) != IS_RESOURCE) || !Z_RES_P(argument)->ptr
 				|| (Z_RES_P(argument)->type != php_file_le_stream() && Z_RES_P(argument)->type != php_file_le_pstream())) {
 			continue;
 		}
 		php_stream *stream = Z_RES_P(argument)->ptr;
-		if (!(stream->flags & PHP_STREAM_FLAG_NO_FCLOSE)) {
-			stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
-			held->at[held->len++] = stream;
+		keep_open(stream);
+		held->at[held->len++] = stream;
+	}
+}
+
+/* A function that copies from one stream to another goes on with both, and waits inside one of them; or inside a function of
+ * the program's that it has called, such as that of a stream wrapper. */
+void fermata_hold_streams(fermata_held_streams *held)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	held->len = 0;
+	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
+		if (frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION) {
+			hold_arguments(frame, held);
 		}
 	}
 }
 
-void fermata_hook_let_streams_go(const fermata_held_streams *held)
+void fermata_let_streams_go(const fermata_held_streams *held)
 {
 	for (uint32_t i = 0; i < held->len; i++) {
-		held->at[i]->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
+		let_close(held->at[i]);
 	}
 }
 
@@ -229,9 +275,7 @@ static void unpin(const fermata_pin *it)
 		return;
 	}
 	stream->in_free = 0;
-	if (!it->keeps_open) {
-		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
-	}
+	let_close(stream);
 	if (UNEXPECTED(fermata_hook_is_cut())) {
 		cut(stream);
 	}
@@ -426,4 +470,12 @@ bool fermata_hook_streams(void)
 	add_transports();
 	add_pair();
 	return true;
+}
+
+void fermata_hook_streams_end(void)
+{
+	if (has_kept_open) {
+		zend_hash_destroy(&kept_open);
+		has_kept_open = false;
+	}
 }

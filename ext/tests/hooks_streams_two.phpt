@@ -37,6 +37,51 @@ $server->get('/put', function () use ($say) {
     echo await($put), ' ', file_get_contents('put'), "\n";
     return Response::text('done');
 });
+$server->get('/both', function () use ($say) {
+    // One that two keep open, in both orders of beginning and end, and one that another waits inside.
+    $log = fopen('both', 'w+');
+    $copies = [];
+    foreach ([0, 1] as $i) {
+        [$in[$i], $out[$i]] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $copies[$i] = async(fn () => stream_copy_to_stream($out[$i], $log));
+        delay(0.001);
+    }
+    fclose($in[0]);
+    echo 'first ', await($copies[0]), ' ', $say(fn () => @fclose($log)), "\n";
+    fwrite($in[1], 'kept');
+    fclose($in[1]);
+    echo 'second ', await($copies[1]), ' ', $say(fn () => fclose($log)), ' ', file_get_contents('both'), "\n";
+
+    [$near, $far] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    [$in, $out] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    $read = async(fn () => fread($near, 10));
+    delay(0.001);
+    $copy = async(fn () => stream_copy_to_stream($out, $near));
+    delay(0.001);
+    fwrite($far, 'word');
+    echo 'read ', await($read), ' ', $say(fn () => @fclose($near)), "\n";
+    fwrite($in, 'answer');
+    fclose($in);
+    echo 'copied ', await($copy), ' ', fread($far, 10), ' ', $say(fn () => fclose($near)), "\n";
+    return Response::text('done');
+});
+$server->get('/wrapper', function () use ($say) {
+    // What is waited for is in a function of the program's, which the copy has called.
+    stream_wrapper_register('slow', get_class(new class {
+        public $context;
+        public static int $pieces = 0;
+        function stream_open() { return true; }
+        function stream_read() { delay(0.002); return self::$pieces++ < 2 ? 'piece ' : ''; }
+        function stream_eof() { return self::$pieces > 2; }
+        function stream_stat() { return false; }
+    }));
+    $to = fopen('wrapped', 'w');
+    $copy = async(fn () => stream_copy_to_stream(fopen('slow://x', 'r'), $to));
+    delay(0.001);
+    echo $say(fn () => @fclose($to)), ' ';
+    echo await($copy), ' ', $say(fn () => fclose($to)), ' ', trim(file_get_contents('wrapped')), "\n";
+    return Response::text('done');
+});
 $server->get('/ftp', function () use ($say) {
     $listener = stream_socket_server('tcp://127.0.0.1:0');
     [$host, $port] = explode(':', stream_socket_get_name($listener, false));
@@ -52,13 +97,15 @@ $server->get('/ftp', function () use ($say) {
     return Response::text('done');
 });
 PHP, ini: is_file(ini_get('extension_dir') . '/ftp.so') ? ['-dextension=ftp'] : []);
-foreach (['/copy', '/put', '/ftp'] as $target) {
+foreach (['/copy', '/put', '/both', '/wrapper', '/ftp'] as $target) {
     echo $server->get($target), "\n";
 }
 var_dump($server->stop());
 echo preg_replace('/ in \S+ on line \d+/', '', $server->output()), $server->logged('/error/');
 ?>
 --EXPECTF--
+200 done
+200 done
 200 done
 200 done
 200 done
@@ -75,6 +122,11 @@ true true 2000000
 Warning: fclose(): %s
 false
 7 one two
+first 0 false
+second 4 true kept
+read word false
+copied 6 answer true
+false 12 true piece piece
 USER user
 Fermata\Exception\MisuseError: ftp_close(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
 true
