@@ -65,22 +65,32 @@ void fermata_hold_init(void)
 
 /* Sending */
 
-/* Values of Grip-Last that are read of one request; the core allows no more channels by default. */
-#define LASTS_MAX 64
+/* How many lines of Grip-Last there are, one per channel; headers_count_max bounds them. Puts their values there unless it is NULL. */
+static size_t list_lasts(const fermata_request *request, FmStr *lasts)
+{
+	FmStr name, value;
+	size_t len = 0;
+	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
+		if (name.len == strlen("grip-last") && zend_binary_strcasecmp(name.ptr, name.len, ZEND_STRL("grip-last")) == 0) {
+			if (lasts) {
+				lasts[len] = value;
+			}
+			len++;
+		}
+	}
+	return len;
+}
 
 /* What an edge has said with the request. False when it did not come through one. */
-static bool from_edge(const fermata_request *request, FmStr *lasts, FmGrip *grip)
+static bool from_edge(const fermata_request *request, FmGrip *grip)
 {
 	if (!fermata_request_header(request, FERMATA_LITERAL("grip-sig"), 0, &grip->signature)) {
 		return false;
 	}
-	size_t len = 0;
-	while (len < LASTS_MAX && fermata_request_header(request, FERMATA_LITERAL("grip-last"), len, &lasts[len])) {
-		len++;
-	}
-	grip->target = request->event.target;
+	FmStr *lasts = safe_emalloc(list_lasts(request, NULL), sizeof(FmStr), 0);
+	grip->lasts_len = list_lasts(request, lasts);
 	grip->lasts = lasts;
-	grip->lasts_len = len;
+	grip->target = request->event.target;
 	return true;
 }
 
@@ -97,9 +107,8 @@ uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, con
 		fermata_event_message(Z_OBJ(hold->events[i]), &with[i]);
 	}
 	fermata_headers_fill(hold->headers, headers);
-	FmStr lasts[LASTS_MAX];
 	FmGrip grip;
-	bool is_from_edge = fm_worker_has_edges(worker) && from_edge(request, lasts, &grip);
+	bool is_from_edge = fm_worker_has_edges(worker) && from_edge(request, &grip);
 	FmHold out = {
 		.channels = channels,
 		.channels_len = hold->channels_len,
@@ -116,6 +125,9 @@ uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, con
 		.grip = is_from_edge ? &grip : NULL,
 	};
 	uint32_t code = fm_hold(worker, request->event.request, &out, error);
+	if (is_from_edge) {
+		efree((void *)grip.lasts);
+	}
 	efree(channels);
 	efree(with);
 	efree(headers);
