@@ -140,10 +140,19 @@ done
         return $found;
     };
     $without = $read("without");
+    if (!$without) {
+        file_put_contents("$work/differences.txt", "without: no test has run: see without.txt\n");
+        exit(1);
+    }
     $lines = [];
     foreach (array_slice($argv, 2) as $mode) {
         $count = 0;
-        foreach ($read($mode) as $path => [$state, $out]) {
+        $with = $read($mode);
+        foreach (array_keys(array_diff_key($without, $with)) as $path) {
+            $lines[] = "$mode: $path: {$without[$path][0]} without, missing with hooks";
+            $count++;
+        }
+        foreach ($with as $path => [$state, $out]) {
             [$expected, $text] = $without[$path] ?? ["none", ""];
             if ($state !== $expected || $out !== $text) {
                 $lines[] = "$mode: $path: $expected without, $state with hooks";
