@@ -2645,9 +2645,8 @@ void fm_worker_retire(struct FmWorker *worker);
 int32_t fm_worker_exit_code(const struct FmWorker *worker);
 
 /**
- * Answers a request by an event stream and keeps the client, or has the edge keep it that has signed the request. On an
- * error (FM_MISUSE,
- * FM_BACKPRESSURE, FM_GONE) the request is still open.
+ * Answers a request by an event stream and keeps the client, or has the edge keep it that has
+ * signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
  *
  * # Safety
  * `worker` is a live worker; `hold` and everything it points to are valid; `error` is NULL or

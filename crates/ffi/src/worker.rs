@@ -418,9 +418,8 @@ pub unsafe extern "C" fn fm_worker_exit_code(worker: *const FmWorker) -> i32 {
     unsafe { (*worker).worker.exit_code() }
 }
 
-/// Answers a request by an event stream and keeps the client, or has the edge keep it that has signed the request. On an
-/// error (FM_MISUSE,
-/// FM_BACKPRESSURE, FM_GONE) the request is still open.
+/// Answers a request by an event stream and keeps the client, or has the edge keep it that has
+/// signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
 ///
 /// # Safety
 /// `worker` is a live worker; `hold` and everything it points to are valid; `error` is NULL or
