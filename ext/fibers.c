@@ -564,6 +564,9 @@ const char *fermata_wait_obstacle(void)
 	if (UNEXPECTED(CG(in_compilation))) {
 		return "while it compiles a file";
 	}
+	if (UNEXPECTED(fermata_run.fiber->sqlite) && fermata_sqlite_forbids_wait(fermata_run.fiber)) {
+		return "inside a query of a SQLite database with cache=shared: others of this thread would block for ever";
+	}
 	return NULL;
 }
 
@@ -749,6 +752,8 @@ void fermata_fiber_settle(void)
 	fermata_mutexes_forgotten(self);
 	if (UNEXPECTED(self->keeps_guards)) {
 		fermata_guards_settle(self);
+		/* What an authorizer of SQLite's has thrown. */
+		fermata_clean_up();
 	}
 	if (self->deferred) {
 		fermata_future *deferred = self->deferred;

@@ -78,15 +78,23 @@ void fermata_guards_undo(void);
 void fermata_guards_forget(void);
 /* Takes the key for this fiber: false when another has it. `*is_new`: it was not this fiber's yet, which gives it back then. */
 bool fermata_guard_take(uintptr_t key, bool *is_new);
-void fermata_guard_give_back(uintptr_t key);
+/* Of `taker`, who took it. */
+void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker);
 /* Whether another fiber has it. */
 bool fermata_guard_is_anothers(uintptr_t key);
 /* NULL = nobody. */
 fermata_fiber *fermata_guard_holder(uintptr_t key);
-/* Waits until it is this fiber's. False after an exception. */
-bool fermata_guard_queue(uintptr_t key);
+typedef enum fermata_turn {
+	FERMATA_TURN_MINE,
+	FERMATA_TURN_GONE, /* what it stood for is gone, and nothing was taken */
+	FERMATA_TURN_REFUSED, /* an exception is pending */
+} fermata_turn;
+/* Waits until it is this fiber's. */
+fermata_turn fermata_guard_queue(uintptr_t key);
 /* What it stood for is gone. */
 void fermata_guard_drop(uintptr_t key);
+/* A Fiber of the program's is suspended inside of it, and the handler of `fiber`, which took it, has ended. */
+void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */
 void fermata_guards_settle(fermata_fiber *fiber);
 /* Of a descriptor. Those of objects are their addresses. */
@@ -143,7 +151,12 @@ bool fermata_hook_sqlite(void);
 void fermata_hook_sqlite_end(void);
 /* Whether the key of a guard is that of a connection to SQLite. */
 bool fermata_sqlite_is_connection(uintptr_t key);
+/* In a transaction that whoever has begun it has to end first. */
 bool fermata_sqlite_keeps(uintptr_t key);
+/* The handler or task of `fiber` has ended in the middle of one. */
+void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
+/* Whether the fiber is inside of a call during which nothing else may run. */
+bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */
 void fermata_sqlite_settle(fermata_fiber *fiber);
 /* 0 = none; the handle is PDO's. */

@@ -243,6 +243,7 @@ static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
 	bool is_guarded = len == 1 && timeout_ms != 0 && fermata_hook_may_wait(), is_new = false;
 	uintptr_t key = fermata_guard_key_of_fd(len ? fds[0].fd : 0);
+	const fermata_fiber *taker = fermata_run.fiber;
 	int ready;
 	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new))) {
 		/* By a way that no guard knows. The library has lost the other's place in the conversation by now. */
@@ -251,7 +252,7 @@ static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
 	} else {
 		ready = hooked_poll(fds, len, timeout_ms);
 		if (is_new) {
-			fermata_guard_give_back(key);
+			fermata_guard_give_back(key, taker);
 		}
 		if (EXPECTED(ready >= 0 || len != 1 || !fermata_hook_is_cut())) {
 			return ready;

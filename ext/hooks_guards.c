@@ -125,9 +125,13 @@ static const char *const harmless_in_sqlite[] = {"errorCode", "errorInfo", "getA
 typedef struct turn {
 	fermata_waiter waiter; /* first: the list has these */
 	uintptr_t key;
+	fermata_turn result;
 } turn;
 
 static fermata_waiters turns; /* for all keys: mostly nobody */
+
+/* Has what a Fiber of the program's is inside of that is suspended there, when the handler that has begun it has ended. */
+static fermata_fiber nobody;
 
 static struct {
 	bool is_on;
@@ -190,6 +194,28 @@ bool fermata_guard_take(uintptr_t key, bool *is_new)
 	return is_free || fiber_of(held) == fermata_run.fiber;
 }
 
+static ZEND_COLD void refuse_suspended(void)
+{
+	if (!EG(exception)) {
+		fermata_misuse("a Fiber that was begun by a handler which has ended is suspended inside a call of this connection to "
+			"SQLite; resume it first, or give it a connection of its own");
+	}
+}
+
+/* All who wait for it. */
+static ZEND_COLD void tell_all(uintptr_t key, fermata_turn result)
+{
+	for (fermata_waiter *one = turns.first, *next; one; one = next) {
+		next = one->next;
+		if (((turn *)one)->key == key) {
+			((turn *)one)->result = result;
+			one->fiber->queues_for = 0;
+			fermata_waiters_remove(one);
+			fermata_wake(one->fiber);
+		}
+	}
+}
+
 /* To the first who waits for it, so that nobody comes in between. */
 static void release(uintptr_t key)
 {
@@ -205,8 +231,13 @@ static void release(uintptr_t key)
 	zend_hash_index_del(&guards.held, key);
 }
 
-void fermata_guard_give_back(uintptr_t key)
+void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker)
 {
+	const fermata_fiber *holder = fermata_guard_holder(key);
+	if (UNEXPECTED(holder != taker && holder != &nobody)) {
+		/* What it stood for is gone, and another connection may have the same address by now. */
+		return;
+	}
 	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
 		hold(key, (fermata_fiber *)((uintptr_t)fermata_run.fiber | KEPT));
 		fermata_run.fiber->keeps_guards = fermata_run.fiber->touched = true;
@@ -215,12 +246,16 @@ void fermata_guard_give_back(uintptr_t key)
 	release(key);
 }
 
-bool fermata_guard_queue(uintptr_t key)
+fermata_turn fermata_guard_queue(uintptr_t key)
 {
-	fermata_fiber *self = fermata_run.fiber;
-	turn next = {.waiter = {.fiber = self}, .key = key};
-	if (UNEXPECTED(!fermata_check_deadlock(fermata_guard_holder(key)))) {
-		return false;
+	fermata_fiber *self = fermata_run.fiber, *holder = fermata_guard_holder(key);
+	turn next = {.waiter = {.fiber = self}, .key = key, .result = FERMATA_TURN_MINE};
+	if (UNEXPECTED(holder == &nobody)) {
+		refuse_suspended();
+		return FERMATA_TURN_REFUSED;
+	}
+	if (UNEXPECTED(!fermata_check_deadlock(holder))) {
+		return FERMATA_TURN_REFUSED;
 	}
 	fermata_waiters_add(&turns, &next.waiter);
 	self->queues_for = key;
@@ -231,25 +266,38 @@ bool fermata_guard_queue(uintptr_t key)
 	}
 	self->queues_for = 0;
 	if (EXPECTED(!EG(exception))) {
-		return true;
+		if (UNEXPECTED(next.result == FERMATA_TURN_REFUSED)) {
+			refuse_suspended();
+		}
+		return next.result;
 	}
 	if (next.waiter.list) {
 		fermata_waiters_remove(&next.waiter);
-	} else {
+	} else if (next.result == FERMATA_TURN_MINE && fermata_guard_holder(key) == self) {
 		/* It was handed over a moment before. */
 		release(key);
 	}
-	return false;
+	return FERMATA_TURN_REFUSED;
 }
 
 void fermata_guard_drop(uintptr_t key)
 {
-	if (guards.is_on && zend_hash_index_exists(&guards.held, key)) {
-		release(key);
+	if (guards.is_on) {
+		zend_hash_index_del(&guards.held, key);
+		tell_all(key, FERMATA_TURN_GONE);
 	}
 }
 
-/* A handler or task has ended in the middle of a transaction: others must not wait for ever. */
+void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber)
+{
+	if (fermata_guard_holder(key) == fiber) {
+		hold(key, &nobody);
+		tell_all(key, FERMATA_TURN_REFUSED);
+	}
+}
+
+/* A handler or task has ended in the middle of a transaction, which ends with it as at the end of a script: what others write
+ * must not become a part of it, nor must they wait for ever. */
 void fermata_guards_settle(fermata_fiber *fiber)
 {
 	zend_ulong key;
@@ -257,6 +305,7 @@ void fermata_guards_settle(fermata_fiber *fiber)
 	fiber->keeps_guards = false;
 	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, key, held) {
 		if (is_kept(held) && fiber_of(held) == fiber) {
+			fermata_sqlite_roll_back(key, fiber);
 			release(key);
 		}
 	} ZEND_HASH_FOREACH_END();
@@ -405,14 +454,20 @@ static ZEND_COLD contention meet(const zend_execute_data *call, uintptr_t key)
 	if (IS_HARMLESS(call, harmless_in_sqlite) || !fermata_hook_may_wait()) {
 		return CONTENTION_GO_ON;
 	}
-	return fermata_guard_queue(key) ? CONTENTION_MINE : CONTENTION_REFUSED;
+	switch (fermata_guard_queue(key)) {
+		case FERMATA_TURN_MINE: return CONTENTION_MINE;
+		/* It is closed: PHP says so. */
+		case FERMATA_TURN_GONE: return CONTENTION_GO_ON;
+		case FERMATA_TURN_REFUSED: break;
+	}
+	return CONTENTION_REFUSED;
 }
 
-static void give_back_all(const uintptr_t *keys, const bool *is_taken, uint32_t len)
+static void give_back_all(const uintptr_t *keys, const bool *is_taken, uint32_t len, const fermata_fiber *taker)
 {
 	for (uint32_t i = 0; i < len; i++) {
 		if (is_taken[i]) {
-			fermata_guard_give_back(keys[i]);
+			fermata_guard_give_back(keys[i], taker);
 		}
 	}
 }
@@ -422,6 +477,8 @@ static ZEND_NAMED_FUNCTION(guarded)
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
 	uintptr_t keys[KEYS_MAX];
 	bool is_taken[KEYS_MAX];
+	/* A Fiber of the program's may be resumed by another. */
+	const fermata_fiber *taker = fermata_run.fiber;
 	uint32_t len = fermata.handling ? collect_keys(execute_data, keys) : 0;
 	for (uint32_t i = 0; i < len; i++) {
 		if (EXPECTED(fermata_guard_take(keys[i], &is_taken[i]))) {
@@ -430,12 +487,12 @@ static ZEND_NAMED_FUNCTION(guarded)
 		contention result = meet(execute_data, keys[i]);
 		is_taken[i] = result == CONTENTION_MINE;
 		if (UNEXPECTED(result == CONTENTION_REFUSED)) {
-			give_back_all(keys, is_taken, i);
+			give_back_all(keys, is_taken, i, taker);
 			return;
 		}
 	}
 	original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-	give_back_all(keys, is_taken, len);
+	give_back_all(keys, is_taken, len, taker);
 }
 
 static void guard(zend_function *function)

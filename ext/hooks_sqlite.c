@@ -36,6 +36,7 @@
 #define PAGE_BYTES_MIN 512
 #define NS_PER_S 1000000000
 #define US_PER_MS 1000
+#define PLACE_BYTES_MAX 512
 
 /* Of sqlite3.h, whose numbers never change. */
 #define SQLITE_OK 0
@@ -46,6 +47,8 @@
 
 typedef void (*free_bound)(void *value);
 typedef struct database database;
+typedef struct blob blob;
+typedef struct backup backup;
 typedef struct statement statement;
 
 /* The system layer, as sqlite3.h has it. */
@@ -71,6 +74,13 @@ static struct {
 	int (*open)(const char *name, database **db, int flags, const char *layer_name);
 	int (*bind_text)(statement *it, int at, const char *value, int len, free_bound by);
 	int (*bind_blob)(statement *it, int at, const void *value, int len, free_bound by);
+	int (*blob_open)(database *db, const char *name, const char *table, const char *column, int64_t row, int flags, blob **it);
+	int (*blob_read)(blob *it, void *buf, int len, int at);
+	int (*blob_write)(blob *it, const void *buf, int len, int at);
+	int (*blob_close)(blob *it);
+	backup *(*backup_init)(database *to, const char *to_name, database *from, const char *from_name);
+	int (*backup_step)(backup *it, int pages);
+	int (*backup_finish)(backup *it);
 	database *(*database_of)(statement *it);
 	int (*is_autocommit)(database *db);
 	void (*on_progress)(database *db, int instructions, int (*call)(void *data), void *data);
@@ -82,8 +92,8 @@ static struct {
 /* What PHP has freed or reset while another fiber was inside. */
 typedef struct later {
 	struct later *next;
-	statement *it;
-	bool is_finalized;
+	int (*by)(void *it);
+	void *it;
 } later;
 
 typedef struct connection {
@@ -92,7 +102,11 @@ typedef struct connection {
 	uint32_t depth; /* calls of it that are being made */
 	bool never_waits; /* others may be blocked by locks that it has in this process */
 	bool is_closed;
+	void *pdo; /* pdo_dbh_t; NULL = of SQLite3, or not known */
 	later *first, *last;
+	/* where the transaction was begun that it is in; the line is 0 in none */
+	uint32_t begun_line;
+	char begun_in[PLACE_BYTES_MAX];
 } connection;
 
 /* A call of the library that is being made: lies on its C stack. */
@@ -103,9 +117,13 @@ struct fermata_sqlite_call {
 	uint64_t since_ns; /* others had their turn; 0 = not looked yet */
 	uint32_t pages;
 	bool has_taken; /* the guard, which it gives back */
+	bool is_whole; /* nobody else may run before it is over */
+	const fermata_fiber *taker;
 };
 
 static HashTable connections; /* by the address of the database */
+static const fermata_fiber nobody; /* whose handler has ended while a Fiber of the program's is suspended inside */
+static HashTable blobs; /* streams of BLOBs, by address: the database */
 static bool is_ready;
 static uint32_t calls_len; /* of all fibers */
 
@@ -148,11 +166,61 @@ bool fermata_sqlite_is_connection(uintptr_t key)
 	return is_ready && zend_hash_index_exists(&connections, (zend_ulong)key);
 }
 
-/* In a transaction that whoever has begun it has to end first. */
+/* For the log; the end of a path says more than its beginning. */
+static ZEND_COLD void note_transaction(connection *at)
+{
+	const zend_string *file = zend_get_executed_filename_ex();
+	size_t skipped = file && ZSTR_LEN(file) >= PLACE_BYTES_MAX ? ZSTR_LEN(file) - PLACE_BYTES_MAX + 1 : 0;
+	fermata_copy(at->begun_in, PLACE_BYTES_MAX, "", file ? (FmStr){ZSTR_VAL(file) + skipped, ZSTR_LEN(file) - skipped}
+		: FERMATA_LITERAL("PHP itself"));
+	at->begun_line = MAX(zend_get_executed_lineno(), 1);
+}
+
 bool fermata_sqlite_keeps(uintptr_t key)
 {
-	const connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
-	return at && !sqlite.is_autocommit(at->db);
+	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
+	if (!at) {
+		return false;
+	}
+	if (EXPECTED(sqlite.is_autocommit(at->db))) {
+		at->begun_line = 0;
+		return false;
+	}
+	if (!at->begun_line) {
+		note_transaction(at);
+	}
+	return true;
+}
+
+static ZEND_COLD void log_rolled_back(const connection *at, const fermata_fiber *fiber, bool is_over)
+{
+	char line[32], text[PLACE_BYTES_MAX + 160];
+	snprintf(line, sizeof(line), ":%u", at->begun_line);
+	size_t len = fermata_copy(text, sizeof(text), fiber->future ? "a task" : "a handler", FERMATA_LITERAL(
+		" has ended in the middle of a SQLite transaction, which was begun in "));
+	len += fermata_copy(text + len, sizeof(text) - len, at->begun_in, (FmStr){line, strlen(line)});
+	len += fermata_copy(text + len, sizeof(text) - len, is_over ? " and is rolled back" : " and could not be rolled back",
+		FERMATA_LITERAL(""));
+	/* That a client leaves is no fault of the handler's. */
+	bool is_usual = is_over && fiber->client && fiber->client->gone;
+	fm_worker_log(fermata_run.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, len});
+}
+
+void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
+{
+	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
+	if (!at || at->inside || sqlite.is_autocommit(at->db)) {
+		return;
+	}
+	sqlite.exec(at->db, "ROLLBACK", NULL, NULL, NULL);
+	bool is_over = sqlite.is_autocommit(at->db);
+#ifdef HAVE_PDO_OF_PHP
+	if (is_over && at->pdo) {
+		((pdo_dbh_t *)at->pdo)->in_txn = false;
+	}
+#endif
+	log_rolled_back(at, fiber, is_over);
+	at->begun_line = 0;
 }
 
 /* Of objects. Their structures are private, but begin like this in all versions. */
@@ -168,7 +236,12 @@ uintptr_t fermata_sqlite_key_of_pdo(const void *handle)
 #ifdef HAVE_PDO_OF_PHP
 	const pdo_dbh_t *dbh = handle;
 	if (is_ready && dbh && dbh->driver_data && dbh->driver && strcmp(dbh->driver->driver_name, "sqlite") == 0) {
-		return key_of(dbh->driver_data);
+		database *const *place = dbh->driver_data;
+		connection *at = find(*place);
+		if (EXPECTED(at)) {
+			at->pdo = (void *)handle;
+			return (uintptr_t)at->db;
+		}
 	}
 #endif
 	return 0;
@@ -236,9 +309,20 @@ static bool is_asked_by_program(void)
 	return false;
 }
 
+/* Connections of one cache have locks that are this thread's: others of it would wait for them in the kernel. A function of the
+ * program's may have called another connection in between. */
+bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber)
+{
+	const struct fermata_sqlite_call *it = fiber->sqlite;
+	while (it && !it->is_whole && !it->at->never_waits) {
+		it = it->outer;
+	}
+	return it;
+}
+
 static bool may_wait(const struct fermata_sqlite_call *it)
 {
-	return it && !it->at->never_waits && is_asked_by_program() && fermata_hook_may_wait();
+	return it && is_asked_by_program() && fermata_hook_may_wait();
 }
 
 static uint64_t now_ns(void)
@@ -388,6 +472,7 @@ static int hooked_fsync(int fd)
 static bool enter(struct fermata_sqlite_call *it, database *db)
 {
 	it->at = NULL;
+	it->is_whole = false;
 	if (UNEXPECTED(!fermata_hook_is_loop() || !db)) {
 		return true;
 	}
@@ -397,7 +482,7 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 	connection *at = find_or_add(db);
 	if (UNEXPECTED(!fermata_guard_take((uintptr_t)db, &it->has_taken))) {
 		bool may_queue = is_asked_by_program() && fermata_hook_may_wait();
-		if (may_queue && !fermata_guard_queue((uintptr_t)db)) {
+		if (may_queue && fermata_guard_queue((uintptr_t)db) != FERMATA_TURN_MINE) {
 			return false;
 		}
 		it->has_taken = may_queue;
@@ -408,6 +493,7 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 	}
 	it->at = at;
 	it->fiber = fermata_run.fiber;
+	it->taker = it->fiber;
 	it->fiber->touched = true;
 	it->outer = it->fiber->sqlite;
 	it->since_ns = 0;
@@ -439,7 +525,7 @@ static void leave(struct fermata_sqlite_call *it)
 		while (UNEXPECTED(at->first)) {
 			later *first = at->first;
 			at->first = first->next;
-			(first->is_finalized ? sqlite.finalize : sqlite.reset)(first->it);
+			first->by(first->it);
 			pefree(first, true);
 		}
 		if (UNEXPECTED(at->is_closed)) {
@@ -448,13 +534,17 @@ static void leave(struct fermata_sqlite_call *it)
 		}
 	}
 	if (it->has_taken) {
-		fermata_guard_give_back(key);
+		fermata_guard_give_back(key, it->taker);
 	}
 }
 
 void fermata_sqlite_settle(fermata_fiber *fiber)
 {
 	while (UNEXPECTED(fiber->sqlite)) {
+		/* The next handler on this fiber is somebody else. */
+		connection *at = fiber->sqlite->at;
+		at->inside = &nobody;
+		fermata_guard_leave_to_nobody((uintptr_t)at->db, fiber);
 		fiber->sqlite->fiber = NULL;
 		fiber->sqlite = fiber->sqlite->outer;
 	}
@@ -514,14 +604,14 @@ static int hooked_prepare(database *db, const char *text, int len, statement **s
 }
 
 /* True when somebody else is inside, who does it when he leaves. */
-static bool put_off(statement *self, bool is_finalized)
+static bool put_off(database *db, int (*by)(void *it), void *it)
 {
-	connection *at = self && fermata_hook_is_loop() ? find(sqlite.database_of(self)) : NULL;
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
 	if (EXPECTED(!is_anothers(at))) {
 		return false;
 	}
 	later *one = pemalloc(sizeof(later), true);
-	*one = (later){NULL, self, is_finalized};
+	*one = (later){NULL, by, it};
 	if (at->first) {
 		at->last->next = one;
 	} else {
@@ -531,14 +621,29 @@ static bool put_off(statement *self, bool is_finalized)
 	return true;
 }
 
+static int finalize_later(void *it)
+{
+	return sqlite.finalize(it);
+}
+
+static int reset_later(void *it)
+{
+	return sqlite.reset(it);
+}
+
+static int close_blob_later(void *it)
+{
+	return sqlite.blob_close(it);
+}
+
 static int hooked_finalize(statement *self)
 {
-	return UNEXPECTED(put_off(self, true)) ? SQLITE_OK : sqlite.finalize(self);
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), finalize_later, self)) ? SQLITE_OK : sqlite.finalize(self);
 }
 
 static int hooked_reset(statement *self)
 {
-	return UNEXPECTED(put_off(self, false)) ? SQLITE_OK : sqlite.reset(self);
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : sqlite.reset(self);
 }
 
 static int close_database(database *db, int (*by)(database *db))
@@ -546,6 +651,9 @@ static int close_database(database *db, int (*by)(database *db))
 	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
 	if (UNEXPECTED(is_anothers(at))) {
 		return SQLITE_BUSY;
+	}
+	if (at) {
+		at->pdo = NULL;
 	}
 	int result = by(db);
 	if (at && result == SQLITE_OK) {
@@ -582,6 +690,146 @@ static int hooked_open(const char *name, database **db, int flags, const char *l
 	return result;
 }
 
+/* Streams of BLOBs and copies of databases. PHP's functions have pointers into the stream, so these calls do not wait: neither
+ * for their turn, nor inside, where a page may be half read. */
+
+static bool enter_whole(struct fermata_sqlite_call *it, database *db)
+{
+	if (fermata_hook_is_loop() && fermata.handling && !fermata.forked && UNEXPECTED(fermata_guard_is_anothers((uintptr_t)db))) {
+		fermata_guard_refuse("connection to SQLite, or has begun a transaction of it");
+		return false;
+	}
+	if (UNEXPECTED(!enter(it, db))) {
+		return false;
+	}
+	it->is_whole = true;
+	return true;
+}
+
+static database *database_of_blob(const blob *self)
+{
+	return is_ready && fermata_hook_is_loop() ? zend_hash_index_find_ptr(&blobs, (zend_ulong)(uintptr_t)self) : NULL;
+}
+
+static int hooked_blob_open(database *db, const char *name, const char *table, const char *column, int64_t row, int flags, blob **self)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, db))) {
+		*self = NULL;
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_open(db, name, table, column, row, flags, self);
+	leave(&call);
+	if (*self && is_ready && fermata_hook_is_loop()) {
+		zend_hash_index_update_ptr(&blobs, (zend_ulong)(uintptr_t)*self, db);
+	}
+	return result;
+}
+
+static int hooked_blob_read(blob *self, void *buf, int len, int at)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, database_of_blob(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_read(self, buf, len, at);
+	leave(&call);
+	return result;
+}
+
+static int hooked_blob_write(blob *self, const void *buf, int len, int at)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, database_of_blob(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_write(self, buf, len, at);
+	leave(&call);
+	return result;
+}
+
+static int hooked_blob_close(blob *self)
+{
+	database *db = database_of_blob(self);
+	if (db) {
+		zend_hash_index_del(&blobs, (zend_ulong)(uintptr_t)self);
+		if (UNEXPECTED(put_off(db, close_blob_later, self))) {
+			return SQLITE_OK;
+		}
+	}
+	return sqlite.blob_close(self);
+}
+
+/* From its beginning to its end nobody else runs, so there is one at a time. */
+static struct {
+	backup *it;
+	database *to, *from;
+} copied;
+
+static bool enter_both(struct fermata_sqlite_call calls[2], database *to, database *from)
+{
+	if (UNEXPECTED(!enter_whole(&calls[0], to))) {
+		return false;
+	}
+	if (UNEXPECTED(!enter_whole(&calls[1], from))) {
+		leave(&calls[0]);
+		return false;
+	}
+	return true;
+}
+
+static void leave_both(struct fermata_sqlite_call calls[2])
+{
+	leave(&calls[1]);
+	leave(&calls[0]);
+}
+
+static backup *hooked_backup_init(database *to, const char *to_name, database *from, const char *from_name)
+{
+	struct fermata_sqlite_call calls[2];
+	if (UNEXPECTED(!enter_both(calls, to, from))) {
+		return NULL;
+	}
+	backup *self = sqlite.backup_init(to, to_name, from, from_name);
+	leave_both(calls);
+	if (fermata_hook_is_loop()) {
+		copied.it = self;
+		copied.to = to;
+		copied.from = from;
+	}
+	return self;
+}
+
+static int call_backup(backup *self, int pages, bool is_last)
+{
+	struct fermata_sqlite_call calls[2];
+	bool is_known = fermata_hook_is_loop() && self && self == copied.it;
+	/* To its end it has to come, whoever is inside. */
+	bool is_inside = is_known && enter_both(calls, copied.to, copied.from);
+	if (UNEXPECTED(is_known && !is_inside && !is_last)) {
+		return SQLITE_BUSY;
+	}
+	int result = is_last ? sqlite.backup_finish(self) : sqlite.backup_step(self, pages);
+	if (is_inside) {
+		leave_both(calls);
+	}
+	return result;
+}
+
+static int hooked_backup_step(backup *self, int pages)
+{
+	return call_backup(self, pages, false);
+}
+
+static int hooked_backup_finish(backup *self)
+{
+	int result = call_backup(self, 0, true);
+	if (self == copied.it && fermata_hook_is_loop()) {
+		copied.it = NULL;
+	}
+	return result;
+}
+
 /* PDO lends values to a statement. A variable that was bound may get another while a fiber waits inside. */
 static free_bound bound(free_bound by)
 {
@@ -607,6 +855,13 @@ const fermata_replacement fermata_calls_sqlite[] = {
 	{"sqlite3_close", (void *)hooked_close},
 	{"sqlite3_close_v2", (void *)hooked_close_later},
 	{"sqlite3_open_v2", (void *)hooked_open},
+	{"sqlite3_blob_open", (void *)hooked_blob_open},
+	{"sqlite3_blob_read", (void *)hooked_blob_read},
+	{"sqlite3_blob_write", (void *)hooked_blob_write},
+	{"sqlite3_blob_close", (void *)hooked_blob_close},
+	{"sqlite3_backup_init", (void *)hooked_backup_init},
+	{"sqlite3_backup_step", (void *)hooked_backup_step},
+	{"sqlite3_backup_finish", (void *)hooked_backup_finish},
 	{"sqlite3_bind_text", (void *)hooked_bind_text},
 	{"sqlite3_bind_blob", (void *)hooked_bind_blob},
 };
@@ -633,6 +888,13 @@ static bool find_functions(void)
 		{"sqlite3_open_v2", &sqlite.open},
 		{"sqlite3_bind_text", &sqlite.bind_text},
 		{"sqlite3_bind_blob", &sqlite.bind_blob},
+		{"sqlite3_blob_open", &sqlite.blob_open},
+		{"sqlite3_blob_read", &sqlite.blob_read},
+		{"sqlite3_blob_write", &sqlite.blob_write},
+		{"sqlite3_blob_close", &sqlite.blob_close},
+		{"sqlite3_backup_init", &sqlite.backup_init},
+		{"sqlite3_backup_step", &sqlite.backup_step},
+		{"sqlite3_backup_finish", &sqlite.backup_finish},
 		{"sqlite3_db_handle", &sqlite.database_of},
 		{"sqlite3_get_autocommit", &sqlite.is_autocommit},
 		{"sqlite3_progress_handler", &sqlite.on_progress},
@@ -677,6 +939,7 @@ bool fermata_hook_sqlite(void)
 		return is_ready;
 	}
 	zend_hash_init(&connections, 0, NULL, NULL, true);
+	zend_hash_init(&blobs, 0, NULL, NULL, true);
 	is_ready = true;
 	exchange_layer();
 	return true;
@@ -701,6 +964,7 @@ void fermata_hook_sqlite_end(void)
 		pefree(at, true);
 	} ZEND_HASH_FOREACH_END();
 	zend_hash_destroy(&connections);
+	zend_hash_destroy(&blobs);
 	if (sqlite.library) {
 		dlclose(sqlite.library);
 	}

@@ -392,13 +392,13 @@ static void cancel(fermata_future *future)
 
 /* Awaiting */
 
-/* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
 static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
 {
 	return fiber->awaits ? fiber->awaits->fiber : fiber->locks ? fermata_mutex_owner(fiber->locks)
 		: fiber->queues_for ? fermata_guard_holder(fiber->queues_for) : NULL;
 }
 
+/* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
 bool fermata_check_deadlock(const fermata_fiber *owner)
 {
 	const fermata_fiber *last = NULL;

@@ -130,7 +130,7 @@ $server->get('/transaction', function () use ($open, $say) {
     // One that waits for who waits for it.
     $pdo->beginTransaction();
     echo preg_replace('/ in \S+/', '', $say(fn () => await(async(fn () => $pdo->query('SELECT 1')->fetchColumn())))), "\n";
-    // A task that ends in the middle of one leaves it to the next, as a handler does without hooks.
+    // A task that ends in the middle of one: it is rolled back.
     $pdo->rollBack();
     await(async(fn () => $pdo->beginTransaction()));
     echo $say(fn () => await(async(fn () => $pdo->exec("INSERT INTO t VALUES ('d')")))), json_encode($pdo->inTransaction()), "\n";
@@ -161,13 +161,61 @@ $server->get('/sync', function () use ($open) {
     }
     return Response::text(var_export($during && $pdo->query('SELECT count(*) FROM t')->fetchColumn() === $i, true));
 });
-$server->get('/cache', function () use ($open, $endless, $say) {
+$server->get('/cache', function () use ($open, $endless, $say, &$over) {
     // Of one cache nobody waits inside: its locks are the thread's.
     $name = 'file:shared?mode=memory&cache=shared';
     [$one, $two] = [new PDO("sqlite:$name"), new PDO("sqlite:$name")];
     $one->exec('CREATE TABLE t (a)');
     $one->exec('BEGIN IMMEDIATE');
     echo $say(fn () => all(fn () => $one->exec('INSERT INTO t VALUES (1)'), fn () => $two->exec('INSERT INTO t VALUES (2)'))), "\n";
+    $one->exec('COMMIT');
+    // Not in functions of the program's either, nor in another connection that these use.
+    $one->sqliteCreateFunction('nap', fn () => delay(0.001));
+    $own = $open();
+    $one->sqliteCreateFunction('ask', function () use ($own, $endless, &$over) { usleep(1); $over = true; return $own->query($endless)->fetchColumn(); });
+    $other = async(fn () => $two->query('SELECT count(*) FROM t')->fetchColumn());
+    $over = false;
+    echo $say(fn () => $one->query('SELECT nap()')->fetchColumn()), ' ', $one->query('SELECT ask()')->fetchColumn(), ' ', await($other), "\n";
+    return Response::text('done');
+});
+$server->get('/blob', function () use ($endless, $say, &$over) {
+    // Streams of BLOBs do not wait, and are refused where somebody is inside or in a transaction.
+    $over = false;
+    $db = new SQLite3('blob');
+    $db->createFunction('is_over', function () use (&$over) { return (int) $over; });
+    $db->exec("CREATE TABLE t (b); INSERT INTO t VALUES (x'616263')");
+    [$blob, $second, $third] = array_map(fn () => $db->openBlob('t', 'b', 1), [1, 2, 3]);
+    echo fread($blob, 1), "\n";
+    rewind($blob);
+    $task = async(fn () => $db->querySingle($endless));
+    delay(0.001);
+    echo $say(fn () => fread($blob, 2)), "\n", $say(fn () => fclose($second)), "\n";
+    $over = true;
+    await($task);
+    $task = async(function () use ($db) { $db->exec('BEGIN'); delay(0.005); $db->exec('COMMIT'); });
+    delay(0.001);
+    echo $say(fn () => fread($third, 2)), "\n";
+    await($task);
+    array_map('fclose', [$blob, $third]);
+    $blob = $db->openBlob('t', 'b', 1, 'main', SQLITE3_OPEN_READWRITE);
+    fwrite($blob, 'x');
+    fclose($blob);
+    $copy = new SQLite3(':memory:');
+    return Response::text(json_encode([$db->backup($copy), $copy->querySingle('SELECT b FROM t'), $db->close()]));
+});
+$server->get('/closed', function () use ($say) {
+    // Who queues for a connection that is closed, and opened again at the same place, has nothing to give back.
+    $db = new SQLite3('closed');
+    $db->exec('CREATE TABLE t (a); BEGIN');
+    $tasks = array_map(fn () => async(fn () => $say(fn () => @$db->exec('INSERT INTO t VALUES (1)'))), [1, 2]);
+    delay(0.001);
+    $db->close();
+    $other = new SQLite3('closed');
+    $other->exec('BEGIN');
+    $third = async(fn () => $say(fn () => $other->exec('INSERT INTO t VALUES (3)')));
+    echo implode("\n", array_map('Fermata\await', $tasks)), "\n", json_encode($other->exec('INSERT INTO t VALUES (2)')), json_encode($third->isDone());
+    $other->exec('ROLLBACK');
+    echo ' ', await($third), ' ', $other->querySingle('SELECT group_concat(a) FROM t'), "\n";
     return Response::text('done');
 });
 $kept = [];
@@ -205,7 +253,7 @@ $server->get('/callbacks', function () {
 });
 PHP, ini: $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))),
     environment: ['SQLITE_INI' => json_encode(array_values($ini))]);
-foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/fiber', '/resumed', '/callbacks'] as $target) {
+foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/blob', '/closed', '/fiber', '/resumed', '/callbacks'] as $target) {
     echo $server->get($target), "\n";
 }
 var_dump($server->stop());
@@ -222,6 +270,8 @@ echo $server->output(), $server->logged('/error|still/');
 200 true
 200 true
 200 done
+200 [true,"xbc",true]
+200 done
 200 [["paused","paused"],1]
 200 [7,2]
 200 [[8,10],3,["b","a"],false]
@@ -235,5 +285,13 @@ Fermata\Exception\TimeoutException: the time given to timeout() is over
 c 3, 00000 false, Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite; give each its own, or let one wait for the other with Fermata\Sync\Mutex, c 4, a 1, b 2
 b c
 Fermata\Exception\MisuseError: deadlock: this would wait for what waits for it
-1true
-%s
+1false
+PDOException: SQLSTATE[HY000]: General error: 6 database table is locked
+Fermata\Exception\MisuseError: PHP cannot wait inside a query of a SQLite database with cache=shared: others of this thread would block for ever 1 1
+a
+Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+true
+Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+Error: The SQLite3 object has not been correctly initialised or is already closed
+Error: The SQLite3 object has not been correctly initialised or is already closed
+truefalse true 3%A
