@@ -162,7 +162,7 @@ figures! {
     "Clients held, each time one was." { Holds }
     "holds_at_edges" "holds_at_edges_total" Plain Sum
     "Clients that a GRIP edge in front was told to hold." { HoldsAtEdges }
-    "edge_events" "edge_events_total" Plain Sum
+    "events_at_edges" "events_at_edges_total" Plain Sum
     "Events told to the edges of grip_url, each edge counted: taken, refused for good; lost counts the times that an edge took nothing for longer than the ring keeps events." {
         EdgeTaken("outcome" "taken"),
         EdgeRefused("outcome" "refused"),
@@ -402,6 +402,18 @@ mod tests {
                 assert!(figure.metric.chars().all(is_word), "{figure:?}");
             }
         }
+    }
+
+    #[test]
+    fn figures_of_an_edge_are_the_last_ones() {
+        let is_edge: Vec<bool> = Counter::TABLE
+            .iter()
+            .map(|figure| figure.key.starts_with(EDGE))
+            .collect();
+        assert!(
+            is_edge.is_sorted() && is_edge.contains(&true),
+            "{is_edge:?}"
+        );
     }
 
     #[test]
