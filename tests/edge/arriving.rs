@@ -2,9 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fermata_testkit::{deadline, wait_until};
+use fermata_testkit::{Directory, deadline, wait_until};
 
 use crate::own::Own;
 
@@ -14,6 +17,8 @@ const HELD_BYTES_MAX: usize = 100_000;
 const TOO_MUCH_BYTES: usize = 256 * 1024 * 1024;
 /// How long nothing is taken before it counts as never.
 const STILL: Duration = Duration::from_secs(2);
+/// How often something is tried that depends on what the kernel has ready at once.
+const BURSTS: usize = 20;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
 
@@ -287,4 +292,45 @@ fn a_large_request_is_not_held() {
         .expect("answered");
     let answer = read_head(&mut BufReader::new(&client));
     assert!(answer.starts_with("http/1.1 400 "), "{answer}");
+}
+
+#[test]
+fn a_conversation_that_ends_while_it_begins_leaves_no_connection() {
+    let folder = Directory::new();
+    let path = folder.join("backend.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let seen = Arc::clone(&counts);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, seen) = (stream.expect("a connection"), Arc::clone(&seen));
+            seen[0].fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || {
+                let _ = stream.read_to_end(&mut Vec::new());
+                seen[1].fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let own = Own::start(&["--route", &format!("* unix/{}", path.display())]);
+    for _ in 0..BURSTS {
+        let mut client = TcpStream::connect(("127.0.0.1", own.port)).expect("it listens");
+        client.set_read_timeout(Some(deadline())).expect("a socket");
+        let chunk =
+            |bytes: usize| [format!("{bytes:x}\r\n").into_bytes(), vec![b'a'; bytes]].concat();
+        let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        // Nearly as much as is collected; then what goes beyond that, and what nobody can read, at once.
+        client
+            .write_all(&[&head[..], &chunk(99_000), b"\r\n"].concat())
+            .expect("sent");
+        client
+            .write_all(&[&chunk(70_000)[..], b"\r\nno chunk\r\n"].concat())
+            .expect("sent");
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 400");
+    }
+    wait_until("every connection to the backend has ended", || {
+        let [begun, ended] = [&counts[0], &counts[1]].map(|it| it.load(Ordering::SeqCst));
+        (begun == ended).then_some(())
+    });
 }

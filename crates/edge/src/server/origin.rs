@@ -211,8 +211,15 @@ impl Edge {
     fn begin(&mut self, mut talk: Box<Talk>, may_reuse: bool) {
         match self.open(&mut talk, may_reuse) {
             Step::Goes => self.keep(talk.id, talk),
-            Step::Over => self.leave_target(&mut talk),
+            Step::Over => self.end(talk),
         }
+    }
+
+    /// A conversation is over; its connection may be one that the origin still has.
+    fn end(&mut self, talk: Box<Talk>) {
+        let mut talk = talk;
+        self.drop_wire(&mut talk);
+        self.leave_target(&mut talk);
     }
 
     fn keep(&mut self, id: u64, talk: Box<Talk>) {
@@ -234,9 +241,8 @@ impl Edge {
         if run(self, &mut talk) == Step::Goes {
             self.keep(id, talk);
         } else {
-            self.drop_wire(&mut talk);
-            self.leave_target(&mut talk);
             let handle = talk.owner.handle();
+            self.end(talk);
             if self.asking.get(&handle) == Some(&id) {
                 self.asking.remove(&handle);
             }
