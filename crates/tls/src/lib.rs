@@ -36,3 +36,4 @@ pub use handle::{ClientCertificate, Failure, Handle};
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
 pub use server::{Certificates, LoadError, Loaded, Options};
+pub use session::is_about_name;

@@ -42,6 +42,8 @@ const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 pub struct SessionError {
     /// What went wrong in the handshake; `None` after it.
     pub failure: Option<Failure>,
+    /// Whether another name might have had another end.
+    is_about_name: bool,
     text: String,
 }
 
@@ -50,6 +52,29 @@ impl SessionError {
     pub fn failure_in(error: &io::Error) -> Option<Failure> {
         error.get_ref()?.downcast_ref::<SessionError>()?.failure
     }
+
+    fn is_about_name(error: &io::Error) -> bool {
+        let told = error.get_ref().and_then(|it| it.downcast_ref::<Self>());
+        told.is_some_and(|it| it.is_about_name)
+    }
+}
+
+/// Whether a connection to a server has failed because of the name that it was asked for: its certificate is for others,
+/// or it has refused the handshake, as servers do that have no certificate for a name.
+pub fn is_about_name(error: &io::Error) -> bool {
+    SessionError::is_about_name(error)
+}
+
+/// Of what rustls tells, the same.
+fn blames_name(error: &rustls::Error) -> bool {
+    use rustls::{CertificateError, Error};
+    matches!(
+        error,
+        Error::AlertReceived(_)
+            | Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+            )
+    )
 }
 
 /// Which end we are. A server has thousands of the one and none of the other, whose larger state is
@@ -227,7 +252,7 @@ impl Session {
             }
             Ok(None) => return Emptied::Wholly,
             Err(error) => {
-                self.fail(error);
+                self.fail_io(error);
                 return Emptied::Wholly;
             }
         };
@@ -281,7 +306,11 @@ impl Session {
                 Ok(Step::PeerEnded) => self.has_ended = true,
                 Err(error) => {
                     let failure = self.is_handshaking().then(|| Failure::of(&error));
-                    self.fail_with(failure, error.to_string());
+                    self.fail(SessionError {
+                        failure,
+                        is_about_name: self.is_client() && failure.is_some() && blames_name(&error),
+                        text: error.to_string(),
+                    });
                     // What rustls has to say before the alert that tells the peer why, and the alert. It still refers
                     // to the same bytes, looks at them again when it has said all, and then fails again.
                     while let (discard, Ok(Step::Again)) =
@@ -384,7 +413,7 @@ impl Session {
                 Ok(None) => return false,
                 Err(error) => {
                     self.outgoing_sent = self.outgoing.len();
-                    self.fail(error);
+                    self.fail_io(error);
                 }
             }
         }
@@ -483,15 +512,22 @@ impl Session {
         }
     }
 
-    fn fail(&mut self, error: io::Error) {
+    fn fail_io(&mut self, error: io::Error) {
         self.phase = Phase::Failed;
         self.incoming = Vec::new();
         self.error.get_or_insert(error);
     }
 
+    fn fail(&mut self, error: SessionError) {
+        self.fail_io(io::Error::new(io::ErrorKind::InvalidData, error));
+    }
+
     fn fail_with(&mut self, failure: Option<Failure>, text: String) {
-        let error = SessionError { failure, text };
-        self.fail(io::Error::new(io::ErrorKind::InvalidData, error));
+        self.fail(SessionError {
+            failure,
+            is_about_name: false,
+            text,
+        });
     }
 
     fn step(

@@ -85,6 +85,7 @@ struct Connection {
     has_hung_up: bool,
     has_ended: bool,
     error: Option<String>,
+    is_about_name: bool,
 }
 
 impl<D: Driver> Owner<D> {
@@ -192,6 +193,7 @@ impl<D: Driver> Owner<D> {
                 Ok(None) => break,
                 Err(error) => {
                     connection.error = Some(error.to_string());
+                    connection.is_about_name = crate::is_about_name(&error);
                     let fd = connection.fd;
                     connection.fd = -1;
                     self.driver.close(fd);

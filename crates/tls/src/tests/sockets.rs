@@ -31,8 +31,16 @@ impl World {
     }
 
     fn connect_with(&mut self, config: std::sync::Arc<rustls::ClientConfig>) -> u64 {
+        self.connect_to("localhost", config)
+    }
+
+    fn connect_to(
+        &mut self,
+        name: &'static str,
+        config: std::sync::Arc<rustls::ClientConfig>,
+    ) -> u64 {
         let fd = net::connect_tcp(self.address, None).expect("it listens");
-        let name = ServerName::try_from("localhost").expect("a name");
+        let name = ServerName::try_from(name).expect("a name");
         self.owner
             .driver
             .connect(fd, config, name)
@@ -99,6 +107,17 @@ fn a_client_that_does_not_trust_us_says_so() {
         .as_ref()
         .expect("it knows why");
     assert!(error.contains("invalid peer certificate"), "{error}");
+    assert!(!world.owner.connections[&token].is_about_name);
+}
+
+#[test]
+fn a_certificate_for_another_name_is_told_from_one_of_a_stranger() {
+    let mut world = world();
+    let config = client_config(&trusting()).expect("the authority is good");
+    let token = world.connect_to("other.test", config);
+    world.turn_until(|owner| owner.connections[&token].error.is_some());
+    let client = &world.owner.connections[&token];
+    assert!(client.is_about_name, "{:?}", client.error);
 }
 
 #[test]
