@@ -16,6 +16,7 @@ mod client;
 mod components;
 mod couriers;
 mod django;
+mod faults;
 mod figures;
 mod files;
 mod listeners;

@@ -4,13 +4,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
+use fermata_tls::ServerName;
+
 use super::edge::{Edge, Source, WireUse};
 use super::internal::is_internal;
 use super::origin::{Step, Talk, Wait};
 use super::request::without_port;
 use super::resolve::Found;
 use super::timers::Timer;
+use super::unopened::Unopened;
 use crate::routes::{Origin, Target};
+use crate::upstream::Failure;
 
 /// How soon a Unix socket whose queue is full is tried again.
 const ROOM_MS: u64 = 10;
@@ -46,7 +50,7 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         may_reuse: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unopened> {
         if let Origin::ZhttpReq(spec) = &target.origin {
             return self.open_zhttp(talk, target, spec);
         }
@@ -94,7 +98,7 @@ impl Edge {
                         self.timers.at(now_ms + ROOM_MS, Timer::Room(id));
                         return Ok(());
                     }
-                    Err(error) => return Err(format!("{path}: {error}")),
+                    Err(error) => return Err(Unopened::of_connect(path, &error)),
                 };
                 // A connection over a Unix socket stands at once.
                 talk.is_connected = true;
@@ -102,23 +106,26 @@ impl Edge {
                 wire
             }
             Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
-                return Err(format!("zhttp/{spec} is not spoken here"));
+                let reason = format!("zhttp/{spec} is not spoken here");
+                return Err(Unopened::Target(reason));
             }
-            Origin::Test => return Err("the built-in origin speaks no WebSocket".to_owned()),
-            Origin::Files(path) => return Err(format!("{path}: files speak no WebSocket")),
+            Origin::Test | Origin::Files(_) => {
+                let reason = format!("{} speaks no WebSocket", target.name);
+                return Err(Unopened::Request(502, reason));
+            }
         };
         Ok(())
     }
 
     /// The addresses of a host, if they are known.
-    fn find_host(&mut self, host: &str, port: u16) -> Result<Found, String> {
+    fn find_host(&mut self, host: &str, port: u16) -> Result<Found, Unopened> {
         let now_ms = self.worker.now_ms();
         let found = self.resolver.find(host, port, now_ms);
         if let Some(bell) = self.resolver.take_bell() {
             let wire = self
                 .worker
                 .adopt_wire(bell)
-                .map_err(|error| format!("{host} cannot be looked up: {error}"))?;
+                .map_err(|error| Unopened::Own(format!("{host} cannot be looked up: {error}")))?;
             self.wires.insert(wire, WireUse::Names);
         }
         found
@@ -168,62 +175,93 @@ impl Edge {
     }
 
     /// Begins to connect to the first address that does not refuse at once.
-    fn connect_any(&mut self, talk: &mut Talk, target: &Target, host: &str) -> Result<u64, String> {
-        let mut reason = String::new();
+    fn connect_any(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        host: &str,
+    ) -> Result<u64, Unopened> {
+        let name = match target.is_tls {
+            true => Some(server_name(&talk.source, target, host)?),
+            false => None,
+        };
+        let mut failure = Unopened::Target(String::new());
         while let Some(address) = talk.addresses.pop() {
             if !target.is_trusted && is_internal(address.ip()) {
-                reason = "Origin host/IP blocked".to_owned();
+                failure = Unopened::Target("Origin host/IP blocked".to_owned());
                 continue;
             }
-            let wire = match target.is_tls {
-                false => self.worker.connect(address),
-                true => self.connect_tls(talk, target, host, address),
+            let wire = match &name {
+                None => self.worker.connect(address),
+                Some(name) => self
+                    .tls_config(target.insecure)
+                    .and_then(|config| self.worker.connect_tls(address, config, name.clone())),
             };
             match wire {
                 Ok(wire) => return Ok(wire),
-                Err(error) => reason = format!("{address}: {error}"),
+                Err(error) => failure = Unopened::of_connect(&address.to_string(), &error),
             }
         }
-        self.resolver.failed(host);
-        Err(reason)
-    }
-
-    fn connect_tls(
-        &mut self,
-        talk: &Talk,
-        target: &Target,
-        host: &str,
-        address: SocketAddr,
-    ) -> std::io::Result<u64> {
-        let config = self.tls_config(target.insecure)?;
-        let name = match target.trust_connect_host {
-            true => host.to_owned(),
-            false => certified_name(&talk.source, target),
-        };
-        let name = fermata_tls::ServerName::try_from(name).map_err(|error| {
-            std::io::Error::other(format!("the host cannot be checked: {error}"))
-        })?;
-        self.worker.connect_tls(address, config, name)
+        if let Unopened::Target(_) = failure {
+            self.resolver.failed(host);
+        }
+        Err(failure)
     }
 
     /// Why a connection does not stand.
-    pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> String {
+    pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> (Failure, String) {
         let mut byte = [0];
         match self.worker.recv_wire(talk.wire, &mut byte) {
-            Err(error) => format!("no connection: {error}"),
-            Ok(_) => "no connection".to_owned(),
+            Err(error) => {
+                let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(talk);
+                let failure = match is_name {
+                    true => Failure::Name,
+                    false => Failure::Connect,
+                };
+                (failure, format!("no connection: {error}"))
+            }
+            Ok(_) => (Failure::Connect, "no connection".to_owned()),
         }
     }
 }
 
+/// Whether a target's certificate has to be for whatever the client asks for.
+fn is_named_by_client(talk: &Talk) -> bool {
+    talk.source.target().is_some_and(|target| {
+        !target.trust_connect_host && own_name(&talk.source, target).is_none()
+    })
+}
+
+/// The name that the route or the target gives to a target.
+fn own_name<'a>(source: &'a Source, target: &'a Target) -> Option<&'a str> {
+    let rule = source.rule();
+    let of_rule = || rule.and_then(|it| it.as_host.as_deref());
+    target.host.as_deref().or_else(of_rule)
+}
+
+/// What a target's certificate is checked against.
+fn server_name(
+    source: &Source,
+    target: &Target,
+    host: &str,
+) -> Result<ServerName<'static>, Unopened> {
+    let name = match target.trust_connect_host {
+        true => host.to_owned(),
+        false => certified_name(source, target),
+    };
+    ServerName::try_from(name).map_err(|error| {
+        let reason = format!("the host cannot be checked: {error}");
+        let is_ours = target.trust_connect_host || own_name(source, target).is_some();
+        match is_ours {
+            true => Unopened::Target(reason),
+            false => Unopened::Request(502, reason),
+        }
+    })
+}
+
 /// Whom a target's certificate has to be for: the host that the target sees.
 fn certified_name(source: &Source, target: &Target) -> String {
-    let rule = source.rule();
-    let named = target
-        .host
-        .as_deref()
-        .or(rule.and_then(|it| it.as_host.as_deref()));
-    let name = match named {
+    let name = match own_name(source, target) {
         Some(host) => without_port(host).to_owned(),
         None => source.request.host_name(),
     };

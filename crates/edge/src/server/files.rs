@@ -10,6 +10,7 @@ use fermata_proto::percent;
 use super::edge::{Edge, Owner};
 use super::origin::{Step, Talk};
 use super::response::Head;
+use super::unopened::Unopened;
 use crate::routes::{Rule, Target};
 
 /// Folders that are kept open; more are of routes that have changed very often.
@@ -41,9 +42,11 @@ impl Edge {
         rule: &Rule,
         target: &Target,
         folder: &str,
-    ) -> Result<Filed, String> {
+    ) -> Result<Filed, Unopened> {
         let Owner::Client(handle) = talk.owner else {
-            return Err(format!("{folder}: files are for requests of clients"));
+            // Nobody else is sent here: see `choose`.
+            let reason = format!("{folder}: files are for requests of clients");
+            return Err(Unopened::Own(reason));
         };
         let request = &talk.source.request;
         if !matches!(&request.method[..], b"GET" | b"HEAD") {
@@ -111,7 +114,7 @@ impl Edge {
         Step::Over
     }
 
-    fn folder(&mut self, folder: &str, target: &Target) -> Result<Arc<Directory>, String> {
+    fn folder(&mut self, folder: &str, target: &Target) -> Result<Arc<Directory>, Unopened> {
         let options = (target.index.clone(), target.cache_s);
         let known = self
             .folders
@@ -122,9 +125,9 @@ impl Edge {
             return Ok(Arc::clone(directory));
         }
         if self.folders.0.len() >= FOLDERS_MAX {
-            return Err(format!(
+            return Err(Unopened::Own(format!(
                 "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
-            ));
+            )));
         }
         let defaults = StaticOptions::default();
         let directory = self
@@ -137,7 +140,7 @@ impl Edge {
                     ..StaticOptions::default()
                 },
             )
-            .map_err(|error| format!("{folder}: {error}"))?;
+            .map_err(|error| Unopened::Target(format!("{folder}: {error}")))?;
         self.folders
             .0
             .push((folder.to_owned(), options, Arc::clone(&directory)));

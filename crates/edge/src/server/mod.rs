@@ -47,6 +47,7 @@ mod stats;
 mod targets;
 mod test_origin;
 mod timers;
+mod unopened;
 mod unserved;
 mod upgrade;
 mod zhttp;

@@ -18,6 +18,7 @@ use super::files::Filed;
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
 use super::test_origin;
+use super::unopened::Unopened;
 use crate::fastcgi;
 use crate::routes::Origin;
 use crate::upstream::{self, Failure, Sent, may_retry};
@@ -79,7 +80,7 @@ pub(super) struct Talk {
     /// When all of it takes too long.
     deadline_ms: u64,
     /// Why targets have failed, for the log.
-    failures: Vec<String>,
+    pub failures: Vec<Unopened>,
 }
 
 /// What a connection waits for.
@@ -265,8 +266,7 @@ impl Edge {
                 return self.fail(talk, 502, "the route is gone");
             };
             let Some(target) = rule.targets.get(talk.source.target) else {
-                let failures = talk.failures.join("; ");
-                return self.fail(talk, 502, &failures);
+                return self.fail_unopened(talk);
             };
             self.enter_target(talk);
             talk.carry(target);
@@ -289,16 +289,18 @@ impl Edge {
                             self.next_target(talk);
                             continue;
                         }
-                        Err(reason) => Err(reason),
+                        Err(failure) => Err(failure),
                     }
                 }
                 _ => self.open_target(talk, target, may_reuse),
             };
             match opened {
                 Ok(()) => return self.pump(talk),
-                Err(reason) => {
-                    self.note_failed(talk, &reason);
-                    talk.failures.push(reason);
+                Err(failure) => {
+                    if let Unopened::Target(reason) = &failure {
+                        self.note_failed(talk, reason);
+                    }
+                    talk.failures.push(failure);
                     self.next_target(talk);
                     may_reuse = true;
                 }
@@ -336,8 +338,8 @@ impl Edge {
         talk.has_hung_up |= event.hangup;
         if !talk.is_connected {
             if event.hangup {
-                let reason = self.why_unconnected(talk);
-                return self.retry(talk, Failure::Connect, &reason);
+                let (failure, reason) = self.why_unconnected(talk);
+                return self.retry(talk, failure, &reason);
             }
             if event.writable {
                 talk.is_connected = true;
@@ -467,8 +469,9 @@ impl Edge {
         // An idle connection that was just closed says nothing about the target.
         let is_stale = failure == Failure::NoResponse && talk.is_reused;
         // Nor does one address of several.
-        let has_more = failure == Failure::Connect && !talk.addresses.is_empty();
-        if !is_stale && !has_more {
+        let has_more = failure.is_unsent() && !talk.addresses.is_empty();
+        let is_its_fault = !is_stale && failure != Failure::Name;
+        if is_its_fault && !has_more {
             self.note_failed(talk, reason);
         }
         if !may_retry(failure, sent) {
@@ -479,11 +482,11 @@ impl Edge {
             };
             return self.fail(talk, status, reason);
         }
-        talk.failures.push(reason.to_owned());
-        if failure == Failure::Connect && !has_more {
+        talk.failures.push(Unopened::Target(reason.to_owned()));
+        if failure.is_unsent() && !has_more {
             self.next_target(talk);
         }
-        self.open(talk, failure == Failure::Connect)
+        self.open(talk, failure.is_unsent())
     }
 
     /// The response is complete: its connection may serve another request.

@@ -14,6 +14,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use super::unopened::Unopened;
+
 /// How long the addresses of a name are believed, and for how long they are better than waiting for new ones.
 const AGE_MS_MAX: u64 = 60_000;
 const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
@@ -100,7 +102,7 @@ impl Resolver {
     ///
     /// # Errors
     /// It has none; or too many names are being looked up.
-    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, String> {
+    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, Unopened> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
@@ -126,8 +128,12 @@ impl Resolver {
                         .collect(),
                 ))
             }
-            Some(known) if is_fresh => Err(format!("{host} has no address: {}", known.problem)),
-            _ => asked.map(|()| Found::Later),
+            Some(known) if is_fresh => {
+                let reason = format!("{host} has no address: {}", known.problem);
+                Err(Unopened::Target(reason))
+            }
+            // It is we who cannot look it up.
+            _ => asked.map(|()| Found::Later).map_err(Unopened::Own),
         }
     }
 
@@ -331,7 +337,7 @@ mod tests {
         assert_eq!(wait(&mut resolver, &mut bell, 10), ["gone"]);
         assert_eq!(
             resolver.find("gone", 80, 9 + RETRY_MS),
-            Err("gone has no address: gone".to_owned())
+            Err(Unopened::Target("gone has no address: gone".to_owned()))
         );
         assert!(resolver.asked.is_empty());
         assert_eq!(resolver.find("gone", 80, 10 + RETRY_MS), Ok(Found::Later));
@@ -366,7 +372,7 @@ mod tests {
         }
         let problem = resolver.find("one more", 80, 0);
         assert!(
-            problem.is_err_and(|it| it.contains("256 other names")),
+            matches!(problem, Err(Unopened::Own(it)) if it.contains("256 other names")),
             "bounded"
         );
         assert_eq!(resolver.threads.map(|it| it.count), Some(THREADS_MAX));

@@ -11,6 +11,7 @@ use super::origin::{Codec, Purpose, Step, Talk};
 use super::request::Body;
 use super::sockjs;
 use super::state::SessionId;
+use super::unopened::Unopened;
 use crate::fastcgi::{self, Script};
 use crate::routes::{Origin, Target};
 use crate::upstream;
@@ -43,10 +44,14 @@ impl Talk {
 
 impl Edge {
     /// What a target gets of a request, but for its framing.
-    pub(super) fn forwarded(&mut self, talk: &Talk, target: &Target) -> Result<Forwarded, String> {
+    pub(super) fn forwarded(
+        &mut self,
+        talk: &Talk,
+        target: &Target,
+    ) -> Result<Forwarded, Unopened> {
         let source = &talk.source;
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
-            return Err("the route is gone".to_owned());
+            return Err(Unopened::Own("the route is gone".to_owned()));
         };
         let signature = match source.is_foreign() {
             // It would be good at our own origins as well.
@@ -68,7 +73,11 @@ impl Edge {
     }
 
     /// Writes the request as its target reads it.
-    pub(super) fn write_request(&mut self, talk: &mut Talk, target: &Target) -> Result<(), String> {
+    pub(super) fn write_request(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+    ) -> Result<(), Unopened> {
         let source = &talk.source;
         if let Purpose::Worker = talk.purpose {
             talk.codec = Codec::Http(upstream::Exchange::new(false, false));
@@ -85,7 +94,8 @@ impl Edge {
             matches!(source.request.body, Body::Arriving { .. }).then(Arriving::default);
         talk.file = match &source.request.body {
             Body::File { path, .. } => {
-                Some(File::open(path).map_err(|error| format!("{}: {error}", path.display()))?)
+                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                Some(File::open(path).map_err(problem)?)
             }
             _ => None,
         };
@@ -106,7 +116,7 @@ impl Edge {
             talk.codec = Codec::FastCgi(Box::default());
             forwarded
                 .write_fastcgi(&source.request, script, server, &mut talk.out)
-                .map_err(|error| error.to_string())
+                .map_err(Unopened::from)
         } else {
             let key = match &talk.purpose {
                 Purpose::Upgrade(key) => Some(key),

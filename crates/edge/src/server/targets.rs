@@ -10,7 +10,7 @@ use fermata_io::shm::Shared;
 use super::edge::{Edge, Owner, Source, Table};
 use super::origin::{Purpose, Talk};
 use super::request::ClientRequest;
-use crate::routes::{Routes, Rule};
+use crate::routes::{Origin, Routes, Rule, Target};
 use crate::settings::Settings;
 use crate::upstream::{
     Balancer, Candidate, Change, HashBy, Health, MEMORY_WORDS, Passive, Policy, Seat, State,
@@ -177,9 +177,16 @@ impl Edge {
             return;
         };
         let (health, now_ms) = (self.targets.health, self.worker.now_ms());
-        // Events of an open WebSocket are for targets that know such.
+        // Events of an open WebSocket are for targets that know such, and files for clients that read them.
         let is_open = matches!(talk.purpose, Purpose::Events(None));
-        let fits = |at: &usize| !is_open || rule.targets[*at].over_http;
+        let reads = matches!(
+            (&talk.owner, &talk.purpose),
+            (Owner::Client(_), Purpose::Plain)
+        );
+        let fits = |at: &usize| {
+            let target = &rule.targets[*at];
+            (!is_open || target.over_http) && (reads || !matches!(target.origin, Origin::Files(_)))
+        };
         let mut order: Vec<usize> = match talk.source.watched() {
             None => (0..rule.targets.len()).filter(fits).collect(),
             Some(watched) => {
@@ -284,7 +291,9 @@ impl Edge {
 }
 
 fn watched_seat(talk: &Talk) -> Option<(&Watched, Seat)> {
-    if matches!(talk.owner, Owner::Check(..)) {
+    let is_folder = |target: &Target| matches!(target.origin, Origin::Files(_));
+    // A folder is there or it is not, which costs nothing to find out each time.
+    if matches!(talk.owner, Owner::Check(..)) || talk.source.target().is_some_and(is_folder) {
         return None;
     }
     let watched = talk.source.watched()?;

@@ -9,6 +9,7 @@ use super::origin::{Purpose, Step, Talk};
 use super::request::Body;
 use super::response::{Head, Said};
 use super::services::{Question, Unanswered};
+use super::unopened::Unopened;
 use crate::routes::Target;
 use crate::upstream::Failure;
 
@@ -25,11 +26,10 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         spec: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unopened> {
         if let Purpose::Upgrade(_) = talk.purpose {
-            return Err(format!(
-                "zhttpreq/{spec} speaks no WebSocket; add over_http"
-            ));
+            let reason = format!("zhttpreq/{spec} speaks no WebSocket; add over_http");
+            return Err(Unopened::Request(502, reason));
         }
         let forwarded = self.forwarded(talk, target)?;
         talk.wire = 0;
@@ -50,23 +50,24 @@ impl Edge {
         talk: &mut Talk,
         spec: &str,
         forwarded: &Forwarded,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unopened> {
         let Some(service) = self.services.addresses.find(spec) else {
-            return Err(format!(
+            return Err(Unopened::Target(format!(
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
-            ));
+            )));
         };
         let question = Question::Request(talk.id());
         if !self.services.may_ask(service, &question) {
             // It would be answered before anybody waits.
-            return Err(format!(
+            return Err(Unopened::Own(format!(
                 "zhttpreq/{spec}: too many requests wait for answers"
-            ));
+            )));
         }
         let bytes = talk.source.request.body.bytes();
         if bytes > BODY_BYTES_MAX {
-            return Err(format!(
-                "zhttpreq/{spec}: a body of {bytes} bytes is larger than {BODY_BYTES_MAX}"
+            return Err(Unopened::Request(
+                413,
+                format!("a body of {bytes} bytes is larger than {BODY_BYTES_MAX}"),
             ));
         }
         let body = match &talk.source.request.body {
@@ -74,10 +75,12 @@ impl Edge {
             Body::Memory(body) => body.clone(),
             // Routes with such targets get bodies whole.
             Body::Arriving { .. } => {
-                return Err(format!("zhttpreq/{spec} takes no body that still comes"));
+                let reason = format!("zhttpreq/{spec} takes no body that still comes");
+                return Err(Unopened::Request(502, reason));
             }
             Body::File { path, .. } => {
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?
+                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                std::fs::read(path).map_err(problem)?
             }
         };
         let request = write(&talk.source, forwarded, body);

@@ -120,12 +120,21 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
 pub enum Failure {
     /// No connection, or no TLS: nothing was sent.
     Connect,
+    /// The same, by what the request names: it says nothing about the target.
+    Name,
     /// The connection ended before a byte of the response.
     NoResponse,
     /// It ended, or made no sense, within the response.
     Response,
     /// It took too long.
     TimeOut,
+}
+
+impl Failure {
+    /// Whether the backend has got nothing of the request.
+    pub fn is_unsent(self) -> bool {
+        matches!(self, Failure::Connect | Failure::Name)
+    }
 }
 
 /// What had been sent.
@@ -144,7 +153,7 @@ pub struct Sent {
 /// A request that a backend may have acted on is repeated only where that does no harm.
 pub fn may_retry(failure: Failure, sent: Sent) -> bool {
     match failure {
-        Failure::Connect => sent.is_replayable,
+        Failure::Connect | Failure::Name => sent.is_replayable,
         Failure::NoResponse => sent.is_replayable && sent.is_reused && sent.is_idempotent,
         Failure::Response | Failure::TimeOut => false,
     }
