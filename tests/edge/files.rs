@@ -17,7 +17,9 @@ fn folder() -> Directory {
     folder.write("site/page.html.br", "packed");
     folder.write("site/index.html", "the index");
     folder.write("site/sub/index.html", "the index of sub");
-    folder.write("site/index.php", "<?php secret();");
+    for name in ["index.php", "index.php.br", "index.php~", "old.inc.bak"] {
+        folder.write(&format!("site/{name}"), "<?php secret();");
+    }
     folder.write("site/.git/config", "hidden");
     folder.write("secret.txt", "secret");
     std::os::unix::fs::symlink("../secret.txt", folder.join("site/link.txt")).expect("a link");
@@ -65,6 +67,9 @@ fn files_are_served_with_all_that_belongs_to_them() {
     for (target, status) in [
         ("/none", 404),
         ("/index.php", 404),
+        ("/index.php.br", 404),
+        ("/index.php~", 404),
+        ("/old.inc.bak", 404),
         ("/link.txt", 404),
         ("/.git/config", 404),
         ("/../secret.txt", 404),

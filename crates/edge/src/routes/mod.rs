@@ -15,7 +15,7 @@ pub use care::Care;
 pub use lex::LexError;
 pub use rule::{Domain, Jsonp, JsonpMode, Proto, Rule};
 pub use table::{Request, Routes};
-pub use target::{Origin, Target};
+pub use target::{Origin, Target, is_program};
 
 /// Something about a line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

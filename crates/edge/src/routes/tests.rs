@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::routes::{Effect, JsonpMode, Origin, Proto, Request, Routes};
+use crate::routes::{Effect, JsonpMode, Origin, Proto, Request, Routes, is_program};
 
 fn read(text: &str) -> (Routes, Vec<String>) {
     let (routes, problems) = Routes::read(text, |path| match path {
@@ -262,5 +262,39 @@ proptest! {
             prop_assert!(rule.proto != Some(Proto::Ws) && !rule.targets.is_empty());
             prop_assert!("/".starts_with(&rule.path_beg));
         }
+    }
+}
+
+#[test]
+fn programs_are_no_files() {
+    for (name, expected) in [
+        ("index.php", true),
+        ("b.PHP", true),
+        ("x.php7", true),
+        ("x.phtml", true),
+        ("x.php.gz", true),
+        ("x.php~", true),
+        ("x.inc.BAK", true),
+        ("x.php.old.zst", true),
+        ("php", false),
+        ("~", false),
+        ("index.php.txt", false),
+        ("style.css.gz", false),
+        ("style.css", false),
+    ] {
+        assert_eq!(is_program(name.as_bytes()), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_program_is_no_index() {
+    for name in ["index.php", "INDEX.PHP", "x.phtml", "index.php.gz"] {
+        let (routes, problems) = Routes::read(&format!("* file//www,index={name}"), |_| Ok(()));
+        assert!(routes.rules().is_empty(), "{name}");
+        let problem = problems[0].to_string();
+        assert!(
+            problem.contains("index is") && problem.contains("script=/index.php"),
+            "{problem}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use super::edge::{Edge, Owner};
 use super::origin::{Step, Talk};
 use super::response::Head;
 use super::unopened::Unopened;
-use crate::routes::{Rule, Target};
+use crate::routes::{Rule, Target, is_program};
 
 /// Folders that are kept open; more are of routes that have changed very often.
 const FOLDERS_MAX: usize = 256;
@@ -64,7 +64,8 @@ impl Edge {
             Ok(false) => &path[..],
             Err(refusal) => return Ok(nothing(400, &format!("{refusal}."))),
         };
-        if is_program(path) {
+        let name = path.rsplit(|&byte| byte == b'/').next();
+        if name.is_some_and(is_program) {
             return Ok(nothing(404, "Nothing is here."));
         }
         let directory = self.folder(folder, target)?;
@@ -154,35 +155,4 @@ fn nothing(status: u16, text: &str) -> Filed {
         ..Head::default()
     };
     Filed::Nothing(head, text.to_owned())
-}
-
-/// Whether a file is a program of PHP's: a folder that is served as it is must not give away what it is made of.
-fn is_program(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let Some(dot) = name.iter().rposition(|&byte| byte == b'.') else {
-        return false;
-    };
-    let extension = name[dot + 1..].to_ascii_lowercase();
-    extension.starts_with(b"php") || matches!(&extension[..], b"phtml" | b"phar" | b"inc")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_no_files() {
-        for (path, expected) in [
-            ("/index.php", true),
-            ("/a/b.PHP", true),
-            ("/x.php7", true),
-            ("/x.phtml", true),
-            ("/php", false),
-            ("/index.php.txt", false),
-            ("/a.php/b", false),
-            ("/style.css", false),
-        ] {
-            assert_eq!(is_program(path.as_bytes()), expected, "{path}");
-        }
-    }
 }
