@@ -372,7 +372,7 @@ impl Edge {
                     talk.has_response = true;
                     // A WebSocket that is being closed has its time, whatever the origin goes on saying.
                     let is_socket = matches!(talk.phase, Phase::Socket { .. });
-                    if talk.due_ms != u64::MAX && !is_socket {
+                    if !is_socket {
                         talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
                     }
                     self.on_bytes(talk, &buffer[..read])

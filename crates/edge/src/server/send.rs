@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use super::answer::Phase;
 use super::arriving::Arriving;
 use super::edge::{Edge, Owner};
 use super::forward::{Forwarded, Hop};
@@ -137,16 +138,18 @@ impl Edge {
         if talk.wire == 0 || talk.is_sent() {
             return Step::Goes;
         }
-        let (out_bytes, sent) = (talk.out.len(), talk.sent);
-        let outcome = self.send_request(talk);
-        let has_gone_on = talk.sent != sent || talk.out.len() != out_bytes || talk.is_sent();
-        if has_gone_on && !talk.has_response && talk.due_ms != u64::MAX {
-            // The origin's time to answer begins when it has the request.
-            let patience_ms = match talk.is_sent() {
-                true => self.limits.response_ms,
-                false => self.limits.idle_ms,
+        let mut has_moved = false;
+        let outcome = self.send_request(talk, &mut has_moved);
+        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
+        // It may have been the client's turn before.
+        if is_asked && (has_moved || talk.due_ms == u64::MAX) {
+            let is_its_turn = talk.is_sent() || talk.queued() > 0;
+            talk.due_ms = match is_its_turn {
+                // The origin's time to answer begins anew with all that it takes of the request.
+                true => self.worker.now_ms() + self.limits.response_ms,
+                // The engine sees to it that a body arrives.
+                false => u64::MAX,
             };
-            talk.due_ms = self.worker.now_ms() + patience_ms;
         }
         if outcome.is_err() {
             // What the origin has said before it closed counts, so it is read first.
@@ -164,12 +167,15 @@ impl Edge {
         Step::Goes
     }
 
-    fn send_request(&mut self, talk: &mut Talk) -> std::io::Result<()> {
+    fn send_request(&mut self, talk: &mut Talk, has_moved: &mut bool) -> std::io::Result<()> {
         let mut turn_bytes = 0;
         loop {
             while talk.sent < talk.out.len() {
                 match self.worker.send_wire(talk.wire, &talk.out[talk.sent..])? {
-                    Some(sent) => talk.sent += sent,
+                    Some(sent) => {
+                        *has_moved |= sent > 0;
+                        talk.sent += sent;
+                    }
                     None => return Ok(()),
                 }
             }

@@ -104,7 +104,7 @@ const TABLE: &[Setting] = &[
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
     row("route", "", Kind::List, None, "Routes in place of a file, each a line of one."),
     row("origin_connect_timeout_ms", "10000", SOME, None, "Time that a connection to a backend has until it stands, or the next target is tried."),
-    row("origin_response_timeout_ms", "60000", SOME, None, "Time that a backend has to begin its response; then the client gets 504."),
+    row("origin_response_timeout_ms", "60000", SOME, None, "Time that a backend has to take more of a request, and then to begin its response; otherwise the client gets 504."),
     row("origin_idle_timeout_ms", "1800000", SOME, None, "Time that a backend may pause within its response."),
     row("origin_out_after", "3", Kind::Number(0, 1_000), None, "Requests that have to fail within origin_out_within_ms until a target of several is asked only when no other is left; 0: never."),
     row("origin_out_within_ms", "10000", SOME, None, "The time for that."),
