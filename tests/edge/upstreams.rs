@@ -1,10 +1,13 @@
 //! Which of several targets a request goes to, and how they fare: what Pushpin lacks.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fermata_testkit::{free_port, wait_until};
+use fermata_testkit::{Directory, free_port, wait_until};
 
 use crate::origin::{Origin, Reply, ok, text};
 use crate::own::Own;
@@ -278,5 +281,52 @@ fn a_socket_goes_on_with_the_next_target_whatever_that_speaks() {
         let mut socket = socket::open(client, "/ws");
         socket.text("hello");
         assert_eq!(socket.next_text(), expected, "{host}");
+    }
+}
+
+/// A Unix socket with room for one connection that nobody has accepted.
+fn tight(path: &Path) -> UnixListener {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a runtime");
+    let _entered = runtime.enter();
+    let socket = tokio::net::UnixSocket::new_stream().expect("a socket");
+    socket.bind(path).expect("a free path");
+    let listener = socket.listen(0).expect("it listens");
+    listener.into_std().expect("a socket")
+}
+
+#[test]
+fn requests_wait_for_a_full_socket_in_their_order() {
+    const WAITING: u64 = 12;
+    let folder = Directory::new();
+    let path = folder.join("backend.sock");
+    let listener = tight(&path);
+    let route = format!("* unix/{}", path.display());
+    let own = Own::start(&["--workers", "1", "--route", &route]);
+    let mut clients: Vec<_> = (1..=WAITING)
+        .map(|number| {
+            let mut client = own.client();
+            client.send("GET", &format!("/{number}"), &[], b"");
+            wait_until("it is read", || {
+                let count = own.figure("fermata_requests_total{worker=\"0\"}");
+                (count == Some(number)).then_some(())
+            });
+            client
+        })
+        .collect();
+    for number in 1..=WAITING {
+        let (mut stream, _) = wait_until("it is asked", || listener.accept().ok());
+        stream.set_nonblocking(false).expect("a socket");
+        let mut line = String::new();
+        let mut reader = BufReader::new(&stream);
+        reader.read_line(&mut line).expect("a request");
+        assert!(line.starts_with(&format!("GET /{number} ")), "{line}");
+        let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(answer).expect("it reads");
+    }
+    for client in &mut clients {
+        assert_eq!(client.read_answer(false).status, 200);
     }
 }

@@ -1,23 +1,17 @@
 //! Connections to origins: one that waits for another request, or a new one to an address of the target.
 
-use std::net::SocketAddr;
-use std::path::Path;
 use std::rc::Rc;
 
 use fermata_tls::ServerName;
 
 use super::edge::{Edge, Source, WireUse};
 use super::internal::is_internal;
-use super::origin::{Step, Talk, Wait};
+use super::origin::{Talk, Wait};
 use super::request::without_port;
 use super::resolve::Found;
-use super::timers::Timer;
 use super::unopened::Unopened;
 use crate::routes::{Origin, Target};
 use crate::upstream::Failure;
-
-/// How soon a Unix socket whose queue is full is tried again.
-const ROOM_MS: u64 = 10;
 
 /// Which connections are interchangeable: target, and who its certificate has to be for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,14 +48,17 @@ impl Edge {
         if let Origin::ZhttpReq(spec) = &target.origin {
             return self.open_zhttp(talk, target, spec);
         }
-        self.write_request(talk, target)?;
+        // Who has waited goes on with the request as it is written, and with what is left of its time.
+        let waited = talk.waits.take();
+        if waited.is_none() {
+            self.write_request(talk, target)?;
+        }
         talk.is_connected = false;
         talk.can_read = false;
         talk.has_hung_up = false;
         talk.has_response = false;
         let now_ms = self.worker.now_ms();
-        // Who has waited goes on with what is left of its time.
-        let due_ms = match talk.waits.take() {
+        let due_ms = match waited {
             Some(_) => talk.due_ms,
             None => now_ms + self.limits.connect_ms,
         };
@@ -89,16 +86,9 @@ impl Edge {
                 self.connect_any(talk, target, host)?
             }
             Origin::Unix(path) | Origin::FastCgiUnix(path) => {
-                let wire = match self.worker.connect_unix(Path::new(path)) {
-                    Ok(wire) => wire,
-                    // Its program has enough to do for now.
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                        talk.waits = Some(Wait::Room);
-                        let id = talk.id();
-                        self.timers.at(now_ms + ROOM_MS, Timer::Room(id));
-                        return Ok(());
-                    }
-                    Err(error) => return Err(Unopened::of_connect(path, &error)),
+                let Some(wire) = self.connect_unix(talk, path)? else {
+                    talk.waits = Some(Wait::Room);
+                    return Ok(());
                 };
                 // A connection over a Unix socket stands at once.
                 talk.is_connected = true;
@@ -150,14 +140,6 @@ impl Edge {
         for id in waiting {
             self.with_talk(id, |edge, talk| edge.open(talk, true));
         }
-    }
-
-    /// A Unix socket may have room again.
-    pub(super) fn on_room(&mut self, id: u64) {
-        self.with_talk(id, |edge, talk| match talk.waits {
-            Some(Wait::Room) => edge.open(talk, true),
-            _ => Step::Goes,
-        });
     }
 
     /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,

@@ -27,6 +27,7 @@ use super::reliable::{FirstSubscriptions, Updates};
 use super::reload::RoutesFile;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
+use super::rooms::Rooms;
 use super::services::Services;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
@@ -213,6 +214,8 @@ pub(super) struct Edge {
     /// In the place of requests that are not needed any more.
     pub forgotten: Rc<ClientRequest>,
     pub timers: Timers,
+    /// Who waits for room at Unix sockets.
+    pub rooms: Rooms,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
     /// Brings items into order; of use in the one worker that has the ports of publishers.
     pub intake: Intake,
@@ -293,6 +296,7 @@ impl Edge {
             sessions: HashMap::new(),
             forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
+            rooms: Rooms::default(),
             last_item: None,
             intake: Intake::new(Sequencing {
                 wait_ms: prepared.settings.number("message_wait_ms"),
@@ -581,7 +585,7 @@ impl Edge {
                 }
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
                 Timer::Seats => self.on_seats_due(),
-                Timer::Room(id) => self.on_room(id),
+                Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Session(id) => self.on_session_due(id),

@@ -37,6 +37,7 @@ mod reload;
 mod request;
 mod resolve;
 mod response;
+mod rooms;
 mod send;
 mod services;
 mod sockets;

@@ -27,8 +27,8 @@ pub(super) enum Timer {
     Seats,
     /// A body is read on, by its request: others had their turn.
     Body(u64),
-    /// A Unix socket may have room for a connection, by the conversation.
-    Room(u64),
+    /// Unix sockets may have room for connections.
+    Room,
     /// Idle connections to origins are looked through.
     Pool,
     /// The routes file is looked at.
