@@ -112,11 +112,20 @@ impl Edge {
         let now_ms = self.worker.now_ms();
         let found = self.resolver.find(host, port, now_ms);
         if let Some(bell) = self.resolver.take_bell() {
-            let wire = self
-                .worker
-                .adopt_wire(bell)
-                .map_err(|error| Unopened::Own(format!("{host} cannot be looked up: {error}")))?;
-            self.wires.insert(wire, WireUse::Names);
+            let copy = bell.try_clone();
+            match copy.and_then(|copy| self.worker.adopt_wire(copy)) {
+                Ok(wire) => {
+                    self.wires.insert(wire, WireUse::Names);
+                }
+                Err(error) => {
+                    // Nobody would be told of names: who asks next tries again.
+                    self.resolver.return_bell(bell);
+                    if let Ok(Found::Later) = found {
+                        let reason = format!("{host} cannot be looked up: {error}");
+                        return Err(Unopened::Own(reason));
+                    }
+                }
+            }
         }
         found
     }

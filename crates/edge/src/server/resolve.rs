@@ -12,7 +12,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+
+use fermata_io::thread;
 
 use super::unopened::Unopened;
 
@@ -29,6 +30,9 @@ const ASKED_MAX: usize = 256;
 
 /// Threads that look names up: one that waits for a dead name server does not hold the others up.
 const THREADS_MAX: usize = 4;
+
+/// Stack of such a thread: the system's resolver has its buffers there.
+const STACK_BYTES: usize = 512 * 1024;
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -60,7 +64,9 @@ pub(super) struct Resolver {
 #[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
-    since_ms: u64,
+    /// When these were found, and when they were last looked for.
+    found_ms: u64,
+    tried_ms: u64,
     /// It has no address, or none that answers.
     has_failed: bool,
     /// Why there is none.
@@ -106,21 +112,23 @@ impl Resolver {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
-        let known = self.known.get(host);
-        let age_ms = known.map_or(u64::MAX, |known| now_ms.saturating_sub(known.since_ms));
-        let is_fresh = known.is_some_and(|known| {
-            age_ms
-                < match known.has_failed {
-                    true => RETRY_MS,
-                    false => AGE_MS_MAX,
-                }
+        if self.threads.as_ref().is_some_and(|it| it.heard.is_some()) {
+            // Nobody hears the bell.
+            self.answers(now_ms);
+        }
+        let is_fresh = self.known.get(host).is_some_and(|known| {
+            let believed_ms = match known.has_failed {
+                true => RETRY_MS,
+                false => AGE_MS_MAX,
+            };
+            now_ms.saturating_sub(known.tried_ms) < believed_ms
         });
         let asked = match is_fresh {
             true => Ok(()),
             false => self.ask(host),
         };
         match self.known.get(host) {
-            Some(known) if !known.addresses.is_empty() && (is_fresh || age_ms < STALE_MS_MAX) => {
+            Some(known) if known.has_addresses(now_ms) => {
                 let addresses = known.addresses.iter();
                 Ok(Found::Addresses(
                     addresses
@@ -149,6 +157,13 @@ impl Resolver {
         self.threads.as_mut()?.heard.take()
     }
 
+    /// It was not taken after all.
+    pub fn return_bell(&mut self, bell: OwnedFd) {
+        if let Some(threads) = &mut self.threads {
+            threads.heard = Some(bell);
+        }
+    }
+
     /// Takes in what was found; returns the names.
     pub fn answers(&mut self, now_ms: u64) -> Vec<String> {
         let Some(threads) = &self.threads else {
@@ -169,17 +184,19 @@ impl Resolver {
             self.known.clear();
         }
         let known = self.known.entry(name).or_default();
-        known.since_ms = now_ms;
+        known.tried_ms = now_ms;
         match found {
             Ok(mut addresses) => {
                 // Servers on the machine itself listen there at least.
                 addresses.sort_by_key(IpAddr::is_ipv6);
                 addresses.dedup();
                 addresses.truncate(ADDRESSES_MAX);
+                known.found_ms = now_ms;
                 known.has_failed = addresses.is_empty();
                 known.addresses = addresses;
             }
-            // Old addresses are better than none; that there is none is remembered, or every request would wait for it.
+            // Old addresses are better than none, for a while; that there is none is remembered, or every request would
+            // wait for it.
             Err(problem) => {
                 known.has_failed = true;
                 known.problem = problem;
@@ -213,6 +230,14 @@ impl Resolver {
         let _ = threads.questions.send(name.to_owned());
         self.asked.insert(name.to_owned());
         Ok(())
+    }
+}
+
+impl Known {
+    /// Whether it has addresses that are still to be believed.
+    fn has_addresses(&self, now_ms: u64) -> bool {
+        let age_ms = now_ms.saturating_sub(self.found_ms);
+        !self.addresses.is_empty() && age_ms < STALE_MS_MAX
     }
 }
 
@@ -255,9 +280,7 @@ impl Threads {
                 let _ = (&*bell).write(&[0]);
             }
         };
-        thread::Builder::new()
-            .name("resolver".to_owned())
-            .spawn(work)?;
+        thread::begin("resolver", STACK_BYTES, work)?;
         self.count += 1;
         Ok(())
     }
@@ -277,7 +300,7 @@ mod tests {
         match name {
             name if name.starts_with("gone") => Err(io::Error::other("gone")),
             name if name.starts_with("slow") => loop {
-                thread::park();
+                std::thread::park();
             },
             "two" => {
                 COUNT.fetch_add(1, Ordering::SeqCst);
@@ -310,10 +333,9 @@ mod tests {
             Ok(Found::Addresses(vec![address]))
         );
         assert!(resolver.take_bell().is_none());
-        for _ in 0..2 {
-            assert_eq!(resolver.find("two", 80, 0), Ok(Found::Later));
-        }
+        assert_eq!(resolver.find("two", 80, 0), Ok(Found::Later));
         let mut bell = bell(&mut resolver);
+        assert_eq!(resolver.find("two", 80, 0), Ok(Found::Later));
         assert_eq!(wait(&mut resolver, &mut bell, 0), ["two"]);
         let both = ["10.0.0.1:80", "[::1]:80"].map(|it| it.parse().expect("an address"));
         let found = Ok(Found::Addresses(both.to_vec()));
@@ -350,6 +372,36 @@ mod tests {
         resolver.failed("a");
         let found = resolver.find("a", 80, RETRY_MS);
         assert!(matches!(found, Ok(Found::Addresses(_))) && resolver.asked.contains("a"));
+    }
+
+    #[test]
+    fn a_name_that_is_gone_is_believed_no_longer_than_one_that_nobody_asks_for() {
+        let mut resolver = Resolver::new(look_up);
+        let address = IpAddr::from([10, 0, 0, 2]);
+        resolver.learn("a".to_owned(), Ok(vec![address]), 0);
+        for now_ms in (AGE_MS_MAX..=STALE_MS_MAX).step_by(RETRY_MS as usize) {
+            resolver.learn("a".to_owned(), Err("gone".to_owned()), now_ms);
+        }
+        let found = Ok(Found::Addresses(vec![SocketAddr::new(address, 80)]));
+        assert_eq!(resolver.find("a", 80, STALE_MS_MAX - 1), found);
+        let gone = Err(Unopened::Target("a has no address: gone".to_owned()));
+        assert_eq!(resolver.find("a", 80, STALE_MS_MAX), gone);
+    }
+
+    #[test]
+    fn names_are_found_though_nobody_hears_the_bell() {
+        let mut resolver = Resolver::new(look_up);
+        assert_eq!(resolver.find("other", 80, 0), Ok(Found::Later));
+        let bell = resolver.take_bell().expect("threads");
+        resolver.return_bell(bell);
+        let found = Ok(Found::Addresses(vec![
+            "10.0.0.2:80".parse().expect("an address"),
+        ]));
+        let is_found = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            resolver.find("other", 80, 0) == found
+        });
+        assert!(is_found && resolver.take_bell().is_some());
     }
 
     #[test]
