@@ -259,7 +259,9 @@ impl Edge {
 
     /// Sends the request to the target, on a connection that waits or on a new one; to the next target when that fails.
     pub(super) fn open(&mut self, talk: &mut Talk, may_reuse: bool) -> Step {
-        let mut may_reuse = may_reuse;
+        // A check is of what anybody gets who comes anew.
+        let is_check = matches!(talk.owner, Owner::Check(..));
+        let mut may_reuse = may_reuse && !is_check;
         loop {
             let table = Rc::clone(&talk.source.table);
             let Some(rule) = table.routes.rules().get(talk.source.rule) else {
@@ -302,7 +304,7 @@ impl Edge {
                     }
                     talk.failures.push(failure);
                     self.next_target(talk);
-                    may_reuse = true;
+                    may_reuse = !is_check;
                 }
             }
         }
@@ -461,6 +463,7 @@ impl Edge {
             is_reused: talk.is_reused,
             is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
+        let has_tried = talk.wire != 0;
         self.drop_wire(talk);
         talk.waits = None;
         if let Phase::Socket { .. } = talk.phase {
@@ -473,6 +476,14 @@ impl Edge {
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
             self.note_failed(talk, reason);
+        }
+        let origin = talk.source.target().map(|target| &target.origin);
+        if failure == Failure::Connect
+            && has_tried
+            && !has_more
+            && let Some(Origin::Host { host, .. } | Origin::FastCgiHost { host, .. }) = origin
+        {
+            self.resolver.failed(host);
         }
         if !may_retry(failure, sent) {
             let status = if failure == Failure::TimeOut {
