@@ -109,12 +109,12 @@ fn what_is_no_file_is_for_the_next_target() {
 
 #[test]
 fn a_folder_that_is_not_there_is_told() {
-    let own = Own::start(&[
-        "--route",
-        "a.test file//nowhere/at/all",
-        "--route",
-        "b.test file/relative",
-    ]);
+    let folder = Directory::new();
+    folder.write(
+        "routes",
+        "a.test file//nowhere/at/all\nb.test file/relative\n* test\n",
+    );
+    let own = Own::start_in(folder, &["--routes", "routes"]);
     own.wait_for_log("file cannot be read");
     own.wait_for_log("is no target");
 }

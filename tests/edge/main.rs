@@ -26,6 +26,7 @@ mod php;
 mod php_fpm;
 mod publishers;
 mod reload;
+mod routes;
 mod socket;
 mod sockjs;
 mod state;

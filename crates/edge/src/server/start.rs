@@ -22,7 +22,7 @@ use super::stats;
 use super::targets::Targets;
 use super::unserved::{self, Parts};
 use super::zmq::{self, Port};
-use crate::routes::Routes;
+use crate::routes::{Problem, Routes};
 use crate::settings::Settings;
 
 /// Connections that may wait at the control port.
@@ -378,10 +378,31 @@ fn read_routes(
         (lines.join("\n"), None)
     };
     let (routes, problems) = Routes::read(&text, check_file);
+    if file.is_none() {
+        check_given(&text, &routes, &problems)?;
+    }
     for problem in &problems {
         server.warn(&problem.to_string());
     }
     Ok((routes, file))
+}
+
+/// Routes of a file stand beside those that cannot be used, as Pushpin has it. Whoever gives one with the command itself
+/// means that one, and would have an edge without it.
+fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), StartError> {
+    let of_line = |problem: &Problem| {
+        let line = text.lines().nth(problem.line - 1).unwrap_or_default();
+        format!("route {line:?}: {}; correct it", problem.cause)
+    };
+    let said: Vec<String> = problems.iter().map(of_line).collect();
+    match (said.is_empty(), routes.rules().is_empty()) {
+        (false, _) => Err(StartError::Setting(said.join("\n"))),
+        (true, true) => Err(StartError::Setting(
+            "route: it is empty; give a condition and a target, such as '* 127.0.0.1:80'"
+                .to_owned(),
+        )),
+        (true, false) => Ok(()),
+    }
 }
 
 /// Opens the control port before the workers are forked, so that a worker's end does not close it.

@@ -102,7 +102,7 @@ const TABLE: &[Setting] = &[
     row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
     row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
-    row("route", "", Kind::List, None, "Routes in place of a file, each a line of one."),
+    row("route", "", Kind::List, None, "Routes in place of a file, each a line of one; the edge does not start with one that is malformed."),
     row("origin_connect_timeout_ms", "10000", SOME, None, "Time that a connection to a backend has until it stands, or the next target is tried."),
     row("origin_response_timeout_ms", "60000", SOME, None, "Time that a backend has to take more of a request, and then to begin its response; otherwise the client gets 504."),
     row("origin_idle_timeout_ms", "1800000", SOME, None, "Time that a backend may pause within its response."),
