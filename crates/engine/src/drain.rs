@@ -91,6 +91,8 @@ impl<D: Driver> Worker<D> {
                 self.driver.close(fd);
             }
         }
+        // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
+        self.catch_up_by(until_ms);
         let message = format!("draining {} connections", self.connections.len());
         self.log(LogLevel::Info, &message);
         for index in self.connections.indexes() {

@@ -447,6 +447,14 @@ impl<D: Driver> Worker<D> {
         self.driver.flush();
     }
 
+    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
+    pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
+        self.catch_up();
+        while self.reader.has_more() && self.driver.refresh_now() < until_ms {
+            self.catch_up();
+        }
+    }
+
     fn finish_round(&mut self) {
         while let Some(index) = self.local.next_ready() {
             self.send_held(index);

@@ -120,6 +120,27 @@ fn messages_that_follow_a_crowd_closely_are_sent_together() {
 }
 
 #[test]
+fn a_drain_brings_a_crowd_what_it_was_to_be_sent_together() {
+    let mut settings = super::settings();
+    settings.gather_ms_max = 10;
+    let mut rig = Rig::with(1, settings);
+    let peers = subscribers(&mut rig, 4 * crate::gather::SERVED_PER_MS as usize);
+    rig.publish("all", "first");
+    rig.turn();
+    for text in ["second", "third"] {
+        rig.publish("all", text);
+    }
+    rig.turn();
+    rig.worker.begin_drain(false);
+    rig.turn();
+    for peer in &peers {
+        let text = String::from_utf8_lossy(&peer.read()).into_owned();
+        let places = ["first", "second", "third", "retry:"].map(|it| text.find(it));
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
+    }
+}
+
+#[test]
 fn a_socket_that_joins_in_the_middle_of_a_broadcast_finishes_none() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
