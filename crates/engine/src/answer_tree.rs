@@ -22,8 +22,11 @@ impl<D: Driver> Worker<D> {
         root: &Path,
         options: StaticOptions,
     ) -> Result<Arc<Directory>, String> {
-        let number = self.router.directories_len() + self.roots.add();
-        Directory::new(root, options, number).map(Arc::new)
+        let number = self.router.directories_len() + self.roots.added();
+        let directory = Directory::new(root, options, number)?;
+        // One that is not there has no place, however often it is asked for.
+        self.roots.add();
+        Ok(Arc::new(directory))
     }
 
     /// Answers a request with the file that `rest` names below the folder: percent-decoded, empty or from a slash on.

@@ -150,10 +150,14 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Counts one more, and returns how many there were.
-    pub fn add(&mut self) -> usize {
+    /// Counts one more.
+    pub fn add(&mut self) {
         self.added += 1;
-        self.added - 1
+    }
+
+    /// How many there are besides those of the router.
+    pub fn added(&self) -> usize {
+        self.added
     }
 
     /// Opens a file below `directory`; `now_s` is the present second.

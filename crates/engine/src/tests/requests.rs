@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::client::{Answer, answers};
 use super::{FILE_BYTES, HUGE, Rig, file_content, get, post};
 use crate::connection::Origin;
+use crate::files::StaticOptions;
 
 /// Turns after which a run that has not finished never will: a byte each, and then some.
 const TURNS_MAX: usize = 5_000_000;
@@ -472,4 +473,23 @@ fn a_long_pipeline_lets_others_in() {
         got.extend(greedy.read());
     }
     assert_eq!(answers(&got, &[]).len(), 1000);
+}
+
+#[test]
+fn a_folder_that_is_not_there_takes_no_place() {
+    let mut rig = Rig::new(1);
+    for _ in 0..100 {
+        let missing = std::path::Path::new("/nowhere/at/all");
+        let opened = rig.worker.open_tree(missing, StaticOptions::default());
+        assert!(opened.is_err());
+    }
+    let mut numbers = [0, 1].map(|_| {
+        let opened = rig
+            .worker
+            .open_tree(&std::env::temp_dir(), StaticOptions::default());
+        opened.expect("a folder").number
+    });
+    let first = rig.worker.router.directories_len();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [first, first + 1]);
 }
