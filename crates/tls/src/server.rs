@@ -1,5 +1,6 @@
 //! From files to what connections share.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ impl Certificates {
         let mut pairs = Vec::new();
         for (certificate, key) in &self.options.pairs {
             match certificate.is_dir() {
-                true => pairs.append(&mut pairs_of(certificate, key)?),
+                true => pairs.append(&mut pairs_of(certificate, key, &mut warnings)?),
                 false => pairs.push((certificate.clone(), key.clone())),
             }
         }
@@ -156,26 +157,63 @@ impl Certificates {
     }
 }
 
-/// The pairs of a folder, those named `default…` first and then by name.
-fn pairs_of(folder: &Path, keys: &Path) -> Result<Vec<(PathBuf, PathBuf)>, LoadError> {
-    let problem =
-        |cause: String| unusable("tls_certificate", format!("{}: {cause}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(|error| problem(error.to_string()))?;
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter_map(|name| name.strip_suffix(".crt").map(str::to_owned))
-        .collect();
+/// The pairs of a folder, those named `default…` first and then by name. A certificate whose key is not there, because
+/// somebody is copying both, is left out for now with a word in `warnings`.
+fn pairs_of(
+    folder: &Path,
+    keys: &Path,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(PathBuf, PathBuf)>, LoadError> {
+    const SETTING: &str = "tls_certificate";
+    let problem = |cause: &str| unusable(SETTING, format!("{}: {cause}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(|error| problem(&error.to_string()))?;
+    let mut names: Vec<OsString> = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) => {
+                let path = PathBuf::from(entry.file_name());
+                let is_meant = path.extension().is_some_and(|ending| ending == "crt");
+                names.extend(path.file_stem().filter(|_| is_meant).map(OsStr::to_owned));
+            }
+            Err(error) => warnings.push(format!(
+                "{SETTING}: {}: an entry cannot be read: {error}",
+                folder.display()
+            )),
+        }
+    }
     if names.is_empty() {
         let cause = "the folder has no file NAME.crt; put one there, and its key as NAME.key";
-        return Err(problem(cause.to_owned()));
+        return Err(problem(cause));
     }
-    names.sort_by_key(|name| (!name.starts_with("default"), name.clone()));
-    let pair = |name: &String| {
-        let file = |folder: &Path, ending| folder.join(format!("{name}.{ending}"));
-        (file(folder, "crt"), file(keys, "key"))
+    names.sort_by_key(|name| {
+        let is_default = name.as_encoded_bytes().starts_with(b"default");
+        (!is_default, name.clone())
+    });
+    let pair = |name: &OsString| {
+        let file = |folder: &Path, ending| {
+            let mut name = name.clone();
+            name.push(ending);
+            folder.join(name)
+        };
+        (file(folder, ".crt"), file(keys, ".key"))
     };
-    Ok(names.iter().map(pair).collect())
+    let (pairs, alone): (Vec<_>, Vec<_>) = names
+        .iter()
+        .map(pair)
+        .partition(|(_, key)| key.try_exists().unwrap_or(true));
+    warnings.extend(alone.iter().map(|(certificate, key)| {
+        format!(
+            "{SETTING}: {} is left out: its key {} is not there; put it there, and have them read again",
+            certificate.display(),
+            key.display()
+        )
+    }));
+    match pairs.is_empty() {
+        true => Err(problem(
+            "no certificate has its key; put it there as NAME.key",
+        )),
+        false => Ok(pairs),
+    }
 }
 
 /// The authorities of clients; `context` gets what tells them from others.

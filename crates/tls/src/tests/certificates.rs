@@ -1,6 +1,8 @@
 //! Files: what is refused and in which words, names, reloading.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -129,4 +131,39 @@ fn the_development_certificate_is_made_once_and_again_when_it_ends() {
     assert_eq!(mode & 0o777, 0o600);
     let names = fs::read_dir(&folder).expect("readable").count();
     assert_eq!(names, 3, "nothing half-made is left");
+}
+
+#[test]
+fn a_certificate_of_a_folder_whose_key_is_still_to_come_is_left_out() {
+    let folder = folder().join("pairs");
+    fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let (certificate, key) = made("pair", |_| {});
+    let copy = |name: &OsStr, ending: &str, from: &Path| {
+        let mut name = name.to_owned();
+        name.push(ending);
+        fs::copy(from, folder.join(name)).expect("writable");
+    };
+    // One whose name is no text is as good as others.
+    let names = [OsStr::new("a"), OsStr::from_bytes(b"\xff")];
+    let load = || {
+        let options = Options {
+            pairs: vec![(folder.clone(), folder.clone())],
+            ..options()
+        };
+        let certificates = Certificates::new(options).expect("random numbers");
+        certificates.load(unix_s()).map(|loaded| loaded.warnings)
+    };
+    for name in names {
+        copy(name, ".crt", &certificate);
+    }
+    let error = load().expect_err("no key").to_string();
+    assert!(error.contains("no certificate has its key"), "{error}");
+    copy(names[1], ".key", &key);
+    let warnings = load().expect("one is whole");
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("/a.crt is left out: its key "),
+        "{warnings:?}"
+    );
+    copy(names[0], ".key", &key);
+    assert_eq!(load().expect("both are"), [""; 0]);
 }
