@@ -58,7 +58,7 @@ impl Access {
     /// Reads `mode=660&user=NAME&group=NAME`, or some of it.
     fn parse(text: &str) -> Result<Self, String> {
         let mut access = Self::default();
-        for part in text.split('&') {
+        for part in text.split('&').filter(|_| !text.is_empty()) {
             match part.split_once('=') {
                 Some(("mode", mode)) => match u32::from_str_radix(mode, 8) {
                     Ok(mode @ 0..=0o777) => access.mode = Some(mode),
@@ -68,7 +68,7 @@ impl Access {
                 Some(("group", name)) if !name.is_empty() => access.group = Some(name.to_owned()),
                 _ => {
                     return Err(format!(
-                        "with {part:?} behind the path; mode=660, user=NAME and group=NAME may stand there"
+                        "with {part:?} behind the path; mode=660, user=NAME and group=NAME may stand there, and a path with a question mark ends with one"
                     ));
                 }
             }
@@ -125,7 +125,8 @@ impl Listen {
             return Err("empty".to_owned());
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            let (path, access) = match path.split_once('?') {
+            // A path that has a question mark itself ends with another one.
+            let (path, access) = match path.rsplit_once('?') {
                 Some((path, access)) => (path, Access::parse(access)?),
                 None => (path, Access::default()),
             };
@@ -300,7 +301,14 @@ mod tests {
         };
         assert_eq!(listen.host, "/run/app.sock");
         assert_eq!(listen.access, access);
-        for text in ["?", "?mode=9", "?mode=1777", "?user=", "?colour=red"] {
+        for (text, host, mode) in [
+            ("unix:/run/a?b?", "/run/a?b", None),
+            ("unix:/run/a?b?mode=660", "/run/a?b", Some(0o660)),
+        ] {
+            let listen = Listen::parse(text).expect(text);
+            assert_eq!((&listen.host[..], listen.access.mode), (host, mode));
+        }
+        for text in ["?b", "?mode=9", "?mode=1777", "?user=", "?colour=red"] {
             assert!(
                 Listen::parse(&format!("unix:/run/app.sock{text}")).is_err(),
                 "{text}"

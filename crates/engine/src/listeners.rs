@@ -39,9 +39,16 @@ pub(crate) fn bind(
                 let path = PathBuf::from(&listen.host);
                 let usual = u32::from_str_radix(&settings.listen_unix_mode, 8);
                 let mode = listen.access.mode.or(usual.ok());
-                let socket = net::bind_unix(&path, BACKLOG, mode.unwrap_or(net::UNIX_MODE));
-                let socket = socket.map_err(|error| failed(&listen, explain_unix(&error)))?;
-                give(&path, &listen.access).map_err(|cause| failed(&listen, cause))?;
+                let owners = owners(&listen.access).map_err(|cause| failed(&listen, cause))?;
+                let mut refused = None;
+                let mode = mode.unwrap_or(net::UNIX_MODE);
+                let socket = net::bind_unix_with(&path, BACKLOG, mode, |path| {
+                    give(path, owners).inspect_err(|error| refused = Some(explain_owner(error)))
+                });
+                let socket = socket.map_err(|error| {
+                    let cause = refused.take().unwrap_or_else(|| explain_unix(&error));
+                    failed(&listen, cause)
+                })?;
                 share(&listen, &socket, &mut seats)?;
                 let (name, path) = (listen.to_string(), Some(path));
                 bound.push(Bound { scheme, name, path });
@@ -104,20 +111,31 @@ fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Resul
     Ok(())
 }
 
-/// Gives a socket to whom the address says.
-fn give(path: &Path, access: &Access) -> Result<(), String> {
+/// Whom a socket is for: a user and a group.
+type Owners = (Option<u32>, Option<u32>);
+
+fn owners(access: &Access) -> Result<Owners, String> {
     let number = |name: &Option<String>, file| match name {
         None => Ok(None),
         Some(name) => users::number(name, Path::new(file)).map(Some),
     };
     let user = number(&access.user, users::USERS)?;
     let group = number(&access.group, users::GROUPS)?;
+    Ok((user, group))
+}
+
+/// Gives a socket to whom the address says; not what a link leads to that somebody has put in its place.
+fn give(path: &Path, (user, group): Owners) -> std::io::Result<()> {
     if user.is_none() && group.is_none() {
         return Ok(());
     }
-    std::os::unix::fs::chown(path, user, group).map_err(|error| {
-        format!("the socket cannot be given to another user or group: {error}; start as root, or leave user and group out")
-    })
+    std::os::unix::fs::lchown(path, user, group)
+}
+
+fn explain_owner(error: &std::io::Error) -> String {
+    format!(
+        "the socket cannot be given to another user or group: {error}; start as root, or leave user and group out"
+    )
 }
 
 fn explain_unix(error: &std::io::Error) -> String {
@@ -188,5 +206,22 @@ fn explain(error: &std::io::Error) -> String {
             "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
         }
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_given_away_and_not_what_it_leads_to() {
+        let link = std::env::temp_dir().join(format!("fermata-link-{}", std::process::id()));
+        std::os::unix::fs::symlink("/nowhere/at/all", &link).expect("a link");
+        let metadata = std::fs::symlink_metadata(&link).expect("made");
+        let given = give(&link, (Some(metadata.uid()), Some(metadata.gid())));
+        std::fs::remove_file(&link).expect("made");
+        given.expect("it is ours");
     }
 }

@@ -123,6 +123,19 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
 /// `AddrInUse` when a server listens there or the path is another kind of file, `InvalidInput`
 /// when the path is too long (107 bytes), or what the file system says.
 pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<OwnedFd> {
+    bind_unix_with(path, backlog, mode, |_| Ok(()))
+}
+
+/// The same, where something is to be done about the file before anybody can connect; when that fails there is none.
+///
+/// # Errors
+/// Those of [`bind_unix`], and of `prepare`.
+pub fn bind_unix_with(
+    path: &Path,
+    backlog: i32,
+    mode: u32,
+    prepare: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = unix_socket()?;
     match rustix::net::bind(&socket, &address) {
@@ -134,6 +147,10 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<OwnedFd> {
     }
     // Before `listen`: until then nobody can connect, so the wider mode of `bind` is never usable.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    prepare(path).inspect_err(|_| {
+        // Nobody else knows of it.
+        let _ = std::fs::remove_file(path);
+    })?;
     rustix::net::listen(&socket, backlog)?;
     Ok(socket)
 }

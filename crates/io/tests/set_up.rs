@@ -82,6 +82,29 @@ fn a_unix_socket_is_private_and_replaced_only_when_stale() {
 }
 
 #[test]
+fn nobody_connects_before_a_unix_socket_is_prepared() {
+    let folder = Folder::new("prepared");
+    let path = folder.0.join("control.sock");
+    let connect = || std::os::unix::net::UnixStream::connect(&path).map(|_| ());
+    let listener = net::bind_unix_with(&path, BACKLOG, net::UNIX_MODE, |made| {
+        assert_eq!(made, path);
+        let error = connect().expect_err("nobody listens");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        Ok(())
+    });
+    connect().expect("it listens");
+    drop(listener);
+    let refused = net::bind_unix_with(&path, BACKLOG, net::UNIX_MODE, |_| {
+        Err(ErrorKind::PermissionDenied.into())
+    });
+    assert_eq!(
+        refused.expect_err("refused").kind(),
+        ErrorKind::PermissionDenied
+    );
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_full_queue_does_not_look_stale() {
     let folder = Folder::new("full");
     let path = folder.0.join("control.sock");
