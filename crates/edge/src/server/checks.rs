@@ -11,13 +11,16 @@ use super::request::{Body, ClientRequest};
 use super::targets::name_of;
 use super::timers::Timer;
 use crate::routes::{Domain, Origin, Rule};
-use crate::upstream::Change;
+use crate::upstream::{Change, Streaks};
 
 /// What checks call themselves.
 const AGENT: &[u8] = b"fermata-edge (check)";
 
 /// How often seats are said to be in use.
 const SEATS_MS: u64 = 60_000;
+
+/// For how many intervals the last check is believed: the worker that makes them may have ended.
+const BELIEVED_INTERVALS: u64 = 3;
 
 /// Statuses of targets that are well.
 const WELL: std::ops::Range<u16> = 200..400;
@@ -38,8 +41,11 @@ impl Edge {
             for (target, seat) in watched.seats.iter().enumerate() {
                 match (seat, watched.check) {
                     (Some(_), Some(_)) => self.timers.at(now_ms, Timer::Check(rule, target)),
-                    // They may have been checked by the routes before.
-                    (Some(seat), None) => self.targets.health.end_checks(*seat),
+                    // They may have been checked by the routes before; or are by another one, which has the same name.
+                    (Some(seat), None) if !table.is_checked(*seat) => {
+                        self.targets.health.end_checks(*seat);
+                    }
+                    (Some(_), None) => {}
                     (None, _) => {
                         let line =
                             "a route has targets that are not watched: there are too many in all";
@@ -109,10 +115,14 @@ impl Edge {
             return;
         };
         let is_good = outcome.is_ok_and(|status| WELL.contains(&status));
-        let change = self
-            .targets
-            .health
-            .on_check(seat, is_good, check.rise, check.fall);
+        let streaks = Streaks {
+            rise: check.rise,
+            fall: check.fall,
+            believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
+        };
+        let now_ms = self.worker.now_ms();
+        let health = self.targets.health;
+        let change = health.on_check(seat, is_good, streaks, now_ms);
         let (level, what) = match change {
             None => return,
             Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),

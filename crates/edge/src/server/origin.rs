@@ -21,7 +21,7 @@ use super::test_origin;
 use super::unopened::Unopened;
 use crate::fastcgi;
 use crate::routes::Origin;
-use crate::upstream::{self, Failure, Sent, may_retry};
+use crate::upstream::{self, Asked, Failure, Sent, may_retry};
 
 /// What a conversation is for.
 pub(super) enum Purpose {
@@ -64,6 +64,8 @@ pub(super) struct Talk {
     pub targets: Vec<usize>,
     /// The target counts it among its requests.
     pub is_counted: bool,
+    /// How the target fared when it was asked.
+    pub target_asked: Asked,
     /// What there is no connection for yet.
     pub waits: Option<Wait>,
     /// What is left of a body that arrives still.
@@ -124,6 +126,7 @@ impl Talk {
             file: None,
             targets: Vec::new(),
             is_counted: false,
+            target_asked: Asked::default(),
             waits: None,
             arriving: None,
             addresses: Vec::new(),

@@ -163,6 +163,15 @@ fn address_bytes(address: std::net::IpAddr) -> Vec<u8> {
     }
 }
 
+impl Table {
+    /// Whether a route checks this target.
+    pub fn is_checked(&self, seat: Seat) -> bool {
+        let is_its =
+            |watched: &Watched| watched.check.is_some() && watched.seats.contains(&Some(seat));
+        self.watched.iter().flatten().any(is_its)
+    }
+}
+
 impl Source {
     /// What is known of the targets of its route.
     pub fn watched(&self) -> Option<&Watched> {
@@ -230,9 +239,8 @@ impl Edge {
         };
         watched.balancer.borrow_mut().begin(target);
         if let Some(&Some(seat)) = watched.seats.get(target) {
-            self.targets
-                .health
-                .on_request(seat, now_ms, watched.passive);
+            let health = self.targets.health;
+            talk.target_asked = health.on_request(seat, now_ms, watched.passive);
         }
         talk.is_counted = true;
     }
@@ -253,10 +261,8 @@ impl Edge {
             return;
         };
         let now_ms = self.worker.now_ms();
-        let change = self
-            .targets
-            .health
-            .on_failure(seat, now_ms, watched.passive);
+        let health = self.targets.health;
+        let change = health.on_failure(seat, talk.target_asked, now_ms, watched.passive);
         if change == Some(Change::Out) {
             let out_ms = watched.passive.out_ms;
             let line = format!(
@@ -273,7 +279,8 @@ impl Edge {
         let Some((_, seat)) = watched_seat(talk) else {
             return;
         };
-        if self.targets.health.on_success(seat).is_some() {
+        let health = self.targets.health;
+        if health.on_success(seat, talk.target_asked).is_some() {
             let line = format!("{} is back", name_of(&talk.source));
             self.worker.log(LogLevel::Info, &line);
         }

@@ -5,7 +5,8 @@
 //! as many in a row are good. Whoever asks sees both as one [`State`].
 //!
 //! A seat in the table belongs to a target by a number made of its name, so it outlives a reload of the routes and the
-//! worker that has written it. A seat that nobody has used for a while may be taken by another target.
+//! worker that has written it. A seat that nobody has used for a while may be taken by another target; who still holds it
+//! for the one before then writes nothing there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,8 +23,9 @@ const KEPT_MS: u64 = 600_000;
 // The words of a seat.
 /// Whose it is; 0: nobody's.
 const KEY: usize = 0;
-/// When a worker has last said that it uses it.
-const USED_MS: usize = 1;
+/// When a worker has last said that it uses it, and a tag of whose it was then: between the two writes by which a seat is
+/// taken it is nobody else's.
+const USED: usize = 1;
 /// Until when it is out after failures; 0: it is not. Past: a trial is due.
 const OUT_UNTIL_MS: usize = 2;
 /// Since when failures are counted, and how many there are.
@@ -33,6 +35,12 @@ const CHECKS: usize = 4;
 /// For figures.
 const REQUESTS: usize = 5;
 const FAILED: usize = 6;
+/// Until when the checks' word is believed: whoever makes them may be gone.
+const CHECKED_UNTIL_MS: usize = 7;
+
+/// The lower bits of `USED` are the tag.
+const TAG_BITS: u32 = 16;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
 /// The lower bits of `FAILURES` are the number.
 const COUNT_BITS: u32 = 16;
@@ -84,9 +92,31 @@ pub struct Figures {
     pub failed: u64,
 }
 
-/// A target's place in the table.
+/// A target's place in the table, as long as it is its.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat(usize);
+pub struct Seat {
+    at: usize,
+    key: u64,
+}
+
+/// How a target fared when a request went to it. While it is out, only what was asked since decides: what was under way
+/// before says what is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Until when it was out; 0: it was not.
+    out_until_ms: u64,
+}
+
+/// What checks of a target are to be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streaks {
+    /// Good ones in a row that bring it back.
+    pub rise: u64,
+    /// Bad ones in a row that put it out.
+    pub fall: u64,
+    /// How long what one says is believed.
+    pub believed_ms: u64,
+}
 
 /// The table.
 #[derive(Clone, Copy, Debug)]
@@ -106,25 +136,28 @@ impl Health {
         let key = hash(name.as_bytes()).max(1);
         let count = self.words.len() / WORDS;
         let start = (key % count.max(1) as u64) as usize;
-        let seats = (0..count).map(|step| Seat((start + step) % count));
+        let at = |step| (start + step) % count;
+        let seats = (0..count).map(|step| Seat { at: at(step), key });
         // All are looked at, since one in between may have been taken back.
-        if let Some(seat) = seats.clone().find(|&seat| self.get(seat, KEY) == key) {
-            self.set(seat, USED_MS, now_ms);
+        if let Some(seat) = seats.clone().find(|&seat| self.is_its(seat)) {
+            self.set(seat, USED, used(now_ms, key));
             return Some(seat);
         }
         for seat in seats {
             let owner = self.get(seat, KEY);
-            let is_free = owner == 0 || now_ms > self.get(seat, USED_MS) + KEPT_MS;
+            let last = self.get(seat, USED);
+            let is_old = last & TAG_MASK == tag(owner) && now_ms > (last >> TAG_BITS) + KEPT_MS;
             let take = || {
-                let word = &self.words[seat.0 * WORDS + KEY];
+                let word = &self.words[seat.at * WORDS + KEY];
                 word.compare_exchange(owner, key, Ordering::AcqRel, Ordering::Acquire)
             };
-            if !is_free {
+            if owner != 0 && !is_old {
                 continue;
             }
             match take() {
                 Ok(_) => {
-                    for at in [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED] {
+                    let words = [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED];
+                    for at in words.into_iter().chain([CHECKED_UNTIL_MS]) {
                         self.set(seat, at, 0);
                     }
                 }
@@ -132,7 +165,7 @@ impl Health {
                 Err(taken) if taken == key => {}
                 Err(_) => continue,
             }
-            self.set(seat, USED_MS, now_ms);
+            self.set(seat, USED, used(now_ms, key));
             return Some(seat);
         }
         None
@@ -140,14 +173,23 @@ impl Health {
 
     /// The seat is still in use.
     pub fn keep(&self, seat: Seat, now_ms: u64) {
-        self.set(seat, USED_MS, now_ms);
+        if self.is_its(seat) {
+            self.set(seat, USED, used(now_ms, seat.key));
+        }
     }
 
     /// Whether the target may be asked.
     pub fn state(&self, seat: Seat, now_ms: u64) -> State {
+        if !self.is_its(seat) {
+            return State::Up;
+        }
         let until_ms = self.get(seat, OUT_UNTIL_MS);
+        let is_down = || {
+            let is_believed = now_ms <= self.get(seat, CHECKED_UNTIL_MS);
+            self.get(seat, CHECKS) & IS_DOWN != 0 && is_believed
+        };
         match until_ms {
-            _ if self.get(seat, CHECKS) & IS_DOWN != 0 => State::Out,
+            _ if is_down() => State::Out,
             0 => State::Up,
             until_ms if until_ms > now_ms => State::Out,
             _ => State::Trial,
@@ -155,18 +197,26 @@ impl Health {
     }
 
     /// A request goes to the target. A trial is one: for the others the target is out again until that is over.
-    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) {
+    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> Asked {
+        if !self.is_its(seat) {
+            return Asked::default();
+        }
         self.add(seat, REQUESTS);
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 && until_ms <= now_ms {
             self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
         }
+        Asked {
+            out_until_ms: self.get(seat, OUT_UNTIL_MS),
+        }
     }
 
     /// The target has answered.
-    pub fn on_success(&self, seat: Seat) -> Option<Change> {
+    pub fn on_success(&self, seat: Seat, asked: Asked) -> Option<Change> {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
-        if until_ms == 0 || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
+        // A trial may take longer than the target is out: there is another by then, and its word is as good.
+        let is_trial = asked.out_until_ms != 0 && self.is_its(seat);
+        if until_ms == 0 || !is_trial || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
             return None;
         }
         self.set(seat, FAILURES, 0);
@@ -174,7 +224,16 @@ impl Health {
     }
 
     /// A request to the target has failed.
-    pub fn on_failure(&self, seat: Seat, now_ms: u64, passive: Passive) -> Option<Change> {
+    pub fn on_failure(
+        &self,
+        seat: Seat,
+        asked: Asked,
+        now_ms: u64,
+        passive: Passive,
+    ) -> Option<Change> {
+        if !self.is_its(seat) {
+            return None;
+        }
         self.add(seat, FAILED);
         if passive.failures_max == 0 {
             return None;
@@ -182,10 +241,12 @@ impl Health {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 {
             // A trial, or somebody who had nobody else: it stays out.
-            self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+            if asked.out_until_ms == until_ms {
+                self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+            }
             return None;
         }
-        let word = &self.words[seat.0 * WORDS + FAILURES];
+        let word = &self.words[seat.at * WORDS + FAILURES];
         let count_up = |word: u64| {
             let (since_ms, count) = (word >> COUNT_BITS, word & COUNT_MASK);
             let is_new = count == 0 || now_ms.saturating_sub(since_ms) >= passive.within_ms;
@@ -201,9 +262,19 @@ impl Health {
             .then_some(Change::Out)
     }
 
-    /// A check of a target was good or not; `rise` and `fall` are how many in a row change what counts. A target's first
-    /// check decides alone. Checks are one process's.
-    pub fn on_check(&self, seat: Seat, is_good: bool, rise: u64, fall: u64) -> Option<Change> {
+    /// A check of a target was good or not; `streaks` says how many in a row change what counts. A target's first check
+    /// decides alone. Checks are one process's.
+    pub fn on_check(
+        &self,
+        seat: Seat,
+        is_good: bool,
+        streaks: Streaks,
+        now_ms: u64,
+    ) -> Option<Change> {
+        if !self.is_its(seat) {
+            return None;
+        }
+        self.set(seat, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
         let word = self.get(seat, CHECKS);
         // Counted from one, so that zero is a target that was never checked.
         let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
@@ -214,7 +285,10 @@ impl Health {
             return None;
         }
         let count = streak.max(1);
-        let needed = if is_good { rise } else { fall };
+        let needed = match is_good {
+            true => streaks.rise,
+            false => streaks.fall,
+        };
         if count < needed && !is_first {
             let down = if is_down { IS_DOWN } else { 0 };
             self.set(seat, CHECKS, (count + 1) | down);
@@ -230,7 +304,9 @@ impl Health {
 
     /// The target is not checked any more.
     pub fn end_checks(&self, seat: Seat) {
-        self.set(seat, CHECKS, 0);
+        if self.is_its(seat) {
+            self.set(seat, CHECKS, 0);
+        }
     }
 
     /// What was counted.
@@ -241,24 +317,38 @@ impl Health {
         }
     }
 
+    /// Whether it is still that target's.
+    fn is_its(&self, seat: Seat) -> bool {
+        self.get(seat, KEY) == seat.key
+    }
+
     fn get(&self, seat: Seat, word: usize) -> u64 {
-        self.words[seat.0 * WORDS + word].load(Ordering::Acquire)
+        self.words[seat.at * WORDS + word].load(Ordering::Acquire)
     }
 
     fn set(&self, seat: Seat, word: usize, value: u64) {
-        self.words[seat.0 * WORDS + word].store(value, Ordering::Release);
+        self.words[seat.at * WORDS + word].store(value, Ordering::Release);
     }
 
     fn add(&self, seat: Seat, word: usize) {
-        self.words[seat.0 * WORDS + word].fetch_add(1, Ordering::Relaxed);
+        self.words[seat.at * WORDS + word].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the word was changed by us and not by somebody else.
     fn swap(&self, seat: Seat, word: usize, from: u64, to: u64) -> bool {
-        let word = &self.words[seat.0 * WORDS + word];
+        let word = &self.words[seat.at * WORDS + word];
         word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
+}
+
+/// What tells the owner of a seat from most others; never 0, which is what nobody has written.
+fn tag(key: u64) -> u64 {
+    key & TAG_MASK | 1
+}
+
+fn used(now_ms: u64, key: u64) -> u64 {
+    now_ms << TAG_BITS | tag(key)
 }
 
 /// FNV-1a with a final mix: the same in all processes, and good enough for names of the operator's.
@@ -286,6 +376,12 @@ mod tests {
         out_ms: 500,
     };
 
+    const STREAKS: Streaks = Streaks {
+        rise: 2,
+        fall: 3,
+        believed_ms: 1_000,
+    };
+
     fn health(seats: usize) -> Health {
         let words: Vec<AtomicU64> = (0..seats * WORDS).map(|_| AtomicU64::new(0)).collect();
         Health::new(Vec::leak(words))
@@ -297,22 +393,25 @@ mod tests {
         let seat = health.seat("a", 0).expect("a seat");
         assert_eq!(health.state(seat, 0), State::Up);
         // Too slowly.
+        let up = Asked::default();
         for now_ms in [0, 600, 1_200, 1_800] {
-            assert_eq!(health.on_failure(seat, now_ms, PASSIVE), None, "{now_ms}");
+            let change = health.on_failure(seat, up, now_ms, PASSIVE);
+            assert_eq!(change, None, "{now_ms}");
         }
-        assert_eq!(health.on_failure(seat, 1_900, PASSIVE), Some(Change::Out));
+        let change = health.on_failure(seat, up, 1_900, PASSIVE);
+        assert_eq!(change, Some(Change::Out));
         assert_eq!(health.state(seat, 2_399), State::Out);
         assert_eq!(health.state(seat, 2_400), State::Trial);
-        health.on_request(seat, 2_400, PASSIVE);
+        let trial = health.on_request(seat, 2_400, PASSIVE);
         assert_eq!(health.state(seat, 2_400), State::Out);
-        assert_eq!(health.on_failure(seat, 2_450, PASSIVE), None);
+        assert_eq!(health.on_failure(seat, trial, 2_450, PASSIVE), None);
         assert_eq!(health.state(seat, 2_949), State::Out);
-        health.on_request(seat, 2_950, PASSIVE);
-        assert_eq!(health.on_success(seat), Some(Change::Back));
+        let trial = health.on_request(seat, 2_950, PASSIVE);
+        assert_eq!(health.on_success(seat, trial), Some(Change::Back));
         assert_eq!(health.state(seat, 2_951), State::Up);
         // And it has to fail as often as before.
-        assert_eq!(health.on_failure(seat, 2_952, PASSIVE), None);
-        assert_eq!(health.on_success(seat), None);
+        assert_eq!(health.on_failure(seat, up, 2_952, PASSIVE), None);
+        assert_eq!(health.on_success(seat, up), None);
         let figures = Figures {
             requests: 2,
             failed: 7,
@@ -329,7 +428,7 @@ mod tests {
             ..PASSIVE
         };
         for _ in 0..100 {
-            assert_eq!(health.on_failure(seat, 0, off), None);
+            assert_eq!(health.on_failure(seat, Asked::default(), 0, off), None);
         }
         assert_eq!(health.state(seat, 0), State::Up);
     }
@@ -338,7 +437,10 @@ mod tests {
     fn checks_in_a_row_change_what_counts() {
         let health = health(1);
         let seat = health.seat("a", 0).expect("a seat");
-        let check = |is_good| (health.on_check(seat, is_good, 2, 3), health.state(seat, 0));
+        let check = |is_good| {
+            let change = health.on_check(seat, is_good, STREAKS, 0);
+            (change, health.state(seat, 0))
+        };
         assert_eq!(check(false), (Some(Change::Out), State::Out), "the first");
         for (is_good, expected) in [
             (true, (None, State::Out)),
@@ -369,5 +471,69 @@ mod tests {
         assert_eq!(health.seat("c", KEPT_MS + 1), Some(second));
         assert_eq!(health.figures(second), Figures::default());
         assert_eq!(health.seat("a", KEPT_MS + 1), Some(first));
+    }
+
+    #[test]
+    fn what_was_asked_before_a_target_went_out_decides_nothing() {
+        let health = health(1);
+        let seat = health.seat("a", 0).expect("a seat");
+        let before = health.on_request(seat, 0, PASSIVE);
+        for now_ms in 0..3 {
+            health.on_failure(seat, before, now_ms, PASSIVE);
+        }
+        // Out until 502.
+        assert_eq!(health.on_success(seat, before), None);
+        assert_eq!(health.on_failure(seat, before, 400, PASSIVE), None);
+        assert_eq!(health.state(seat, 501), State::Out);
+        assert_eq!(health.state(seat, 502), State::Trial);
+        // Who had nobody else is a trial, too, and the next does not make a slow one worthless.
+        let since = health.on_request(seat, 501, PASSIVE);
+        health.on_request(seat, 600, PASSIVE);
+        assert_eq!(health.state(seat, 1_099), State::Out);
+        assert_eq!(health.on_success(seat, since), Some(Change::Back));
+    }
+
+    #[test]
+    fn checks_that_nobody_makes_any_more_are_not_believed() {
+        let health = health(1);
+        let seat = health.seat("a", 0).expect("a seat");
+        assert_eq!(health.on_check(seat, false, STREAKS, 0), Some(Change::Out));
+        assert_eq!(health.on_check(seat, false, STREAKS, 500), None);
+        assert_eq!(health.state(seat, 1_500), State::Out);
+        assert_eq!(health.state(seat, 1_501), State::Up);
+    }
+
+    #[test]
+    fn a_seat_that_is_being_taken_is_nobody_else_s() {
+        let health = health(1);
+        let key = hash(b"a").max(1);
+        // Long after the machine's start, between the two writes: of a new seat, and of one that was another's.
+        for before in [0, used(1, hash(b"before"))] {
+            let seat = Seat { at: 0, key };
+            health.set(seat, KEY, key);
+            health.set(seat, USED, before);
+            assert_eq!(health.seat("b", 10 * KEPT_MS), None);
+            assert_eq!(health.seat("a", 10 * KEPT_MS), Some(seat));
+        }
+    }
+
+    #[test]
+    fn who_held_a_seat_for_another_target_writes_nothing_there() {
+        let health = health(1);
+        let old = health.seat("a", 0).expect("a seat");
+        let now_ms = KEPT_MS + 1;
+        let new = health.seat("b", now_ms).expect("it is old");
+        health.keep(old, 2 * now_ms);
+        let asked = health.on_request(old, now_ms, PASSIVE);
+        for _ in 0..3 {
+            assert_eq!(health.on_failure(old, asked, now_ms, PASSIVE), None);
+        }
+        assert_eq!(health.on_check(old, false, STREAKS, now_ms), None);
+        assert_eq!(health.state(new, now_ms), State::Up);
+        assert_eq!(health.figures(new), Figures::default());
+        assert!(
+            health.seat("c", 2 * now_ms + 1).is_some(),
+            "nobody keeps it"
+        );
     }
 }

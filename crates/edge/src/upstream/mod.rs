@@ -13,7 +13,9 @@ mod pool;
 pub use balance::{Balancer, Candidate, HashBy, Policy};
 pub use exchange::{Event, Exchange, ResponseError};
 pub use head::{Body, HEAD_BYTES_MAX, HEADERS_COUNT_MAX, Head, HeadError};
-pub use health::{Change, Figures, Health, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State};
+pub use health::{
+    Asked, Change, Figures, Health, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State, Streaks,
+};
 pub use pool::{Failure, Limits, Pool, Sent, may_retry};
 
 #[cfg(test)]
