@@ -7,7 +7,7 @@ use std::thread;
 use fermata_testkit::{Directory, wait_until};
 
 use crate::client::Client;
-use crate::origin::{Origin, ok, text};
+use crate::origin::{Origin, Reply, ok, text};
 use crate::own::Own;
 
 /// Routes are changed so often under load.
@@ -59,6 +59,33 @@ fn a_file_that_has_changed_is_read_and_a_bad_one_is_not_taken() {
     own.folder
         .write("routes", format!("* 127.0.0.1:{}\n", one.port()));
     wait_until("it is read", || {
+        (own.get("/x").text() == "one").then_some(())
+    });
+}
+
+#[test]
+fn requests_by_the_routes_of_before_count_for_those_of_now() {
+    let (one, other) = (named("one"), named("other"));
+    one.on("busy", |_| Reply::Hang(Vec::new()));
+    let route = format!(
+        "*,balance=least_requests 127.0.0.1:{} 127.0.0.1:{}\n",
+        one.port(),
+        other.port()
+    );
+    let own = start(Directory::new(), &route, "1");
+    let mut busy = own.client();
+    busy.send("GET", "/busy", &[], b"");
+    wait_until("it is asked", || {
+        (!one.seen("busy").is_empty()).then_some(())
+    });
+    own.folder.write("routes", format!("{route}b.test test\n"));
+    own.signal("-HUP");
+    own.wait_for_log("routes read again: 2 of them");
+    for _ in 0..4 {
+        assert_eq!(own.get("/x").text(), "other");
+    }
+    drop(busy);
+    wait_until("both are asked again", || {
         (own.get("/x").text() == "one").then_some(())
     });
 }

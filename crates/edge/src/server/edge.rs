@@ -253,7 +253,9 @@ impl Edge {
             generation: 0,
             routes: prepared.routes.clone(),
             home: None,
-            watched: prepared.targets.watch(&prepared.routes, worker.now_ms()),
+            watched: prepared
+                .targets
+                .watch(&prepared.routes, &[], worker.now_ms()),
         });
         let mut edge = Self {
             worker,

@@ -147,9 +147,10 @@ impl Edge {
         let line = format!("routes read again: {} of them", routes.rules().len());
         self.worker.log(LogLevel::Info, &line);
         let now_ms = self.worker.now_ms();
+        let watched = self.targets.watch(&routes, &self.table().watched, now_ms);
         self.set_table(Rc::new(Table {
             generation: self.generation,
-            watched: self.targets.watch(&routes, now_ms),
+            watched,
             routes,
             home: None,
         }));

@@ -3,6 +3,7 @@
 //! Of a route with one target that nobody checks nothing is remembered here, and its requests cost nothing.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use fermata_config::LogLevel;
 use fermata_io::shm::Shared;
@@ -67,11 +68,28 @@ impl Targets {
         })
     }
 
-    /// What is to be known of the targets of these routes, by route.
-    pub fn watch(&self, routes: &Routes, now_ms: u64) -> Vec<Option<Watched>> {
+    /// What is to be known of the targets of these routes, by route. Requests by the routes `before` go on.
+    pub fn watch(
+        &self,
+        routes: &Routes,
+        before: &[Option<Watched>],
+        now_ms: u64,
+    ) -> Vec<Option<Watched>> {
+        let mut known = HashMap::new();
+        for watched in before.iter().flatten() {
+            for (target, seat) in watched.seats.iter().enumerate() {
+                if let Some(seat) = seat {
+                    known.entry(*seat).or_insert((watched, target));
+                }
+            }
+        }
         let watch = |rule: &Rule| {
             let is_alone = rule.targets.len() < 2 && rule.care.check.is_none();
-            (!is_alone).then(|| self.watch_rule(rule, now_ms))
+            (!is_alone).then(|| {
+                let watched = self.watch_rule(rule, now_ms);
+                watched.share(&known);
+                watched
+            })
         };
         routes.rules().iter().map(watch).collect()
     }
@@ -103,6 +121,16 @@ impl Targets {
 }
 
 impl Watched {
+    /// Counts requests together with those of routes that were read before.
+    fn share(&self, known: &HashMap<Seat, (&Watched, usize)>) {
+        let mut balancer = self.balancer.borrow_mut();
+        for (target, seat) in self.seats.iter().enumerate() {
+            if let Some((before, of)) = seat.as_ref().and_then(|seat| known.get(seat)) {
+                balancer.share(target, &before.balancer.borrow(), *of);
+            }
+        }
+    }
+
     /// How a target fares.
     pub fn state(&self, target: usize, health: Health, now_ms: u64) -> State {
         match self.seats.get(target) {

@@ -3,6 +3,9 @@
 //! The order has everybody in it: those that are up as the policy has it, then the ones in reserve, then those that are
 //! out, which are asked when nobody else could be reached. What is remembered from request to request is one worker's own.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::health::{State, hash, mix};
 
 /// Resolution of the points that a hash gives, see `points`.
@@ -49,12 +52,12 @@ pub struct Candidate<'a> {
 }
 
 /// What a worker remembers of the targets of one route.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Balancer {
     /// Whose turn it is: the one that has waited for most.
     credits: Vec<i64>,
-    /// Requests under way.
-    open: Vec<u32>,
+    /// Requests under way; those of routes that were read before are counted with them.
+    open: Vec<Rc<Cell<u32>>>,
 }
 
 impl Balancer {
@@ -62,7 +65,14 @@ impl Balancer {
     pub fn new(targets: usize) -> Self {
         Self {
             credits: vec![0; targets],
-            open: vec![0; targets],
+            open: (0..targets).map(|_| Rc::default()).collect(),
+        }
+    }
+
+    /// A target is the same as one of routes that were read before, whose requests go on.
+    pub fn share(&mut self, target: usize, before: &Self, of: usize) {
+        if let (Some(open), Some(shared)) = (self.open.get_mut(target), before.open.get(of)) {
+            *open = Rc::clone(shared);
         }
     }
 
@@ -79,7 +89,7 @@ impl Balancer {
                 // Among equals the one whose turn it is.
                 self.take_turns(targets, &mut first);
                 let load = |at: &usize| {
-                    let open = self.open.get(*at).copied().unwrap_or_default();
+                    let open = self.open(*at);
                     // One more than are there, or the weights of idle targets would not matter.
                     (u64::from(open) + 1) * u64::from(u32::MAX)
                         / u64::from(targets[*at].weight.max(1))
@@ -99,21 +109,21 @@ impl Balancer {
 
     /// A request is under way to a target.
     pub fn begin(&mut self, target: usize) {
-        if let Some(open) = self.open.get_mut(target) {
-            *open += 1;
+        if let Some(open) = self.open.get(target) {
+            open.set(open.get() + 1);
         }
     }
 
     /// It is over.
     pub fn end(&mut self, target: usize) {
-        if let Some(open) = self.open.get_mut(target) {
-            *open = open.saturating_sub(1);
+        if let Some(open) = self.open.get(target) {
+            open.set(open.get().saturating_sub(1));
         }
     }
 
     /// Requests under way to a target.
     pub fn open(&self, target: usize) -> u32 {
-        self.open.get(target).copied().unwrap_or_default()
+        self.open.get(target).map_or(0, |open| open.get())
     }
 
     /// Puts first whose turn it is: each gets its weight, and who goes pays for all. The others follow as in the file.

@@ -93,7 +93,7 @@ pub struct Figures {
 }
 
 /// A target's place in the table, as long as it is its.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     at: usize,
     key: u64,
@@ -311,6 +311,9 @@ impl Health {
 
     /// What was counted.
     pub fn figures(&self, seat: Seat) -> Figures {
+        if !self.is_its(seat) {
+            return Figures::default();
+        }
         Figures {
             requests: self.get(seat, REQUESTS),
             failed: self.get(seat, FAILED),
