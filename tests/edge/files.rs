@@ -2,6 +2,7 @@
 
 use fermata_testkit::Directory;
 
+use crate::client::Client;
 use crate::origin::{Origin, text};
 use crate::own::Own;
 
@@ -105,6 +106,24 @@ fn what_is_no_file_is_for_the_next_target() {
     // What the folder is out of order for is no file either.
     let metric = format!("fermata_edge_target_up{{route=\"*,*,*,*\",target=\"file/{site}\"}}");
     assert_eq!(own.figure(&metric), Some(1));
+}
+
+#[test]
+fn a_script_is_no_file() {
+    let (folder, origin) = (folder(), Origin::start());
+    origin.on("page.html", |_| text("of the program"));
+    let site = folder.join("site").display().to_string();
+    let routes = [
+        format!("*,aco,jsonp_cb=cb file/{site} 127.0.0.1:{}", origin.port()),
+        format!("alone.test,aco,jsonp_cb=cb file/{site}"),
+    ];
+    let own = Own::start(&["--route", &routes[0], "--route", &routes[1]]);
+    assert_eq!(own.get("/page.html").text(), PAGE);
+    for (host, expected) in [("localhost", "of the program"), ("alone.test", "JSON-P")] {
+        let script = Client::open(own.port, host).get("/page.html?cb=f");
+        let text = script.text();
+        assert!(text.contains("f(") && text.contains(expected), "{text}");
+    }
 }
 
 #[test]

@@ -57,6 +57,10 @@ impl Edge {
             };
             return Ok(Filed::Nothing(head, "Files are read by GET.".to_owned()));
         }
+        if self.is_script(handle) {
+            // The answer would have to be written into a script.
+            return Ok(nothing(404, "Files are not read by JSON-P."));
+        }
         let path = rule.backend_path(request.path());
         let mut decoded = Vec::new();
         let path = match percent::decode_path(&path, &mut decoded) {
