@@ -168,14 +168,16 @@ $server->get('/cache', function () use ($open, $endless, $say, &$over) {
     $one->exec('CREATE TABLE t (a)');
     $one->exec('BEGIN IMMEDIATE');
     echo $say(fn () => all(fn () => $one->exec('INSERT INTO t VALUES (1)'), fn () => $two->exec('INSERT INTO t VALUES (2)'))), "\n";
-    $one->exec('COMMIT');
+    $name = 'file:called?mode=memory&cache=shared';
+    [$one, $two] = [new PDO("sqlite:$name"), new PDO("sqlite:$name")];
+    $one->exec('CREATE TABLE t (a); INSERT INTO t VALUES (1)');
     // Not in functions of the program's either, nor in another connection that these use.
     $one->sqliteCreateFunction('nap', fn () => delay(0.001));
     $own = $open();
     $one->sqliteCreateFunction('ask', function () use ($own, $endless, &$over) { usleep(1); $over = true; return $own->query($endless)->fetchColumn(); });
     $other = async(fn () => $two->query('SELECT count(*) FROM t')->fetchColumn());
     $over = false;
-    echo $say(fn () => $one->query('SELECT nap()')->fetchColumn()), ' ', $one->query('SELECT ask()')->fetchColumn(), ' ', await($other), "\n";
+    echo $say(fn () => $one->query('SELECT nap() FROM t')->fetchColumn()), ' ', $one->query('SELECT ask() FROM t')->fetchColumn(), ' ', await($other), "\n";
     return Response::text('done');
 });
 $server->get('/blob', function () use ($endless, $say, &$over) {
@@ -229,6 +231,18 @@ $server->get('/fiber', function () use (&$kept) {
     }
     return Response::text(json_encode([$paused, (new PDO('sqlite::memory:'))->query('SELECT 1')->fetchColumn()]));
 });
+$server->get('/suspended', function () use (&$kept, &$pdo, $say) {
+    // Who comes to a connection that such a Fiber is inside of is told, whether he runs where it began or not.
+    $kept[2] ??= (function () use (&$pdo) {
+        $pdo = new PDO('sqlite::memory:');
+        $pdo->sqliteCreateFunction('pause', fn () => Fiber::suspend());
+        $fiber = new Fiber(fn () => $pdo->query('SELECT pause()')->fetchColumn());
+        $fiber->start();
+        return $fiber;
+    })();
+    delay(0.001);
+    return Response::text($say(fn () => $pdo->query('SELECT 1')->fetchColumn()));
+});
 $server->get('/resumed', function () use (&$kept) {
     $kept[0]->resume(7);
     $got = $kept[0]->getReturn();
@@ -253,7 +267,7 @@ $server->get('/callbacks', function () {
 });
 PHP, ini: $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))),
     environment: ['SQLITE_INI' => json_encode(array_values($ini))]);
-foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/blob', '/closed', '/fiber', '/resumed', '/callbacks'] as $target) {
+foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/blob', '/closed', '/fiber', '/suspended', '/suspended', '/resumed', '/callbacks'] as $target) {
     echo $server->get($target), "\n";
 }
 var_dump($server->stop());
@@ -273,6 +287,8 @@ echo $server->output(), $server->logged('/error|still/');
 200 [true,"xbc",true]
 200 done
 200 [["paused","paused"],1]
+200 1
+200 Fermata\Exception\MisuseError: a Fiber that was begun by a handler which has ended is suspended inside a call of this connection to SQLite; resume it first, or give it a connection of its own
 200 [7,2]
 200 [[8,10],3,["b","a"],false]
 int(0)
