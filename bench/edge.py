@@ -11,9 +11,6 @@ import os
 import random
 import signal
 import sys
-import time
-import urllib.error
-import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,9 +20,9 @@ from edge.rows import FULL, LADDERS, QUICK, ROWS, measure
 from suite import machine
 from suite.load import LoadError
 from suite.peers import BENCH, BUILD, FERMATA, CannotRun, Running, load_all
+from suite.ready import note, skip, wait_for_stream
 
 ROUNDS = 3
-READY_SECONDS_MAX = 15.0
 
 
 def main() -> int:
@@ -56,12 +53,12 @@ def main() -> int:
         try:
             run.versions[id] = peer.prepare()
         except CannotRun as reason:
-            skip(run, id, reason)
+            skip(run.not_run, id, reason)
     try:
         with Backend() as backend:
             measure_all(run, backend, rounds, random.Random(options.seed))
     except CannotRun as reason:
-        skip(run, SUBJECT, reason)
+        skip(run.not_run, SUBJECT, reason)
     except KeyboardInterrupt:
         if not run.samples:
             raise
@@ -100,37 +97,11 @@ def measure_all(run: Run, backend: Backend, rounds: int, source: random.Random) 
                 try:
                     with Running(run.peers[id], "edge", []) as running:
                         run.commands[id] = " ".join(running.command)
-                        wait_ready(running)
+                        wait_for_stream(running)
                         run.samples.append(measure(row, running, backend, id, round, run.options["quick"]))
                 except (LoadError, CannotRun) as reason:
-                    skip(run, f"{id}/{row}", reason)
+                    skip(run.not_run, f"{id}/{row}", reason)
             note(f"{row}: round {round} of {rounds}")
-
-
-def wait_ready(running: Running) -> None:
-    """A port that accepts is not yet an edge that answers: Pushpin's parts find each other later."""
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    reason: Exception | str = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            url = f"http://127.0.0.1:{running.port}/stream/group-0"
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                if answer.readline() + answer.readline() == b"event: message\ndata: stream open\n":
-                    return
-                reason = "another answer"
-        except (OSError, urllib.error.URLError) as error:
-            reason = error
-        time.sleep(0.1)
-    raise CannotRun(f"{running.peer.name} does not hold a client within {READY_SECONDS_MAX:.0f} s: {reason}")
-
-
-def skip(run: Run, key: str, reason: Exception) -> None:
-    run.not_run[key] = str(reason)
-    note(f"not run: {key}: {reason}")
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

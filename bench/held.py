@@ -12,9 +12,6 @@ import os
 import random
 import signal
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,13 +22,13 @@ from held.rows import FULL, MESSAGE_BYTES, QUICK, Amounts, climb, spread
 from suite import machine
 from suite.load import LoadError
 from suite.peers import BENCH, BUILD, FERMATA, SUBJECT, CannotRun, Running, load_all
+from suite.ready import note, skip, wait_for_stream
 
 ROUNDS = 3
 ROWS = ("stream", "alive", "socket", "slow", "burst")
 LADDERS = ("stream", "alive", "socket")
 ALONE = ("socket",)
 """Rows of our own: what is held beside us, ends WebSockets in front of a backend that speaks another protocol."""
-READY_SECONDS_MAX = 15.0
 
 
 def main() -> int:
@@ -63,7 +60,7 @@ def main() -> int:
         try:
             run.versions[id] = peer.prepare()
         except CannotRun as reason:
-            skip(run, id, reason)
+            skip(run.not_run, id, reason)
     try:
         measure_all(run, options.rows, rounds, amounts, random.Random(options.seed))
     except KeyboardInterrupt:
@@ -109,39 +106,13 @@ def measure(run: Run, id: str, row: str, round: int, amounts: Amounts) -> None:
     try:
         with Running(peer, "held", []) as server:
             run.commands[id] = " ".join(server.command)
-            wait_ready(server)
+            wait_for_stream(server)
             one: Callable[..., Any] = climb if row in LADDERS else spread
             found = one(server, id, round, row, amounts, peer.out)
     except (LoadError, CannotRun) as reason:
-        skip(run, f"{id}/{row}", reason)
+        skip(run.not_run, f"{id}/{row}", reason)
         return
     (run.ladders if row in LADDERS else run.broadcasts).append(found)
-
-
-def wait_ready(server: Running) -> None:
-    """A port that accepts is not yet a server that answers: Pushpin's parts find each other later."""
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    reason: Exception | str = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            url = f"http://127.0.0.1:{server.port}/stream/group-0"
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                if answer.readline() + answer.readline() == b"event: message\ndata: stream open\n":
-                    return
-                reason = "another answer"
-        except (OSError, urllib.error.URLError) as error:
-            reason = error
-        time.sleep(0.1)
-    raise CannotRun(f"{server.peer.name} does not hold a client within {READY_SECONDS_MAX:.0f} s: {reason}")
-
-
-def skip(run: Run, key: str, reason: Exception) -> None:
-    run.not_run[key] = str(reason)
-    note(f"not run: {key}: {reason}")
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from suite.peers import (
     environment,
     load_all,
 )
+from suite.ready import note, skip
 from suite.report import MemoryLine, Run, markdown, write
 from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, START, TABLES, Amounts, Row, Sample, first_byte, measure, pinned
 from suite.summary import CONTROL, Goal, load_goals, rivals
@@ -184,7 +185,7 @@ def prepare(run: Run) -> None:
         try:
             run.versions[id] = peer.prepare()
         except CannotRun as reason:
-            skip(run, id, reason)
+            skip(run.not_run, id, reason)
 
 
 def measure_row(
@@ -241,7 +242,7 @@ def start(run: Run, row: Row, servers: Servers, id: str) -> None:
         server.pause()
         servers[id] = server
     except CannotRun as reason:
-        skip(run, f"{id}/{row.id}", reason)
+        skip(run.not_run, f"{id}/{row.id}", reason)
         if isinstance(reason, Lacks):
             run.lacking.add(f"{id}/{row.id}")
         if server:
@@ -255,14 +256,14 @@ def pace(run: Run, row: Row, servers: Servers, amounts: Amounts) -> int | None:
         try:
             reached[id] = measure(row, servers[id], 0, amounts, run.options["core"], CLOSED_LOOP).rate
         except LoadError as reason:
-            skip(run, f"{id}/{row.id}", reason)
+            skip(run.not_run, f"{id}/{row.id}", reason)
             servers.pop(id).close()
     if SUBJECT not in reached:
         return None
     rate = round(min(reached[id] for id in PACES if id in reached) / 2)
     for id, most in reached.items():
         if most < 1.2 * rate:
-            skip(run, f"{id}/{row.id}", CannotRun(f"it answers no more than {most:,.0f}/s"))
+            skip(run.not_run, f"{id}/{row.id}", CannotRun(f"it answers no more than {most:,.0f}/s"))
             servers.pop(id).close()
     run.notes[row.id] = f"{rate:,} requests per second to each; a latency counts from the time a request was due."
     return rate
@@ -292,7 +293,7 @@ def rounds_of(
             try:
                 sample: Sample = take(SUBJECT if key == CONTROL else key, round)
             except (LoadError, CannotRun) as reason:
-                skip(run, f"{key}/{row.id}", reason)
+                skip(run.not_run, f"{key}/{row.id}", reason)
                 continue
             if round > 0:
                 run.samples.append(replace(sample, peer=key))
@@ -316,7 +317,7 @@ def measure_memory(run: Run, amounts: Amounts) -> None:
                 loaded = process.memory(server.pids())
                 worker = max(process.memory([pid]).private for pid in process.leaves(server.process.pid))
         except (LoadError, CannotRun) as reason:
-            skip(run, f"{id}/{MEMORY}", reason)
+            skip(run.not_run, f"{id}/{MEMORY}", reason)
             continue
         run.memory.append(MemoryLine(id, idle, loaded, worker, amounts.ab_requests))
 
@@ -333,15 +334,6 @@ def exit_status(run: Run) -> int:
     absent = run.lacking | {key.replace(SUBJECT, CONTROL, 1) for key in run.lacking}
     broken = [key for key in run.not_run if key.split("/")[0] in (SUBJECT, CONTROL) and key not in absent]
     return 1 if broken or run.failed() else 0
-
-
-def skip(run: Run, key: str, reason: Exception) -> None:
-    run.not_run[key] = str(reason)
-    note(f"not run: {key}: {reason}")
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Backend:
 
     def __enter__(self) -> Backend:
         port = process.free_port()
-        self.process = subprocess.Popen([str(BUILD / "backend"), str(port)], stdin=subprocess.DEVNULL, process_group=0)
+        self.process = self._start(port)
         deadline = time.monotonic() + READY_SECONDS_MAX
         while True:
             try:
@@ -30,7 +30,7 @@ class Backend:
                     process.stop(self.process)
                     raise CannotRun("the backend did not start") from None
                 time.sleep(0.005)
-        os.environ[BACKEND] = f"http://127.0.0.1:{port}/"
+        os.environ[BACKEND] = self._address(port)
         return self
 
     def __exit__(
@@ -41,3 +41,9 @@ class Backend:
     ) -> None:
         os.environ.pop(BACKEND, None)
         process.stop(self.process)
+
+    def _start(self, port: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([str(BUILD / "backend"), str(port)], stdin=subprocess.DEVNULL, process_group=0)
+
+    def _address(self, port: int) -> str:
+        return f"http://127.0.0.1:{port}/"
