@@ -90,7 +90,7 @@ def block(before: str) -> str:
         facts = run["machine"]
         machine = (
             f"{facts['processor']}, {facts['cores']} cores, {facts['memory']}, {facts['system']}, "
-            f"Linux {facts['kernel']}, commit {facts['commit']}."
+            f"Linux {facts['kernel']}."
         )
         parts.append(compared(table, run, path))
         goals += run["goals"]
@@ -125,7 +125,8 @@ def compared(table: str, run: dict[str, Any], path: Path) -> str:
     absent = [run["peers"][id]["name"] for id in run["peers"] if id in run["not_run"]]
     folder, stem = path.parent.relative_to(ROOT), path.stem
     links = f"[everything this run printed]({folder}/{stem}.md), [as bars]({folder}/{stem}.svg)"
-    lines += ["", f"{'Not run: ' + ', '.join(absent) + '; ' if absent else ''}{links}."]
+    commit = run["machine"]["commit"]
+    lines += ["", f"{'Not run: ' + ', '.join(absent) + '; ' if absent else ''}{links}; commit {commit}."]
     return "\n".join(lines)
 
 
