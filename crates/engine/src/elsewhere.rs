@@ -94,7 +94,10 @@ impl<D: Driver> Worker<D> {
             }
         };
         self.write_between(hold.channels, &after, newest, &mut body);
-        encode::position(&self.encoder.ids, newest, &mut body);
+        // A client that misses nothing keeps the position that it has.
+        if lasts.is_empty() || !body.is_empty() {
+            encode::position(&self.encoder.ids, newest, &mut body);
+        }
         let newest = hold.channels.iter().map(|channel| {
             let seq = match self.ring.previous(channel, newest + 1) {
                 Previous::At(seq) => seq,
