@@ -15,7 +15,7 @@ from suite import process
 from suite.peers import FERMATA, CannotRun, php_version
 
 from . import kernel
-from .parts import CONNECTIONS_MAX, Part, Size, Stage, faults, rate_within
+from .parts import CONNECTIONS_MAX, Part, Size, Stage, note_load, note_memory
 from .server import CannotStart, Server
 
 SCRIPT = Path(__file__).with_name("stream.php")
@@ -155,10 +155,7 @@ def hold_through_edge(part: Part, size: Size) -> None:
                 held = process.memory(edge.pids())
                 grown = kernel.share(kernel_base, kernel.Kernel.now())
                 part.details["memory"] = {"base": vars(base), "held": vars(held), "kernel": vars(grown)}
-                part.figures["user_bytes_per_client"] = (held.private - base.private) / size.clients
-                part.figures["user_pss_per_client"] = (held.pss - base.pss) / size.clients
-                part.figures["kernel_bytes_per_client"] = grown.server / size.clients
-                part.figures["server_total_gb"] = (held.pss + grown.server) / 1e9
+                note_memory(part, size, base, held, grown)
 
         steps = stage.run(
             [
@@ -175,16 +172,4 @@ def hold_through_edge(part: Part, size: Size) -> None:
         if alive := stage.costs.get("keep-alive"):
             part.figures["keep_alive_cpu_percent"] = alive.mean * 100
         stage.close()
-    load = part.load
-    part.figures["held"] = load["open_max"]
-    part.figures["fill_s"] = load["connected_s"]
-    part.figures["connects_per_s"] = load["counters"]["connects"] / max(load["connected_s"], 1e-9)
-    groups = steps["groups"]["last_byte_us"]
-    part.figures["group_last_byte_p50_ms"] = groups["p50"] / 1000
-    part.figures["group_last_byte_p99_ms"] = groups["p99"] / 1000
-    part.figures["get_p50_ms"] = stage.gets["groups"]["latency_us"]["p50"] / 1000
-    part.figures["get_p99_ms"] = stage.gets["groups"]["latency_us"]["p99"] / 1000
-    sustained = steps["sustained"]["counters"]["deliveries"]
-    part.figures["deliveries_per_core_s"] = sustained / max(stage.costs["sustained"].cpu_s, 1e-9)
-    part.figures["deliveries_per_s"] = rate_within(load, steps["sustained"])
-    part.figures["lost"] = faults(load)
+    note_load(part, stage, steps)

@@ -198,10 +198,7 @@ def hold_a_crowd(part: Part, size: Size) -> None:
                 "base": vars(base), "held": vars(held), "kernel": vars(grown),
                 "kernel_of_empty_workers": kernel.share(before_server, kernel_base).both,
             }
-            part.figures["user_bytes_per_client"] = (held.private - base.private) / size.clients
-            part.figures["user_pss_per_client"] = (held.pss - base.pss) / size.clients
-            part.figures["kernel_bytes_per_client"] = grown.server / size.clients
-            part.figures["server_total_gb"] = (held.pss + grown.server) / 1e9
+            note_memory(part, size, base, held, grown)
             part.details["largest_worker"] = max(worker["connections"]["sse"] for worker in stage.stats()["workers"])
 
         steps = stage.run(
@@ -220,6 +217,20 @@ def hold_a_crowd(part: Part, size: Size) -> None:
         if idle := stage.costs.get("idle"):
             part.figures["idle_cpu_percent"] = idle.mean * 100
         stage.close()
+    note_load(part, stage, steps)
+    part.figures["all_last_byte_ms"] = steps["all"]["last_byte_us"]["p50"] / 1000
+
+
+def note_memory(part: Part, size: Size, base: process.Memory, held: process.Memory, grown: kernel.Share) -> None:
+    """What the clients have cost since `base`."""
+    part.figures["user_bytes_per_client"] = (held.private - base.private) / size.clients
+    part.figures["user_pss_per_client"] = (held.pss - base.pss) / size.clients
+    part.figures["kernel_bytes_per_client"] = grown.server / size.clients
+    part.figures["server_total_gb"] = (held.pss + grown.server) / 1e9
+
+
+def note_load(part: Part, stage: Stage, steps: dict[str, Any]) -> None:
+    """What the load generator has seen of filling, groups and sustained messages."""
     load = part.load
     part.figures["held"] = load["open_max"]
     part.figures["fill_s"] = load["connected_s"]
@@ -229,7 +240,6 @@ def hold_a_crowd(part: Part, size: Size) -> None:
     part.figures["group_last_byte_p99_ms"] = groups["p99"] / 1000
     part.figures["get_p50_ms"] = stage.gets["groups"]["latency_us"]["p50"] / 1000
     part.figures["get_p99_ms"] = stage.gets["groups"]["latency_us"]["p99"] / 1000
-    part.figures["all_last_byte_ms"] = steps["all"]["last_byte_us"]["p50"] / 1000
     sustained = steps["sustained"]["counters"]["deliveries"]
     part.figures["deliveries_per_core_s"] = sustained / max(stage.costs["sustained"].cpu_s, 1e-9)
     part.figures["deliveries_per_s"] = rate_within(load, steps["sustained"])
