@@ -368,6 +368,14 @@ mod tests {
     struct Fake(Arc<Mutex<VecDeque<Next>>>, Arc<AtomicU64>);
 
     impl Fake {
+        fn with(items: usize) -> Self {
+            let source = Self::default();
+            for id in 0..items {
+                source.put(id);
+            }
+            source
+        }
+
         fn put(&self, id: usize) {
             let item = Item {
                 place: id as u64 + 1,
@@ -455,6 +463,13 @@ mod tests {
         }
     }
 
+    /// Where an edge is, or is not.
+    fn listener() -> (TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        (listener, port)
+    }
+
     fn ids(items: &[Value]) -> Vec<&str> {
         items
             .iter()
@@ -464,8 +479,7 @@ mod tests {
 
     #[test]
     fn items_are_told_in_order_over_one_connection() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
+        let (listener, port) = listener();
         let (source, lines) = (Fake::default(), Lines::default());
         let courier = courier(port, source.clone(), &lines);
         for id in 0..250 {
@@ -499,12 +513,8 @@ mod tests {
 
     #[test]
     fn an_edge_that_is_away_gets_everything_later() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        let (source, lines) = (Fake::default(), Lines::default());
-        for id in 0..3 {
-            source.put(id);
-        }
+        let (listener, port) = listener();
+        let (source, lines) = (Fake::with(3), Lines::default());
         let courier = courier(port, source.clone(), &lines);
         let mut answers = VecDeque::from([Some((503, false)), Some((429, true)), None]);
         let items = edge(&listener, |_| answers.pop_front().flatten());
@@ -518,12 +528,8 @@ mod tests {
 
     #[test]
     fn an_item_that_is_refused_costs_no_other() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        let (source, lines) = (Fake::default(), Lines::default());
-        for id in 0..3 {
-            source.put(id);
-        }
+        let (listener, port) = listener();
+        let (source, lines) = (Fake::with(3), Lines::default());
         source.0.lock().expect("no panic").push_front(Next::Lost);
         let courier = courier(port, source.clone(), &lines);
         let items = edge(&listener, |items| match ids(items)[..] {
@@ -542,12 +548,8 @@ mod tests {
 
     #[test]
     fn an_item_that_is_never_taken_does_not_stop_the_others() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        let (source, lines) = (Fake::default(), Lines::default());
-        for id in 0..4 {
-            source.put(id);
-        }
+        let (listener, port) = listener();
+        let (source, lines) = (Fake::with(4), Lines::default());
         let courier = courier(port, source.clone(), &lines);
         let items = edge(&listener, |items| match ids(items)[..] {
             // As a filter in front of it would.
@@ -565,12 +567,8 @@ mod tests {
 
     #[test]
     fn an_edge_that_refuses_all_of_them_gets_them_later() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        let (source, lines) = (Fake::default(), Lines::default());
-        for id in 0..3 {
-            source.put(id);
-        }
+        let (listener, port) = listener();
+        let (source, lines) = (Fake::with(3), Lines::default());
         let courier = courier(port, source.clone(), &lines);
         // Its key is wrong for a while: for the batch, then for single items, then for others beside the first.
         let (mut refusals, mut taken) = (2 * DOUBTS + 2, 0);
@@ -592,8 +590,7 @@ mod tests {
 
     #[test]
     fn its_end_is_not_waited_for_without_bound() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("bound").port();
+        let (listener, port) = listener();
         drop(listener);
         let (source, lines) = (Fake::default(), Lines::default());
         source.put(0);
