@@ -69,6 +69,50 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 7 % 251) as u8).collect()
 }
 
+/// Sends a body in small pieces, slower than 16 KiB a second; the status of the answer.
+fn upload_slowly(arguments: &[&str]) -> String {
+    let (own, backend) = start_with(arguments);
+    let serving = std::thread::spawn(move || {
+        if let Ok((stream, _)) = backend.accept() {
+            let mut origin = BufReader::new(stream);
+            let _ = origin.get_ref().set_read_timeout(Some(deadline()));
+            let head = read_head(&mut origin);
+            assert!(head.contains("content-length: 20\r\n"), "{head}");
+            let mut body = [0; 20];
+            if origin.read_exact(&mut body).is_ok() {
+                let _ = origin.get_mut().write_all(OK);
+            }
+        }
+    });
+    let mut client = connect(&own);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n")
+        .expect("sent");
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(100));
+        if client.write_all(b"x").is_err() {
+            break;
+        }
+    }
+    let mut line = String::new();
+    let mut answer = BufReader::new(&mut client);
+    answer.read_line(&mut line).expect("an answer");
+    if line.contains(" 200 ") {
+        serving.join().expect("it has answered");
+    }
+    line
+}
+
+#[test]
+fn a_body_may_come_slowly() {
+    let slow = upload_slowly(&["--body-timeout-ms", "1000"]);
+    assert!(slow.contains(" 200 "), "{slow}");
+    // As a server that serves nobody but its own.
+    let fast = ["--body-timeout-ms", "1000", "--body-rate-min", "16384"];
+    let refused = upload_slowly(&fast);
+    assert!(refused.contains(" 408 "), "{refused}");
+}
+
 #[test]
 fn a_large_body_is_sent_on_before_it_is_whole() {
     let (own, backend) = start();

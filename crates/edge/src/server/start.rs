@@ -316,6 +316,9 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         "body_bytes_max",
         &body_bytes.min(STORED_BYTES_MAX).to_string(),
     )?;
+    for name in ["body_timeout_ms", "body_rate_min"] {
+        set(name, settings.text(name))?;
+    }
     set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("history_bytes_max", &RING_BYTES.to_string())?;

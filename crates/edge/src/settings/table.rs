@@ -99,6 +99,8 @@ const TABLE: &[Setting] = &[
     row("connections_max", "50000", SOME, Some(("runner", "client_maxconn", 1)), "Clients of each worker; further ones get 503."),
     row("header_bytes_max", "8192", Kind::Number(256, 1 << 20), Some(("runner", "client_buffer_size", 1)), "Bytes of a request's head."),
     row("body_bytes_max", "1073741824", Kind::Number(1, 1 << 40), None, "Bytes of a request's body."),
+    row("body_timeout_ms", "1800000", Kind::Number(1, 3_600_000), None, "Time that a request's body has to arrive; one that comes at body_rate_min may take longer. After it the client gets 408."),
+    row("body_rate_min", "1", Kind::Number(0, 1 << 30), None, "Bytes a second at which a body may take longer than body_timeout_ms; 0: none may."),
     row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
     row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
