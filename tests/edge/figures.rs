@@ -1,14 +1,18 @@
 //! Figures of several workers as Pushpin's users read them: by Prometheus, and by the stats socket.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use fermata_grip::command::request;
+use fermata_grip::packet::decode;
 use fermata_grip::zmtp::Socket;
 use fermata_testkit::{Directory, command_path, free_port, wait_until};
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::origin::{Origin, ok};
+use crate::socket::open;
 use crate::zmq::Zmq;
 
 /// Clients held at once, more than one for each worker.
@@ -157,10 +161,12 @@ fn packet(stats: &mut Zmq) -> (String, Value) {
 fn the_stats_socket_tells_of_the_clients_of_all_workers() {
     let (origin, folder) = (Origin::start(), Directory::new());
     let socket = folder.join("stats");
+    let commands = folder.join("commands");
     let edge = start(
         &origin,
         &[
             format!("--zmq-stats=ipc://{}", socket.display()),
+            format!("--zmq-rep=ipc://{}", commands.display()),
             "--stats-format=json".to_owned(),
             "--stats-report-interval-ms=200".to_owned(),
         ],
@@ -201,7 +207,22 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             break;
         }
     }
+    // Each worker has some of them, and one is asked.
+    let asked: Vec<String> = ids
+        .iter()
+        .map(|id| id.trim_matches('"').to_owned())
+        .collect();
+    let there = |ids: &[String]| {
+        let reply = command(&commands, "conncheck", json!({"ids": ids}));
+        assert_eq!(reply["success"], true, "{reply}");
+        reply["value"].as_array().expect("a list").len()
+    };
+    assert_eq!(there(&asked), asked.len());
+    assert_eq!(there(&["0:1:1".to_owned(), "none".to_owned()]), 0);
     drop(clients);
+    wait_until("none of them is there", || {
+        (there(&asked) == 0).then_some(())
+    });
     let mut is_gone = false;
     while !ids.is_empty() || !is_gone {
         let (kind, fields) = packet(&mut stats);
@@ -209,6 +230,76 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             is_gone |= kind == "sub" && fields["channel"] == "c";
             ids.remove(&fields["id"].to_string());
         }
+    }
+}
+
+/// Sends a command; its reply.
+fn command(socket: &Path, method: &str, args: Value) -> Value {
+    let mut socket = Zmq::unix(socket, Socket::Req);
+    socket.send(&[b"", &request("7", method, args.into())]);
+    let reply = socket.receive().concat();
+    decode(&reply).expect("a packet").0.to_json()
+}
+
+#[test]
+fn commands_reach_connections_of_every_worker() {
+    let (origin, folder) = (Origin::start(), Directory::new());
+    let commands = folder.join("commands");
+    let edge = start(
+        &origin,
+        &[
+            format!("--zmq-rep=ipc://{}", commands.display()),
+            format!(
+                "--route=*,path_beg=/over,id=o 127.0.0.1:{},over_http",
+                origin.port()
+            ),
+        ],
+    );
+    origin.on("over", |request| {
+        let events = [("Content-Type", "application/websocket-events")];
+        match &request.body[..] {
+            b"OPEN\r\n" => ok(&events, "OPEN\r\n"),
+            _ => ok(&events, "TEXT 3\r\nnew\r\n"),
+        }
+    });
+    let mut sockets: Vec<_> = (0..CLIENTS_OF_BOTH)
+        .map(|_| open(Client::open(edge.port, "localhost"), "/over"))
+        .collect();
+    let seen = origin.seen("over");
+    let id = |request: &crate::origin::Request| request.header("connection-id").expect("an id");
+    let ids: BTreeSet<String> = seen.iter().map(id).collect();
+    assert_eq!(ids.len() as u64, CLIENTS_OF_BOTH);
+    let there = || {
+        let reply = command(&commands, "conncheck", json!({"ids": &ids}));
+        assert_eq!(reply["success"], true, "{reply}");
+        reply["value"].as_array().expect("a list").len()
+    };
+    assert_eq!(there(), ids.len());
+    for id in &ids {
+        let reply = command(&commands, "refresh", json!({"cid": id}));
+        assert_eq!(reply["success"], true, "{reply}");
+    }
+    for socket in &mut sockets {
+        assert_eq!(socket.next_text(), "new");
+    }
+    // A worker that does not answer is no proof that a connection is gone.
+    let master = edge.pid().to_string();
+    let workers = Command::new("pgrep").args(["-P", &master]).output();
+    let workers = String::from_utf8(workers.expect("pgrep").stdout).expect("numbers");
+    let last = workers.lines().last().expect("a worker").to_owned();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &last]).status();
+        assert!(sent.expect("kill").success());
+    };
+    signal("-STOP");
+    let reply = command(&commands, "conncheck", json!({"ids": &ids}));
+    signal("-CONT");
+    assert_eq!(reply["condition"], "proxy-request-failed", "{reply}");
+    drop(sockets);
+    wait_until("none of them is there", || (there() == 0).then_some(()));
+    for id in &ids {
+        let reply = command(&commands, "refresh", json!({"cid": id}));
+        assert_eq!(reply["condition"], "item-not-found", "{reply}");
     }
 }
 

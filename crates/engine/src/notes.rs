@@ -15,12 +15,13 @@ use crate::worker::Worker;
 const NOTES: &[u8] = &[0, b'n'];
 
 impl<D: Driver> Worker<D> {
-    /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told).
+    /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told). Returns how many they are.
     ///
     /// # Errors
     /// The ring has no room; those before may have been told.
-    pub fn tell_workers(&mut self, data: &[u8]) -> Result<(), PublishFailure> {
+    pub fn tell_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
         let unix_ms = self.driver.unix_ms();
+        let mut told = 0;
         for slot in 0..SLOTS {
             if slot == self.slot || self.reporter.shared.worker(u32::from(slot)).is_none() {
                 continue;
@@ -34,8 +35,9 @@ impl<D: Driver> Worker<D> {
             };
             let to = Some(Subscriber::WORKER);
             self.with_room(|ring, owner| ring.publish_about(owner, &record, to, unix_ms))?;
+            told += 1;
         }
-        Ok(())
+        Ok(told)
     }
 
     /// What another worker has told, of the last `Event::Told`.

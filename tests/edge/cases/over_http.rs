@@ -1,7 +1,7 @@
 //! WebSockets over HTTP: the backend gets requests with events.
 
-use fermata_testkit::deadline;
 use fermata_testkit::websocket::BINARY;
+use fermata_testkit::{deadline, wait_until};
 use serde_json::json;
 
 use super::cases;
@@ -18,6 +18,7 @@ cases!(
     meta_comes_back,
     a_client_may_not_send_events_itself,
     a_refresh_asks_at_once,
+    a_socket_is_checked_and_refreshed_by_its_id,
     an_error_later_ends_the_socket,
 );
 
@@ -195,6 +196,33 @@ fn a_refresh_asks_at_once(bench: &Bench) {
     let refreshed = command(bench, "refresh", json!({"channel": bench.channel("c")}));
     assert_eq!(refreshed["success"], true, "{refreshed}");
     assert_eq!(socket.next_text(), "asked with \"\"");
+}
+
+fn a_socket_is_checked_and_refreshed_by_its_id(bench: &Bench) {
+    bench.origin(|request| match is_opening(request) {
+        true => answer(&[], "OPEN\r\n"),
+        false if request.text().starts_with("CLOSE") => {
+            ok(&[("Content-Type", EVENTS)], &request.body)
+        }
+        false => answer(
+            &[],
+            &event("TEXT", &format!("asked with {:?}", request.text())),
+        ),
+    });
+    let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
+    let id = bench.requests()[0].header("connection-id").expect("an id");
+    let check = || command(bench, "conncheck", json!({"ids": [id, "none"]}));
+    let refresh = || command(bench, "refresh", json!({"cid": id}));
+    assert_eq!(check(), json!({"success": true, "value": [id]}));
+    assert_eq!(refresh()["success"], true);
+    assert_eq!(socket.next_text(), "asked with \"\"");
+    socket.close(1000, "");
+    socket.next();
+    drop(socket);
+    wait_until("it is gone", || {
+        (check()["value"] == json!([])).then_some(())
+    });
+    assert_eq!(refresh()["condition"], "item-not-found");
 }
 
 fn an_error_later_ends_the_socket(bench: &Bench) {

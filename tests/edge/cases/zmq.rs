@@ -236,6 +236,9 @@ fn stats_report_connections(bench: &Bench) {
         connection["id"].is_string() && connection["ttl"].is_u64(),
         "{connection}"
     );
+    let ids = json!({"ids": [connection["id"]]});
+    let checked = command(bench, "conncheck", ids);
+    assert_eq!(checked["value"], json!([connection["id"]]));
     let report = packet(&mut stats, "report", |fields| {
         fields["connections"].as_u64() > Some(0)
     });

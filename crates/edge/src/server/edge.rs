@@ -14,6 +14,7 @@ use fermata_io::Kernel;
 use fermata_tls::{ClientConfig, ClientOptions, Tls};
 
 use super::arriving::Collecting;
+use super::commands::Commands;
 use super::connect::Place;
 use super::files::Folders;
 use super::forward::Rewriting;
@@ -223,6 +224,7 @@ pub(super) struct Edge {
     pub backlog: VecDeque<Item>,
     pub control_header_bytes_max: usize,
     pub ports: Ports,
+    pub commands: Commands,
     /// Those that are connected to.
     pub publishers: Vec<Publisher>,
     /// What the stats socket tells; `None`: there is none.
@@ -309,6 +311,7 @@ impl Edge {
             backlog: VecDeque::new(),
             control_header_bytes_max: prepared.settings.number("control_header_bytes_max") as usize,
             ports: Ports::default(),
+            commands: Commands::default(),
             publishers: Vec::new(),
             stats,
             scripts: HashMap::new(),
@@ -595,6 +598,7 @@ impl Edge {
                 Timer::Ports => self.on_ports_due(),
                 Timer::Publishers => self.connect_publishers(),
                 Timer::Peers => self.on_peers_due(),
+                Timer::Commands => self.on_commands_due(),
                 Timer::Rate => self.on_rate_due(),
                 Timer::LinkBody(handle) => self.on_link_body_due(handle),
                 Timer::Updates => self.on_updates_due(),

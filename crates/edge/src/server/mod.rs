@@ -11,6 +11,7 @@
 mod answer;
 mod arriving;
 mod checks;
+mod commands;
 mod connect;
 mod cross_origin;
 mod edge;

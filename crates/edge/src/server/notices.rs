@@ -21,11 +21,16 @@ impl Edge {
 
     /// A client of this worker is held from now on.
     pub(super) fn on_entered(&mut self, handle: u64, source: &Source, mode: Mode) {
-        self.stats_enter(handle, source, mode);
+        let id = match mode {
+            Mode::Socket => self.name_socket(handle),
+            Mode::Response | Mode::Stream => None,
+        };
+        self.stats_enter(handle, source, mode, id);
     }
 
     /// It is not any more, or is not there any more.
     pub(super) fn on_no_longer_held(&mut self, handle: u64) {
+        self.forget_socket_name(handle);
         self.stats_leave(handle);
     }
 }

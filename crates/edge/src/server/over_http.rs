@@ -85,6 +85,11 @@ impl OverHttp {
         Rc::clone(&self.opening)
     }
 
+    /// What its origin knows it by.
+    pub fn connection_id(&self) -> &[u8] {
+        &self.connection_id
+    }
+
     /// The next request.
     fn request(&mut self) -> ClientRequest {
         let mut body = Vec::new();

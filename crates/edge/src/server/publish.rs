@@ -174,8 +174,11 @@ impl Edge {
 
     /// Another worker has told something.
     pub(super) fn on_told(&mut self) {
-        if self.worker.told() == RECOVER {
+        let notice = self.worker.told().to_vec();
+        if notice == RECOVER {
             self.recover_clients();
+        } else {
+            self.on_told_of_command(&notice);
         }
     }
 
@@ -183,7 +186,7 @@ impl Edge {
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.intake.recover();
         self.recover_clients();
-        self.worker.tell_workers(RECOVER)
+        self.worker.tell_workers(RECOVER).map(|_| ())
     }
 
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.

@@ -90,7 +90,6 @@ impl Edge {
         let implicit = source
             .target()
             .map_or(Vec::new(), |it| it.subscriptions.clone());
-        self.on_entered(handle, &source, Mode::Socket);
         let mut socket = socket;
         let is_sockjs = source.is_sockjs;
         if is_sockjs {
@@ -100,13 +99,14 @@ impl Edge {
         }
         let serial = self.next_serial();
         let session = Session {
-            source,
+            source: source.clone(),
             subscriptions: Vec::new(),
             meta: Default::default(),
             kind: Kind::Socket(socket),
             serial,
         };
         self.sessions.insert(handle, Box::new(session));
+        self.on_entered(handle, &source, Mode::Socket);
         for channel in implicit {
             self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
         }
@@ -392,15 +392,18 @@ impl Edge {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
                 self.close_socket(handle, code, &reason);
             }
-            MessageAction::Refresh => {
-                if let Some(socket) = self.socket(handle)
-                    && let Some(Via::Http(over)) = &mut socket.via
-                {
-                    over.wants_request = true;
-                    self.ask_events(handle);
-                }
-            }
+            MessageAction::Refresh => self.refresh_socket(handle),
             MessageAction::Hint => {}
+        }
+    }
+
+    /// Asks the origin of a socket now, if it is asked by requests.
+    pub(super) fn refresh_socket(&mut self, handle: u64) {
+        if let Some(socket) = self.socket(handle)
+            && let Some(Via::Http(over)) = &mut socket.via
+        {
+            over.wants_request = true;
+            self.ask_events(handle);
         }
     }
 

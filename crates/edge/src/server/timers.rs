@@ -47,6 +47,8 @@ pub(super) enum Timer {
     Ports,
     /// Publishers' connections are looked through for those that never said what they are.
     Peers,
+    /// Other workers have not answered what a program asks.
+    Commands,
     /// Deliveries at a rate go on.
     Rate,
     /// A stream whose client takes less than its next link answers.

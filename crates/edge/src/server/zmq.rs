@@ -10,7 +10,7 @@ use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Server, WireEvent};
+use fermata_engine::{PublishFailure, Server, WireEvent};
 use fermata_grip::command::{self, Command, Condition, Request};
 use fermata_grip::item::{self, Format, Item, MessageAction};
 use fermata_grip::packet;
@@ -18,6 +18,7 @@ use fermata_grip::value::Value;
 use fermata_grip::zmtp::{self, Endpoint, Event, Peer, Socket};
 use fermata_io::net;
 
+use super::commands::Query;
 use super::edge::Edge;
 use super::publish::BACKLOG_MS;
 use super::services::{Addresses, SESSIONS};
@@ -507,7 +508,7 @@ impl Edge {
                 [channel, payload] => self.take_item(payload, Some(channel), connection.port),
                 _ => self.drop_message(connection.port, "it has not two parts, channel and item"),
             },
-            (Port::Rep, Event::Message(parts)) => self.on_command(connection, &parts),
+            (Port::Rep, Event::Message(parts)) => self.on_command(wire, connection, &parts),
             (Port::Stats, Event::Subscribed(topic)) => match connection.topics.len() {
                 TOPICS_MAX.. => {
                     let line = format!(
@@ -582,7 +583,7 @@ impl Edge {
         self.worker.log_for_client(LogLevel::Warning, &line);
     }
 
-    fn on_command(&mut self, connection: &mut Connection, parts: &[Vec<u8>]) {
+    fn on_command(&mut self, wire: u64, connection: &mut Connection, parts: &[Vec<u8>]) {
         let envelope = zmtp::envelope_len(parts).unwrap_or(0);
         let request = match &parts[envelope..] {
             [payload] => Request::read(payload),
@@ -591,42 +592,46 @@ impl Edge {
         let Some(request) = request else {
             return self.drop_message(connection.port, "it is no request");
         };
+        let mut ask = |query| self.ask_about(wire, &parts[..envelope], &request, query);
         let outcome = match request.command.clone() {
-            Ok(command) => self.obey(command),
-            Err(condition) => Err(condition),
-        };
-        let reply = request.reply(outcome);
-        let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
-        message.push(&reply);
-        zmtp::message(&mut connection.out, &message);
-    }
-
-    fn obey(&mut self, command: Command) -> Result<Value, Condition> {
-        match command {
-            // Connections have no ids that a program could know.
-            Command::ConnectionCheck(_) => Ok(Value::List(Vec::new())),
-            Command::ZmqUris => {
+            Ok(Command::ConnectionCheck(ids)) => ask(Query::Check(ids)),
+            Ok(Command::RefreshConnection(id)) => ask(Query::Refresh(id)),
+            Ok(Command::ZmqUris) => {
                 let Uris { command, pull, sub } = &self.ports.uris;
-                Ok(command::zmq_uris(command, pull.as_deref(), sub.as_deref()))
+                Some(Ok(command::zmq_uris(
+                    command,
+                    pull.as_deref(),
+                    sub.as_deref(),
+                )))
             }
-            Command::Recover => match self.recover() {
-                Ok(()) => Ok(Value::Null),
-                Err(_) => Err(Condition::ProxyRequestFailed),
-            },
-            Command::RefreshConnection(_) => Err(Condition::ItemNotFound),
-            Command::RefreshChannel(channel) => {
+            Ok(Command::Recover) => Some(done(self.recover())),
+            Ok(Command::RefreshChannel(channel)) => {
                 // Through the ring, since its sockets may be with any worker.
                 let refresh = Item {
                     channel,
                     ws_message: Some(Format::new(MessageAction::Refresh)),
                     ..Item::default()
                 };
-                self.obey(Command::Publish(vec![refresh]))
+                Some(done(self.publish(vec![refresh])))
             }
-            Command::Publish(items) => match self.publish(items) {
-                Ok(()) => Ok(Value::Null),
-                Err(_) => Err(Condition::ProxyRequestFailed),
-            },
-        }
+            Ok(Command::Publish(items)) => Some(done(self.publish(items))),
+            Err(condition) => Some(Err(condition)),
+        };
+        let Some(outcome) = outcome else {
+            // Other workers are asked first.
+            return;
+        };
+        let reply = request.reply(outcome);
+        let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
+        message.push(&reply);
+        zmtp::message(&mut connection.out, &message);
+    }
+}
+
+/// What a command answers that has nothing to say but whether it was done.
+fn done(outcome: Result<(), PublishFailure>) -> Result<Value, Condition> {
+    match outcome {
+        Ok(()) => Ok(Value::Null),
+        Err(_) => Err(Condition::ProxyRequestFailed),
     }
 }

@@ -22,6 +22,8 @@ struct Known {
     is_tls: bool,
     /// Tells it from another with the same handle.
     serial: u32,
+    /// What its origin knows it by, if it knows it by something.
+    id: Option<Box<[u8]>>,
     /// The names are those of `counts`.
     subscriptions: Vec<(Mode, Rc<[u8]>)>,
 }
@@ -29,6 +31,8 @@ struct Known {
 /// Who it is that is held from now on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<'a> {
+    /// What its origin knows it by.
+    pub id: Option<&'a [u8]>,
     pub peer: Option<IpAddr>,
     /// Empty: it has none.
     pub route: &'a [u8],
@@ -49,12 +53,19 @@ pub(super) struct Clients {
     serial: u32,
     /// Whether each is told of.
     is_told: bool,
-    /// In front of handles, in ids.
-    worker: u16,
+    /// In front of handles, in ids: what a worker before this one has told names nobody.
+    own: Own,
+}
+
+/// A worker, and the process that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    pub worker: u16,
+    pub process: u32,
 }
 
 impl Clients {
-    pub fn new(again_ms: u64, is_told: bool, worker: u16) -> Self {
+    pub fn new(again_ms: u64, is_told: bool, own: Own) -> Self {
         Self {
             known: HashMap::new(),
             counts: Default::default(),
@@ -63,12 +74,21 @@ impl Clients {
             again_ms: again_ms.max(1),
             serial: 0,
             is_told,
-            worker,
+            own,
         }
     }
 
     pub fn is_known(&self, handle: u64) -> bool {
         self.known.contains_key(&handle)
+    }
+
+    /// Whether there is one of this id, and whether it is a WebSocket.
+    pub fn find(&self, id: &[u8]) -> Option<bool> {
+        let (_, handle) = std::str::from_utf8(id).ok()?.rsplit_once(':')?;
+        let handle = u64::from_str_radix(handle, 16).ok()?;
+        let known = self.known.get(&handle)?;
+        let is_it = known.id.is_none() && id_of(self.own, handle) == id;
+        is_it.then_some(known.is_websocket)
     }
 
     /// One that is held from now on.
@@ -80,11 +100,12 @@ impl Clients {
             route: self.route(held.route),
             is_websocket: held.is_websocket,
             is_tls: held.is_tls,
+            id: held.id.map(Box::from),
             serial: self.serial,
             subscriptions: Vec::new(),
         };
         if self.is_told {
-            notes.push(Note::Client(known.told(self.worker, handle)));
+            notes.push(Note::Client(known.told(self.own, handle)));
             let entry = (now_ms + self.again_ms, handle, self.serial);
             self.due.push_back(entry);
         }
@@ -100,7 +121,7 @@ impl Clients {
         }
         if self.is_told {
             notes.push(Note::Gone {
-                id: id_of(self.worker, handle),
+                id: known.id.map_or_else(|| id_of(self.own, handle), Vec::from),
                 route: known.route.to_vec(),
             });
         }
@@ -177,7 +198,7 @@ impl Clients {
             if let Some(known) = self.known.get(&handle)
                 && known.serial == serial
             {
-                notes.push(Note::Client(known.told(self.worker, handle)));
+                notes.push(Note::Client(known.told(self.own, handle)));
                 self.due.push_back((now_ms + self.again_ms, handle, serial));
             }
         }
@@ -192,16 +213,17 @@ impl Clients {
         }
         if self.is_told {
             let clients = self.known.iter();
-            notes.extend(clients.map(|(&handle, it)| Note::Client(it.told(self.worker, handle))));
+            notes.extend(clients.map(|(&handle, it)| Note::Client(it.told(self.own, handle))));
         }
     }
 }
 
 impl Known {
     /// As it is told.
-    fn told(&self, worker: u16, handle: u64) -> Client {
+    fn told(&self, own: Own, handle: u64) -> Client {
+        let given = self.id.as_ref().map(|id| id.to_vec());
         Client {
-            id: id_of(worker, handle),
+            id: given.unwrap_or_else(|| id_of(own, handle)),
             route: self.route.to_vec(),
             peer: self
                 .peer
@@ -212,8 +234,9 @@ impl Known {
     }
 }
 
-fn id_of(worker: u16, handle: u64) -> Vec<u8> {
-    format!("{worker}:{handle:x}").into_bytes()
+fn id_of(own: Own, handle: u64) -> Vec<u8> {
+    let Own { worker, process } = own;
+    format!("{worker}:{process}:{handle:x}").into_bytes()
 }
 
 fn subscribers(mode: Mode, channel: &[u8], count: u64) -> Note {
@@ -228,7 +251,13 @@ fn subscribers(mode: Mode, channel: &[u8], count: u64) -> Note {
 mod tests {
     use super::*;
 
+    const OWN: Own = Own {
+        worker: 7,
+        process: 42,
+    };
+
     const HELD: Held<'_> = Held {
+        id: None,
         peer: None,
         route: b"r",
         is_websocket: false,
@@ -251,7 +280,7 @@ mod tests {
 
     #[test]
     fn clients_count_until_they_leave() {
-        let (mut clients, mut notes) = (Clients::new(10, true, 7), Vec::new());
+        let (mut clients, mut notes) = (Clients::new(10, true, OWN), Vec::new());
         clients.enter(0, 1, HELD, &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
@@ -261,13 +290,13 @@ mod tests {
         clients.leave(1, &mut notes);
         clients.leave(1, &mut notes);
         let gone = Note::Gone {
-            id: b"7:1".to_vec(),
+            id: b"7:42:1".to_vec(),
             route: b"r".to_vec(),
         };
         assert_eq!(
             notes,
             [
-                Note::Client(client("7:1")),
+                Note::Client(client("7:42:1")),
                 count(1),
                 count(2),
                 count(1),
@@ -278,13 +307,40 @@ mod tests {
         notes.clear();
         clients.expire(10, &mut notes);
         clients.expire(19, &mut notes);
-        assert_eq!(notes, [Note::Client(client("7:2"))]);
+        assert_eq!(notes, [Note::Client(client("7:42:2"))]);
         assert!(clients.counts.iter().all(HashMap::is_empty));
     }
 
     #[test]
+    fn clients_are_found_by_the_ids_that_were_told() {
+        let (mut clients, mut notes) = (Clients::new(10, true, OWN), Vec::new());
+        clients.enter(0, 0x1f, HELD, &mut notes);
+        let named = Held {
+            id: Some(b"7:42:20"),
+            is_websocket: true,
+            ..HELD
+        };
+        clients.enter(0, 0x20, named, &mut notes);
+        let told = |note: &Note| match note {
+            Note::Client(client) => Some(client.id.clone()),
+            _ => None,
+        };
+        let ids: Vec<Vec<u8>> = notes.iter().filter_map(told).collect();
+        assert_eq!(ids, [b"7:42:1f".to_vec(), b"7:42:20".to_vec()]);
+        assert_eq!(clients.find(b"7:42:1f"), Some(false));
+        // One that has another name is known by that alone, and processes before this one have told of others.
+        for id in [
+            "7:42:20", "7:43:1f", "8:42:1f", "7:42:1e", "7", ":1f", "7:42:x",
+        ] {
+            assert_eq!(clients.find(id.as_bytes()), None, "{id}");
+        }
+        clients.leave(0x1f, &mut notes);
+        assert_eq!(clients.find(b"7:42:1f"), None);
+    }
+
+    #[test]
     fn without_packets_for_each_only_channels_are_told() {
-        let (mut clients, mut notes) = (Clients::new(10, false, 7), Vec::new());
+        let (mut clients, mut notes) = (Clients::new(10, false, OWN), Vec::new());
         clients.enter(0, 1, HELD, &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);
         clients.expire(100, &mut notes);

@@ -23,7 +23,7 @@ use super::notices::Mode;
 use super::timers::Timer;
 use crate::settings::Settings;
 
-use clients::{Clients, Held};
+use clients::{Clients, Held, Own};
 use feed::{Feed, Feeders};
 use note::Note;
 use tally::{News, Tally};
@@ -100,11 +100,26 @@ impl Stats {
             clients: Clients::new(
                 connection_ttl_ms / 2,
                 settings.is_on("stats_connection_send"),
-                worker,
+                Own {
+                    worker,
+                    process: std::process::id(),
+                },
             ),
             role,
             connection_ttl_ms,
         }))
+    }
+}
+
+impl Stats {
+    /// Whether a connection of this worker is there by that id.
+    pub fn has_connection(&self, id: &[u8]) -> bool {
+        self.clients.find(id).is_some()
+    }
+
+    /// The same for a WebSocket.
+    pub fn has_websocket(&self, id: &[u8]) -> bool {
+        self.clients.find(id) == Some(true)
     }
 }
 
@@ -148,13 +163,20 @@ impl Edge {
     }
 
     /// A client of this worker is held, or its WebSocket is open.
-    pub(super) fn stats_enter(&mut self, handle: u64, source: &Source, mode: Mode) {
+    pub(super) fn stats_enter(
+        &mut self,
+        handle: u64,
+        source: &Source,
+        mode: Mode,
+        id: Option<Vec<u8>>,
+    ) {
         let now_ms = self.worker.now_ms();
         let Some(stats) = &mut self.stats else {
             return;
         };
         let route = source.rule().and_then(|rule| rule.id.as_deref());
         let held = Held {
+            id: id.as_deref(),
             peer: source.request.peer.ip(),
             route: route.unwrap_or_default().as_bytes(),
             is_websocket: mode == Mode::Socket,

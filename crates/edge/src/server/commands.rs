@@ -1,0 +1,315 @@
+//! Commands about single connections, which any worker may have: whether they are there, and that the origin of one is asked.
+//!
+//! The worker with the port asks the others by notices through the ring, and answers the program when each has said what
+//! it has. One that does not say so in time makes the command fail: a program that clears up after connections that are
+//! gone must not be told that one is gone of which nobody knows.
+
+use std::collections::{HashMap, HashSet};
+
+use fermata_config::LogLevel;
+use fermata_grip::command::{Condition, Request};
+use fermata_grip::packet::Notation;
+use fermata_grip::tnetstring;
+use fermata_grip::value::{Value, map};
+
+use super::edge::Edge;
+use super::sockets::Via;
+use super::timers::Timer;
+
+/// What such a notice begins with, and an answer to one.
+const ASKED: &[u8] = b"command ";
+const ANSWERED: &[u8] = b"answer ";
+/// How long other workers have to answer.
+const ANSWER_MS: u64 = 2_000;
+/// Commands that wait for other workers at a time; one more fails at once.
+const WAITING_MAX: usize = 1_000;
+
+/// What is asked about connections.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Query {
+    /// Which of these are there.
+    Check(Vec<Vec<u8>>),
+    /// The origin of this one is to be asked, if it is asked by requests.
+    Refresh(Vec<u8>),
+}
+
+/// A command that other workers have been asked about.
+#[derive(Debug)]
+struct Waiting {
+    wire: u64,
+    envelope: Vec<Vec<u8>>,
+    request: Request,
+    query: Query,
+    /// The ids that are known to be there.
+    found: HashSet<Vec<u8>>,
+    /// Workers that have not answered.
+    missing: usize,
+    due_ms: u64,
+}
+
+/// Commands under way, and ids that programs know connections by.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    waiting: HashMap<u64, Waiting>,
+    last: u64,
+    /// WebSockets over HTTP, by what their origins know them by.
+    sockets: HashMap<Vec<u8>, u64>,
+}
+
+impl Query {
+    fn ids(&self) -> &[Vec<u8>] {
+        match self {
+            Query::Check(ids) => ids,
+            Query::Refresh(id) => std::slice::from_ref(id),
+        }
+    }
+
+    fn method(&self) -> &'static str {
+        match self {
+            Query::Check(_) => "conncheck",
+            Query::Refresh(_) => "refresh",
+        }
+    }
+
+    fn notice(&self, number: u64) -> Vec<u8> {
+        let number = number.to_string();
+        let asked = [
+            ("number", number.as_str().into()),
+            ("method", self.method().into()),
+            ("ids", list(self.ids())),
+        ];
+        written(ASKED, &map(asked))
+    }
+
+    fn read(notice: &Value) -> Option<Self> {
+        let mut ids = ids(notice)?;
+        match notice.get("method")?.bytes()? {
+            b"conncheck" => Some(Query::Check(ids)),
+            b"refresh" => ids.pop().map(Query::Refresh),
+            _ => None,
+        }
+    }
+
+    fn outcome(&self, found: &HashSet<Vec<u8>>) -> Result<Value, Condition> {
+        match self {
+            Query::Check(ids) => {
+                let there: Vec<Vec<u8>> = ids
+                    .iter()
+                    .filter(|id| found.contains(*id))
+                    .cloned()
+                    .collect();
+                Ok(list(&there))
+            }
+            Query::Refresh(id) if found.contains(id) => Ok(Value::Null),
+            Query::Refresh(_) => Err(Condition::ItemNotFound),
+        }
+    }
+}
+
+impl Edge {
+    /// A WebSocket of this worker is open; its origin knows it by this id.
+    pub(super) fn name_socket(&mut self, handle: u64) -> Option<Vec<u8>> {
+        let id = match &self.socket(handle)?.via {
+            Some(Via::Http(over)) => over.connection_id().to_vec(),
+            Some(Via::Pass(_) | Via::Echo) | None => return None,
+        };
+        self.commands.sockets.insert(id.clone(), handle);
+        Some(id)
+    }
+
+    /// It is not any more.
+    pub(super) fn forget_socket_name(&mut self, handle: u64) {
+        if let Some(socket) = self.socket(handle)
+            && let Some(Via::Http(over)) = &socket.via
+        {
+            let id = over.connection_id().to_vec();
+            self.commands.sockets.remove(&id);
+        }
+    }
+
+    /// Asks all workers. `None`: the program is answered when they have.
+    pub(super) fn ask_about(
+        &mut self,
+        wire: u64,
+        envelope: &[Vec<u8>],
+        request: &Request,
+        query: Query,
+    ) -> Option<Result<Value, Condition>> {
+        let found: HashSet<Vec<u8>> = self.find_connections(&query).into_iter().collect();
+        if query.ids().iter().all(|id| found.contains(id)) {
+            return Some(query.outcome(&found));
+        }
+        if self.commands.waiting.len() >= WAITING_MAX {
+            return Some(Err(Condition::ProxyRequestFailed));
+        }
+        self.commands.last += 1;
+        let number = self.commands.last;
+        let missing = match self.worker.tell_workers(&query.notice(number)) {
+            Ok(missing) => missing,
+            Err(failure) => {
+                let line = format!("zmq_rep: {} fails: {failure}", query.method());
+                self.worker.log_for_client(LogLevel::Warning, &line);
+                return Some(Err(Condition::ProxyRequestFailed));
+            }
+        };
+        if missing == 0 {
+            return Some(query.outcome(&found));
+        }
+        let due_ms = self.worker.now_ms() + ANSWER_MS;
+        self.timers.at(due_ms, Timer::Commands);
+        let waiting = Waiting {
+            wire,
+            envelope: envelope.to_vec(),
+            request: request.clone(),
+            query,
+            found,
+            missing,
+            due_ms,
+        };
+        self.commands.waiting.insert(number, waiting);
+        None
+    }
+
+    /// Another worker has told something. False: it was about something else.
+    pub(super) fn on_told_of_command(&mut self, notice: &[u8]) -> bool {
+        if let Some(asked) = read(ASKED, notice) {
+            let number = asked.get("number").and_then(Value::bytes);
+            if let (Some(number), Some(query)) = (number, Query::read(&asked)) {
+                let found = self.find_connections(&query);
+                let answer = map([
+                    ("number", Value::Bytes(number.to_vec())),
+                    ("ids", list(&found)),
+                ]);
+                // The worker that asks knows that there may be no answer.
+                let _ = self.worker.tell_workers(&written(ANSWERED, &answer));
+            }
+            return true;
+        }
+        let Some(answer) = read(ANSWERED, notice) else {
+            return false;
+        };
+        let number = answer.get("number").and_then(Value::integer);
+        if let (Some(number), Some(ids)) = (number, ids(&answer)) {
+            self.on_command_answer(number as u64, ids);
+        }
+        true
+    }
+
+    fn on_command_answer(&mut self, number: u64, ids: Vec<Vec<u8>>) {
+        let Some(waiting) = self.commands.waiting.get_mut(&number) else {
+            return;
+        };
+        waiting.found.extend(ids);
+        waiting.missing -= 1;
+        let is_known = waiting
+            .query
+            .ids()
+            .iter()
+            .all(|id| waiting.found.contains(id));
+        if (is_known || waiting.missing == 0)
+            && let Some(waiting) = self.commands.waiting.remove(&number)
+        {
+            let outcome = waiting.query.outcome(&waiting.found);
+            self.answer_command(&waiting, outcome);
+        }
+    }
+
+    /// Workers that should have answered have not.
+    pub(super) fn on_commands_due(&mut self) {
+        let now_ms = self.worker.now_ms();
+        let waiting = std::mem::take(&mut self.commands.waiting);
+        let (late, left): (HashMap<_, _>, HashMap<_, _>) =
+            waiting.into_iter().partition(|(_, it)| it.due_ms <= now_ms);
+        self.commands.waiting = left;
+        for waiting in late.into_values() {
+            let line = format!(
+                "zmq_rep: {} fails: {} workers have not answered within {ANSWER_MS} ms",
+                waiting.query.method(),
+                waiting.missing
+            );
+            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.answer_command(&waiting, Err(Condition::ProxyRequestFailed));
+        }
+        if let Some(due_ms) = self.commands.waiting.values().map(|it| it.due_ms).min() {
+            self.timers.at(due_ms, Timer::Commands);
+        }
+    }
+
+    fn answer_command(&mut self, waiting: &Waiting, outcome: Result<Value, Condition>) {
+        let reply = waiting.request.reply(outcome);
+        let mut message: Vec<&[u8]> = waiting.envelope.iter().map(Vec::as_slice).collect();
+        message.push(&reply);
+        // A program that has left needs no answer.
+        self.send_parts(waiting.wire, &message);
+    }
+
+    /// The ids of a query that are this worker's; where it is to, it asks the origin.
+    fn find_connections(&mut self, query: &Query) -> Vec<Vec<u8>> {
+        let mut found = query.ids().to_vec();
+        found.retain(|id| {
+            self.commands.sockets.contains_key(id)
+                || self.stats.as_ref().is_some_and(|stats| match query {
+                    Query::Check(_) => stats.has_connection(id),
+                    Query::Refresh(_) => stats.has_websocket(id),
+                })
+        });
+        if let Query::Refresh(id) = query
+            && let Some(&handle) = self.commands.sockets.get(id)
+        {
+            self.refresh_socket(handle);
+        }
+        found
+    }
+}
+
+fn list(ids: &[Vec<u8>]) -> Value {
+    Value::List(ids.iter().cloned().map(Value::Bytes).collect())
+}
+
+fn ids(notice: &Value) -> Option<Vec<Vec<u8>>> {
+    let Value::List(ids) = notice.get("ids")? else {
+        return None;
+    };
+    let ids = ids.iter().map(|id| id.bytes().map(<[u8]>::to_vec));
+    ids.collect()
+}
+
+fn written(prefix: &[u8], value: &Value) -> Vec<u8> {
+    let mut out = prefix.to_vec();
+    tnetstring::encode(&mut out, value);
+    out
+}
+
+fn read(prefix: &[u8], notice: &[u8]) -> Option<Value> {
+    let (value, notation) = fermata_grip::packet::decode(notice.strip_prefix(prefix)?).ok()?;
+    (notation == Notation::Tnetstring).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_reach_other_workers_as_they_are() {
+        for query in [
+            Query::Check(vec![b"a".to_vec(), b"\xff".to_vec()]),
+            Query::Check(Vec::new()),
+            Query::Refresh(b"a".to_vec()),
+        ] {
+            let notice = read(ASKED, &query.notice(7)).expect("a notice");
+            assert_eq!(notice.get("number").and_then(Value::integer), Some(7));
+            assert_eq!(Query::read(&notice), Some(query));
+        }
+        assert_eq!(read(ASKED, b"recover"), None);
+    }
+
+    #[test]
+    fn only_what_was_found_is_there() {
+        let found = HashSet::from([b"a".to_vec()]);
+        let check = Query::Check(vec![b"b".to_vec(), b"a".to_vec()]);
+        assert_eq!(check.outcome(&found), Ok(list(&[b"a".to_vec()])));
+        let refresh = |id: &str| Query::Refresh(id.into()).outcome(&found);
+        assert_eq!(refresh("a"), Ok(Value::Null));
+        assert_eq!(refresh("b"), Err(Condition::ItemNotFound));
+    }
+}
