@@ -4,6 +4,7 @@ mod access_log;
 mod blocking;
 mod listeners;
 mod metrics;
+mod stuck_log;
 
 use fermata_testkit::Server;
 

@@ -2,22 +2,47 @@
 //!
 //! Lines that peers can cause at will (refused requests, slow clients) go through `Limiter`, so that
 //! an attack fills neither the disk nor the loop's time; what was left out is counted and said.
+//!
+//! Nobody waits for a log: a line that standard error does not take at once is left out and counted,
+//! and the first line it takes again says how many there were.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use fermata_config::{LogFormat, LogLevel};
+use fermata_io::log_file::LogFile;
+use fermata_io::process::{self, Pid};
+
+use crate::stats;
 
 /// How many peer-caused lines a worker writes per second before it only counts them.
 pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
 
+/// Standard error of this process, opened with the first logger and inherited by every fork. Threads of a
+/// worker write to it as well; none holds the lock for longer than a write that does not wait.
+static STANDARD_ERROR: Mutex<Option<Outlet>> = Mutex::new(None);
+
 /// A process' logger. Cheap to clone; holds no file handle of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Logger {
     format: LogFormat,
     level: LogLevel,
     /// `master` or `worker N`, part of every line.
     process: String,
+    /// Where lines that were left out are counted.
+    stats: Option<stats::Shared>,
+}
+
+/// Where lines go, and what it has not taken.
+struct Outlet {
+    file: LogFile,
+    /// The process that has counted: a fork begins anew, its parent tells of what was before.
+    pid: Pid,
+    /// Lines left out since it last took one.
+    dropped: u64,
+    /// Only a part of the last line was taken.
+    is_cut: bool,
 }
 
 impl Logger {
@@ -27,6 +52,15 @@ impl Logger {
             format,
             level,
             process: process.to_owned(),
+            stats: None,
+        }
+    }
+
+    /// The same logger, which counts in `stats` what it has to leave out.
+    pub(crate) fn counted(&self, stats: stats::Shared) -> Logger {
+        Logger {
+            stats: Some(stats),
+            ..self.clone()
         }
     }
 
@@ -44,13 +78,59 @@ impl Logger {
         level <= self.level
     }
 
-    /// Writes one line; errors of standard error itself are ignored, there is nobody left to tell.
+    /// Writes one line, or leaves it out and counts it when that would have to wait.
     pub fn write(&self, level: LogLevel, unix_ms: u64, message: &str) {
-        if !self.is_on(level) {
-            return;
+        if self.is_on(level) {
+            self.put(unix_ms, &self.line(level, unix_ms, message));
         }
-        let line = self.line(level, unix_ms, message);
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+
+    /// Writes text for a person at a terminal as it is.
+    pub(crate) fn write_plain(&self, unix_ms: u64, text: &str) {
+        self.put(unix_ms, text);
+    }
+
+    /// Says what was left out, if standard error takes it by now.
+    pub(crate) fn tell_dropped(&self, unix_ms: u64) {
+        self.put(unix_ms, "");
+    }
+
+    /// Has panics of this process end in this log, as one line.
+    pub(crate) fn take_panics(&self) {
+        let logger = self.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            let unix_ms = fermata_io::clock::unix_ms();
+            let mut message = panic.to_string();
+            let trace = Backtrace::capture();
+            if trace.status() == BacktraceStatus::Captured {
+                let _ = write!(message, "\n{trace}");
+            }
+            logger.write(LogLevel::Error, unix_ms, &message);
+        }));
+    }
+
+    fn put(&self, unix_ms: u64, text: &str) {
+        let guard = STANDARD_ERROR.lock();
+        let mut guard = guard.unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = LogFile::stderr().ok().map(Outlet::new);
+        }
+        // Without a standard error there is nobody to tell.
+        let Some(outlet) = guard.as_mut() else {
+            return;
+        };
+        let dropped = outlet.begin();
+        let told = (dropped > 0).then(|| {
+            let message = format!(
+                "{dropped} lines of this process were left out: whoever reads standard error did not take them"
+            );
+            self.line(LogLevel::Warning, unix_ms, &message)
+        });
+        if !outlet.put(told.as_deref(), text)
+            && let Some(stats) = &self.stats
+        {
+            stats.log_dropped();
+        }
     }
 
     fn line(&self, level: LogLevel, unix_ms: u64, message: &str) -> String {
@@ -83,6 +163,53 @@ impl Logger {
                 format!("{fields}\n")
             }
         }
+    }
+}
+
+impl Outlet {
+    fn new(file: LogFile) -> Outlet {
+        Outlet {
+            file,
+            pid: process::pid(),
+            dropped: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Lines that this process has left out.
+    fn begin(&mut self) -> u64 {
+        let pid = process::pid();
+        if self.pid != pid {
+            self.pid = pid;
+            self.dropped = 0;
+        }
+        self.dropped
+    }
+
+    /// Writes what is `told` of lines left out, and then `text`. False when the text was left out.
+    fn put(&mut self, told: Option<&str>, text: &str) -> bool {
+        // What was cut has no end yet.
+        let is_told =
+            (!self.is_cut || self.write("\n")) && told.is_none_or(|told| self.write(told));
+        if is_told {
+            self.dropped = 0;
+        }
+        if is_told && self.write(text) {
+            return true;
+        }
+        // Nothing but what was left out before was to be said.
+        if text.is_empty() {
+            return true;
+        }
+        self.dropped += 1;
+        false
+    }
+
+    /// Whether all of `text` was taken.
+    fn write(&mut self, text: &str) -> bool {
+        let taken = self.file.write(text.as_bytes()).unwrap_or(0);
+        self.is_cut = (self.is_cut && taken == 0) || (taken > 0 && taken < text.len());
+        taken == text.len()
     }
 }
 

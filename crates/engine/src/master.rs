@@ -294,6 +294,7 @@ impl Master {
         let metrics = listeners::bind_metrics(&settings)?;
         let ring = hub::open(&settings, &logger)?;
         let stats = hub::open_stats()?;
+        let logger = logger.counted(stats);
         // A worker that drains keeps its slot while its replacement starts: twice as many slots.
         let wakers = (0..(workers * 2).min(hub::SLOTS))
             .map(|_| Waker::new())
@@ -393,6 +394,7 @@ impl Master {
 
     /// Runs until every worker has ended; in a worker it returns at once.
     pub fn supervise(mut self) -> Result<Started, StartError> {
+        self.logger.take_panics();
         self.announce();
         let (pid, seats) = (process::pid() as u32, self.seats.len() as u16);
         self.stats.server_started(pid, seats, self.driver.unix_ms());
@@ -428,6 +430,7 @@ impl Master {
                 self.manager.ready("serving");
             }
             self.tell_alive(now_ms);
+            self.logger.tell_dropped(self.driver.unix_ms());
             self.check_workers(now_ms);
             self.look_at_handlers(now_ms);
             if let Some(tls) = &self.tls {
@@ -552,6 +555,7 @@ impl Master {
         let tls = self.tls.take().map(|tls| tls.for_worker());
         let handle = tls.as_ref().map(|tls| Rc::clone(&tls.handle));
         let logger = self.logger.named(&format!("worker {index}"));
+        logger.take_panics();
         let kernel = backend::open(self.backend, &logger).map_err(io("the event loop"))?;
         let mut driver = Tls::new(kernel, handle.unwrap_or_default());
         for (bound, &listener) in self.addresses.iter().zip(&listeners) {

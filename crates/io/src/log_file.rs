@@ -1,12 +1,13 @@
 //! Appending lines to a log without ever waiting for whoever takes them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IoSlice, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use rustix::net::SendFlags;
 
 /// Permissions of a log that is created: others may hold secrets that ours does not tell.
@@ -14,6 +15,9 @@ const MODE: u32 = 0o640;
 
 /// What a pipe that is reported writable takes at once (`PIPE_BUF`), whole or not at all.
 const PIPE_BYTES_MAX: usize = 4096;
+
+/// The offset of `pwritev2` that stands for the file's own.
+const AT_ITS_OFFSET: u64 = u64::MAX;
 
 /// Where lines go.
 #[derive(Debug)]
@@ -26,8 +30,10 @@ pub struct LogFile {
 enum Kind {
     /// The page cache takes everything or fails.
     Regular,
-    /// A pipe, a terminal or a device.
+    /// A pipe, a terminal or a device, opened by us and therefore ours to set to `O_NONBLOCK`.
     Stream,
+    /// One that could not be opened anew: other processes share its flags and may rely on blocking.
+    SharedStream,
     /// A socket, such as the journal's.
     Socket,
 }
@@ -63,8 +69,25 @@ impl LogFile {
         Self::duplicate(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
+    /// Opens what `fd` leads to once more. `O_NONBLOCK` belongs to the open file, which other processes have as well,
+    /// so it may only be set on one of our own. Sockets cannot be opened anew and need not be: each `send` says
+    /// whether it waits. What belongs to another user cannot be either, and is asked before each write.
     fn duplicate(fd: OwnedFd) -> io::Result<Self> {
-        Self::from_file(File::from(fd))
+        let shared = Self::from_file(File::from(fd))?;
+        if shared.kind != Kind::Stream {
+            return Ok(shared);
+        }
+        let own = OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC)
+            .open(format!("/proc/self/fd/{}", shared.file.as_raw_fd()));
+        Ok(match own {
+            Ok(file) => Self { file, ..shared },
+            Err(_) => Self {
+                kind: Kind::SharedStream,
+                ..shared
+            },
+        })
     }
 
     fn from_file(file: File) -> io::Result<Self> {
@@ -90,8 +113,9 @@ impl LogFile {
             let rest = &lines[taken..];
             let outcome = match self.kind {
                 Kind::Regular => self.file.write(rest),
-                Kind::Stream if !self.is_writable() => return Ok(taken),
                 Kind::Stream => self.file.write(piece(rest)),
+                Kind::SharedStream if !self.is_writable() => return Ok(taken),
+                Kind::SharedStream => self.write_shared(piece(rest)),
                 Kind::Socket => {
                     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
                     rustix::net::send(&self.file, piece(rest), flags).map_err(io::Error::from)
@@ -109,8 +133,16 @@ impl LogFile {
         Ok(taken)
     }
 
-    /// The descriptor may be shared with processes that rely on its blocking, so it is asked instead
-    /// of changed.
+    /// Between the question and the write another process may have filled the pipe: kernels from 6.4 on are told
+    /// not to wait then.
+    fn write_shared(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let parts = [IoSlice::new(piece)];
+        match pwritev2(&self.file, &parts, AT_ITS_OFFSET, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.write(piece),
+            outcome => outcome.map_err(io::Error::from),
+        }
+    }
+
     fn is_writable(&self) -> bool {
         let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
         let now = Timespec {
@@ -140,8 +172,24 @@ mod tests {
 
     #[test]
     fn a_full_pipe_takes_whole_lines_and_then_nothing() {
-        let (mut reader, writer) = io::pipe().expect("descriptors are left");
+        let (reader, writer) = io::pipe().expect("descriptors are left");
+        let log = LogFile::duplicate(OwnedFd::from(writer)).expect("a pipe");
+        assert_eq!(log.kind, Kind::Stream);
+        fills_and_flows_again(log, reader);
+    }
+
+    #[test]
+    fn a_pipe_that_others_share_takes_as_much_and_stays_as_it_was() {
+        let (reader, writer) = io::pipe().expect("descriptors are left");
+        let theirs = writer.try_clone().expect("descriptors are left");
         let mut log = LogFile::from_file(File::from(OwnedFd::from(writer))).expect("a pipe");
+        log.kind = Kind::SharedStream;
+        fills_and_flows_again(log, reader);
+        let flags = rustix::fs::fcntl_getfl(&theirs).expect("it is open");
+        assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
+    }
+
+    fn fills_and_flows_again(mut log: LogFile, mut reader: io::PipeReader) {
         let lines = b"0123456789abcdef0123456789abcde\n".repeat(8_192);
         let taken = log.write(&lines).expect("a reader is there");
         assert!(

@@ -26,6 +26,8 @@ pub struct Log {
 struct Shared {
     lines: Mutex<Vec<Line>>,
     changed: Condvar,
+    is_paused: Mutex<bool>,
+    resumed: Condvar,
 }
 
 impl Log {
@@ -39,11 +41,32 @@ impl Log {
                 .read_until(b'\n', &mut bytes)
                 .is_ok_and(|len| len > 0)
             {
+                log.wait_resumed();
                 let text = String::from_utf8_lossy(&bytes);
                 log.push(format!("{prefix}{}", text.trim_end_matches(['\r', '\n'])));
                 bytes.clear();
             }
         });
+    }
+
+    /// Leaves unread what is written from now on, but for what one read takes.
+    pub fn pause(&self) {
+        *lock(&self.shared.is_paused) = true;
+    }
+
+    /// Reads on.
+    pub fn resume(&self) {
+        *lock(&self.shared.is_paused) = false;
+        self.shared.resumed.notify_all();
+    }
+
+    fn wait_resumed(&self) {
+        let guard = lock(&self.shared.is_paused);
+        let waited = self
+            .shared
+            .resumed
+            .wait_while(guard, |is_paused| *is_paused);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// How many lines there are: a mark to wait from.
@@ -123,11 +146,12 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
-        self.shared
-            .lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.lines)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What the server says of itself when it starts: one line for a log, a few for a person at a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use fermata_config::{LogFormat, LogLevel};
-use fermata_io::process;
+use fermata_io::{Driver, process};
 
 use super::Master;
 
@@ -16,8 +16,8 @@ impl Master {
             && self.settings.log_format == LogFormat::Text
             && self.logger.is_on(LogLevel::Info);
         if is_person {
-            // Nobody is left to tell when standard error fails.
-            let _ = std::io::stderr().lock().write_all(self.banner().as_bytes());
+            let unix_ms = self.driver.unix_ms();
+            self.logger.write_plain(unix_ms, &self.banner());
             return;
         }
         let addresses: Vec<_> = self.addresses.iter().map(|bound| &*bound.name).collect();

@@ -63,6 +63,12 @@ impl Snapshot {
                 self.worker_stalls.to_string(),
             ),
             (
+                "log_dropped_total",
+                "counter",
+                "Lines of the server's log left out because standard error did not take them.",
+                self.log_dropped.to_string(),
+            ),
+            (
                 "jobs_queued",
                 "gauge",
                 "Jobs that no process has begun with.",

@@ -50,6 +50,8 @@ const WORKER_STALLS: usize = 2 * LINE + 1;
 const JOBS_RUNNING: usize = 3 * LINE;
 const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
 const COMPANION_ENDS: usize = 3 * LINE + 2;
+/// Written by any process, which hardly ever happens.
+const LOG_DROPPED: usize = 3 * LINE + 3;
 const SLOTS_AT: usize = 4 * LINE;
 
 // A slot.
@@ -134,6 +136,7 @@ pub(super) struct ServerView {
     pub worker_ends: u64,
     pub worker_failures: u64,
     pub worker_stalls: u64,
+    pub log_dropped: u64,
     pub jobs_running: u64,
     pub job_process_restarts: u64,
     pub job_supervisor_restarts: u64,
@@ -264,6 +267,11 @@ impl Shared {
     /// A worker was killed because it did not answer.
     pub(crate) fn worker_stalled(&self) {
         self.add(WORKER_STALLS, 1);
+    }
+
+    /// A line of the log was left out.
+    pub(crate) fn log_dropped(&self) {
+        self.words[LOG_DROPPED].fetch_add(1, Ordering::Relaxed);
     }
 
     /// A process begins with a job.
@@ -445,6 +453,7 @@ impl Shared {
             worker_ends: self.load(WORKER_ENDS),
             worker_failures: self.load(WORKER_FAILURES),
             worker_stalls: self.load(WORKER_STALLS),
+            log_dropped: self.load(LOG_DROPPED),
             jobs_running: self.load(JOBS_RUNNING),
             job_process_restarts: self.load(JOB_PROCESSES_REPLACED),
             job_supervisor_restarts: self.load(COMPANION_ENDS),

@@ -62,6 +62,9 @@ pub struct Snapshot {
     /// Worker processes killed because they did not answer.
     #[serde(default)]
     pub worker_stalls: u64,
+    /// Lines of the server's log that were left out because standard error did not take them.
+    #[serde(default)]
+    pub log_dropped: u64,
     /// Jobs that no process has begun with.
     #[serde(default)]
     pub jobs_queued: u64,
@@ -262,6 +265,7 @@ impl Snapshot {
             worker_ends: server.worker_ends,
             worker_failures: server.worker_failures,
             worker_stalls: server.worker_stalls,
+            log_dropped: server.log_dropped,
             jobs_queued: total
                 .gauge(Gauge::JobsPending)
                 .saturating_sub(server.jobs_running),
