@@ -129,6 +129,21 @@ fn a_client_that_never_finishes_is_cut_at_the_deadline() {
     assert!(end.is_some());
 }
 
+/// Container runtimes and shells send one to the group and one to the process.
+#[test]
+fn two_signals_in_a_row_are_one() {
+    let mut server = fixture("hub").start();
+    let mut connection = server.connect();
+    connection.send("GET /slow/1000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!connection.has_news(Duration::from_millis(30)));
+    server.signal(Signal::Terminate);
+    std::thread::sleep(Duration::from_millis(20));
+    server.signal(Signal::Terminate);
+    let response = connection.read_response();
+    assert_eq!((response.status(), response.text()), (200, "done"));
+    assert_eq!(server.wait_exit().code(), Some(0));
+}
+
 #[test]
 fn a_second_signal_ends_at_once() {
     let patience_ms = deadline().as_millis() * 3;
@@ -141,6 +156,8 @@ fn a_second_signal_ends_at_once() {
     assert!(!stuck.has_news(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
+    // Sooner it would be the same wish twice.
+    std::thread::sleep(Duration::from_millis(600));
     let began = Instant::now();
     server.signal(Signal::Terminate);
     server.wait_exit();

@@ -155,3 +155,102 @@ fn workers_end_with_their_master() {
         "nobody listens any more"
     );
 }
+
+#[test]
+fn a_worker_that_blocks_ends_with_its_master_too() {
+    let mut server = fixture("hub").setting("stall_timeout_ms", 0).start();
+    let pids = server.worker_pids();
+    // Held, so that this connection stays with its worker.
+    let mut blocked: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for connection in &mut blocked {
+        connection.send("GET /slow/600000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    assert!(!blocked[0].has_news(Duration::from_millis(100)));
+    server.signal(Signal::Kill);
+    server.wait_exit();
+    wait_until("no worker is left", || {
+        (!pids.values().any(|pid| is_running(*pid))).then_some(())
+    });
+    // What io_uring still had to do, the kernel ends a little later.
+    wait_until("nobody listens any more", || {
+        Connection::try_open(server.address()).err()
+    });
+}
+
+#[test]
+fn a_worker_that_a_signal_ends_is_logged_with_its_handler() {
+    let server = fixture("hub").workers(1).start();
+    let pid = server.worker_pids()[&0];
+    let mut connection = server.connect();
+    connection.send("GET /slow/60000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!connection.has_news(Duration::from_millis(100)));
+    assert!(send_signal(pid, Signal::Abort));
+    server.wait_replaced(0, pid);
+    let line = format!("worker 0 ended pid={pid} (signal 6) in the handler of GET /slow/");
+    assert!(server.log().contains(&line), "{}", server.log().text());
+}
+
+/// A page that ends its worker with every request, and others beside it.
+#[test]
+fn a_page_that_runs_out_of_memory_again_and_again_costs_nobody_else_anything() {
+    let server = fixture("faults").ini("memory_limit=32M").start();
+    for round in 0..30 {
+        // Opened before a worker retires, which may be theirs.
+        let mut waiting: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        let mut kept = server.connect();
+        assert_eq!(kept.get("/pid").status(), 200, "round {round}");
+        assert_eq!(server.connect().get("/memory").status(), 500);
+        for connection in &mut waiting {
+            assert_eq!(connection.get("/pid").status(), 200, "round {round}");
+        }
+        assert_eq!(kept.get("/pid").status(), 200, "round {round}");
+    }
+    assert!(!server.log().contains("is restarted in"));
+}
+
+#[test]
+fn connections_of_the_only_worker_wait_for_its_replacement() {
+    let server = fixture("faults")
+        .ini("memory_limit=32M")
+        .setting("balance", "off")
+        .workers(1)
+        .start();
+    for _ in 0..5 {
+        let mut waiting: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        assert_eq!(waiting[0].get("/pid").status(), 200);
+        assert_eq!(server.connect().get("/memory").status(), 500);
+        for connection in &mut waiting {
+            assert_eq!(connection.get("/pid").status(), 200);
+        }
+    }
+}
+
+/// As the first process of a container, the master is the parent of whatever others leave behind.
+#[test]
+fn the_first_process_of_a_container_leaves_no_zombies() {
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let is_allowed = std::process::Command::new(unshare[0])
+        .args(&unshare[1..])
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success());
+    if !is_allowed {
+        println!("not run: this user may not make a process namespace");
+        return;
+    }
+    let server = fixture("faults").behind(&unshare).start();
+    let children = |pid: u32| -> Vec<u32> {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split(' ').filter_map(|pid| pid.parse().ok()).collect()
+    };
+    let master = children(server.pid())[0];
+    for _ in 0..10 {
+        assert_eq!(server.connect().get("/orphan").text(), "left behind");
+    }
+    wait_until("only the workers are left", || {
+        (children(master).len() == 2).then_some(())
+    });
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/pid").status(), 200);
+}

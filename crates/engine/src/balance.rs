@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return false;
         };
-        if connection.origin != Origin::Public || self.inboxes.is_empty() {
+        if connection.origin != Origin::Public || !self.balances {
             connection.is_settled = true;
             return false;
         }
@@ -79,6 +79,27 @@ impl<D: Driver> Worker<D> {
         (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
     }
 
+    /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
+    /// process that a request could still be answered with. True when it is gone from here.
+    pub(crate) fn give_away(&mut self, index: u32) -> bool {
+        let is_whole = |it: &Connection| {
+            it.origin == Origin::Public && it.inbox.is_empty() && !it.is_dirty && !it.has_output()
+        };
+        if !self.connections.at(index).is_some_and(is_whole) {
+            return false;
+        }
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.inboxes.len() as u16;
+        let shared = &self.reporter.shared;
+        let heir = shared.least_settled(slots, busy_before_unix_ms);
+        self.hand_over(index, heir.map_or(self.slot, |(slot, _)| slot))
+    }
+
+    /// Takes what a worker that has retired has left in its own inbox for its replacement.
+    pub(crate) fn inherit(&mut self, slot: u16) {
+        self.take_from(slot, true);
+    }
+
     /// Gives a connection away. False when it stays, as it was.
     fn hand_over(&mut self, index: u32, slot: u16) -> bool {
         let Some(connection) = self.connections.at(index) else {
@@ -111,12 +132,25 @@ impl<D: Driver> Worker<D> {
 
     /// Takes the connections that others have handed to us.
     pub(crate) fn take_over(&mut self) {
+        // What comes to a worker that has retired, it has put there itself.
+        if !matches!(self.running, Running::Retired { .. }) {
+            self.take_from(self.slot, false);
+        }
+    }
+
+    fn take_from(&mut self, slot: u16, is_inherited: bool) {
         let inboxes = std::sync::Arc::clone(&self.inboxes);
-        let Some(inbox) = inboxes.get(usize::from(self.slot)) else {
+        let Some(inbox) = inboxes.get(usize::from(slot)) else {
             return;
         };
-        for _ in 0..TAKE_BATCH {
-            match inbox.take() {
+        let batch = if is_inherited { usize::MAX } else { TAKE_BATCH };
+        for _ in 0..batch {
+            let taken = inbox.take();
+            if is_inherited && !matches!(taken, Taken::Nothing) {
+                // It was counted for the one that has retired.
+                self.reporter.shared.add_settled(self.slot);
+            }
+            match taken {
                 Taken::Nothing => return,
                 Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
                 Taken::Lost => self.lose_moved(),

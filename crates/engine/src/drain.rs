@@ -4,7 +4,7 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 
-use crate::connection::{Origin, Reading, Writing};
+use crate::connection::{Connection, Origin, Reading, Writing};
 use crate::master::Link;
 use crate::stats::Counter;
 use crate::worker::{Running, Worker};
@@ -25,6 +25,7 @@ impl<D: Driver> Worker<D> {
             crate::master::Order::Reload => self.waiting.reload(),
             crate::master::Order::ReopenLog => self.reopen_access_log(),
             crate::master::Order::MasterDied => {
+                fermata_io::process::ends_by_itself();
                 self.log(LogLevel::Error, "the master process has ended; stopping");
                 self.unlink();
                 self.begin_drain(false);
@@ -57,14 +58,28 @@ impl<D: Driver> Worker<D> {
             Running::Draining { .. } | Running::Retired { .. } => return,
         }
         let is_first = self.running == Running::Serving;
+        if is_first {
+            self.reporter.shared.set_takes(self.slot, false);
+            self.take_over();
+        }
         self.running = if retired {
             Running::Retired { until_ms }
         } else {
             Running::Draining { until_ms }
         };
         if is_first {
-            self.reporter.shared.set_takes(self.slot, false);
-            self.take_over();
+            if retired {
+                // Before the master is told: its next worker takes what is left in our inbox when it starts.
+                if let Some(inbox) = self.inboxes.get(usize::from(self.slot)) {
+                    let _ = self.driver.remove(inbox.fd());
+                }
+                for index in self.connections.indexes() {
+                    let is_idle = |it: &Connection| it.reading == Reading::Head;
+                    if self.connections.at(index).is_some_and(is_idle) {
+                        self.give_away(index);
+                    }
+                }
+            }
             if let Some(link) = &mut self.link {
                 link.tell_retiring();
             }

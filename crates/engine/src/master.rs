@@ -62,6 +62,20 @@ const STABLE_MS: u64 = 1_000;
 /// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
 const RESTART_DELAY_MS: u64 = 100;
 
+/// From one start of a worker to the next, when it could start and has run a handler: a page that ends its worker
+/// with every request may not have the master do nothing but fork.
+const RESTART_GAP_MS: u64 = 50;
+
+/// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
+const SPARE_SLOTS: u16 = 6;
+
+/// A signal to stop that follows another one so soon is the same wish: shells send it to the group and to the
+/// process, container runtimes twice.
+const SAME_SIGNAL_MS: u64 = 500;
+
+/// The process that every system and container has, and that orphans become children of.
+const INIT_PID: i32 = 1;
+
 /// What a worker gets on top of `drain_timeout_ms` before it is killed.
 const KILL_GRACE_MS: u64 = 2_000;
 
@@ -262,6 +276,8 @@ pub(crate) struct Master {
     /// The server was started in a terminal.
     has_terminal: bool,
     stopping_until_ms: Option<u64>,
+    /// When the last signal to stop came.
+    stop_signal_ms: u64,
     looker: Looker,
     manager: Manager,
     beside: Beside,
@@ -295,24 +311,23 @@ impl Master {
         let ring = hub::open(&settings, &logger)?;
         let stats = hub::open_stats()?;
         let logger = logger.counted(stats);
-        // A worker that drains keeps its slot while its replacement starts: twice as many slots.
-        let wakers = (0..(workers * 2).min(hub::SLOTS))
+        // A worker that drains keeps its slot while its replacement starts.
+        let slots = (workers + workers.max(SPARE_SLOTS)).min(hub::SLOTS);
+        let wakers = (0..slots)
             .map(|_| Waker::new())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|source| StartError::Io {
                 what: "eventfd",
                 source,
             })?;
-        // One worker has nobody to share with.
-        let inboxes = if workers > 1 && settings.balance == "on" {
-            wakers.iter().map(|_| Inbox::new()).collect()
-        } else {
-            Ok(Vec::new())
-        };
-        let inboxes = inboxes.map_err(|source| StartError::Io {
-            what: "socket pairs between workers",
-            source,
-        })?;
+        let inboxes = wakers
+            .iter()
+            .map(|_| Inbox::new())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|source| StartError::Io {
+                what: "socket pairs between workers",
+                source,
+            })?;
         let control = match settings.control.as_deref().map(control_path) {
             None => None,
             Some(path) => {
@@ -381,6 +396,7 @@ impl Master {
             backend,
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
+            stop_signal_ms: 0,
             looker,
             manager,
             beside: Beside::new(program.companion),
@@ -477,6 +493,10 @@ impl Master {
         let (ours, theirs) = UnixStream::pair().map_err(io("socketpair"))?;
         ours.set_nonblocking(true).map_err(io("socketpair"))?;
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
+        let master_pid = process::pid();
+        // What those of this seat have left that have retired.
+        let left = self.children.iter().filter(|child| child.index == index);
+        let left: Vec<u16> = left.map(|child| child.slot).collect();
         match process::fork() {
             Err(error) => {
                 let message = format!("worker {index} cannot be started: fork: {error}");
@@ -486,8 +506,16 @@ impl Master {
             }
             Ok(Fork::Child) => {
                 drop(ours);
-                match self.become_worker(index, slot, theirs) {
-                    Ok(worker) => Ok(Some(worker)),
+                let begun = process::end_with_parent(master_pid)
+                    .map_err(io("watching the master"))
+                    .and_then(|()| self.become_worker(index, slot, theirs));
+                match begun {
+                    Ok(mut worker) => {
+                        for slot in left {
+                            worker.inherit(slot);
+                        }
+                        Ok(Some(worker))
+                    }
                     Err(error) => {
                         // Not for the caller, whose code is the master's: it is tried again.
                         let message = format!("worker {index} cannot start: {error}");
@@ -573,6 +601,7 @@ impl Master {
                 .map(|(listener, _)| listener.into_raw_fd()),
             wakers: Arc::clone(&self.wakers),
             inboxes: Arc::clone(&self.inboxes),
+            balances: self.settings.balance == "on" && workers_of(&self.settings) > 1,
             link: Some(Link { stream, signals }),
             ring,
             stats: self.stats,
@@ -595,6 +624,13 @@ impl Master {
 
     fn on_signal(&mut self, signal: i32) {
         match signal {
+            SIGCHLD if process::pid() == INIT_PID => {
+                // Whoever is left behind in the container becomes our child, and a zombie until we look.
+                while let Some((pid, exit)) = process::reap() {
+                    self.on_exit(pid, exit);
+                    self.on_companion_exit(pid, exit);
+                }
+            }
             SIGCHLD => {
                 // One pid at a time: children that the script itself has started are not ours.
                 for pid in self
@@ -607,7 +643,9 @@ impl Master {
                         self.on_exit(pid, exit);
                     }
                 }
-                self.reap_companion();
+                if let Some(exit) = process::reap_pid(self.beside.pid()) {
+                    self.on_companion_exit(self.beside.pid(), exit);
+                }
             }
             SIGUSR1 => self.reopen_access_log(),
             SIGHUP if self.can_reload() && !self.has_lost_terminal() => {
@@ -617,11 +655,19 @@ impl Master {
                 self.reload_program();
             }
             _ if self.stopping_until_ms.is_none() => self.stop(),
+            _ if self.is_same_signal() => {}
             _ => {
                 self.log(LogLevel::Warning, "second signal: stopping at once");
                 self.kill_all();
             }
         }
+    }
+
+    /// Whether a signal to stop belongs to the one before it.
+    fn is_same_signal(&mut self) -> bool {
+        let now_ms = self.driver.refresh_now();
+        let before_ms = std::mem::replace(&mut self.stop_signal_ms, now_ms);
+        now_ms.saturating_sub(before_ms) < SAME_SIGNAL_MS
     }
 
     /// Whether SIGHUP has something to read again.
@@ -678,6 +724,7 @@ impl Master {
     fn stop(&mut self) {
         let now_ms = self.driver.refresh_now();
         self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
+        self.stop_signal_ms = now_ms;
         self.stats.set_stopping();
         self.manager.stopping();
         self.log(
@@ -709,7 +756,6 @@ impl Master {
 
     /// A worker has written to us: it retires, and its seat is free for a new one.
     fn on_note(&mut self, token: u64) {
-        let now_ms = self.driver.now_ms();
         let Some(child) = self
             .children
             .iter_mut()
@@ -721,10 +767,9 @@ impl Master {
         match child.stream.read(&mut note) {
             Ok(1) if note[0] == NOTE_RETIRING && !child.is_replaced => {
                 child.is_replaced = true;
-                let index = child.index;
-                let lifetime_ms = now_ms - child.started_ms;
+                let (index, slot, started_ms) = (child.index, child.slot, child.started_ms);
                 if self.stopping_until_ms.is_none() {
-                    self.schedule(index, lifetime_ms);
+                    self.schedule(index, started_ms, self.stats.has_run_handler(slot));
                 }
             }
             Ok(0) => {
@@ -741,7 +786,7 @@ impl Master {
         };
         let child = self.children.swap_remove(at);
         let _ = self.driver.remove(child.stream.as_raw_fd());
-        let now_ms = self.driver.refresh_now();
+        self.driver.refresh_now();
         let owner = hub::owner(Owner::MASTER_SLOT);
         let unix_ms = self.driver.unix_ms();
         if let Some(ring) = &mut self.ring
@@ -758,6 +803,10 @@ impl Master {
             waker.wake();
         }
         let index = child.index;
+        let (handler, has_run) = (
+            self.stats.handler(child.slot),
+            self.stats.has_run_handler(child.slot),
+        );
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
         self.stats.worker_ended(child.slot, index, !is_expected);
         if !is_expected {
@@ -769,23 +818,28 @@ impl Master {
         } else {
             LogLevel::Warning
         };
-        self.log(level, &format!("worker {index} ended pid={pid} ({exit})"));
+        let place = match (exit, handler) {
+            (Exit::Signal(_), Some(handler)) => format!(" in {}", self.router.what_runs(handler)),
+            _ => String::new(),
+        };
+        let message = format!("worker {index} ended pid={pid} ({exit}){place}");
+        self.log(level, &message);
         if !child.is_replaced && self.stopping_until_ms.is_none() {
-            let lifetime_ms = now_ms - child.started_ms;
-            self.schedule(index, lifetime_ms);
+            self.schedule(index, child.started_ms, has_run);
         }
     }
 
-    /// Plans the replacement of a worker that has lived for `lifetime_ms`.
+    /// Plans the replacement of a worker that was started at `started_ms`.
     ///
-    /// One that keeps ending right after its start is restarted more and more slowly, so that a broken
-    /// script, or a kernel without memory that kills it again and again, costs little.
-    fn schedule(&mut self, index: u16, lifetime_ms: u64) {
+    /// One that could start is replaced at once, however often a handler ends it. One that keeps ending right
+    /// after its start, before it has run a handler, is restarted more and more slowly, so that a broken script,
+    /// or a kernel without memory that kills it again and again, costs little.
+    fn schedule(&mut self, index: u16, started_ms: u64, has_run: bool) {
         let now_ms = self.driver.now_ms();
         let seat = &mut self.seats[usize::from(index)];
-        if lifetime_ms >= STABLE_MS {
+        if has_run || now_ms - started_ms >= STABLE_MS {
             seat.delay_ms = 0;
-            seat.due_ms = Some(now_ms);
+            seat.due_ms = Some(now_ms.max(started_ms + RESTART_GAP_MS));
         } else {
             self.delay_restart(index);
         }

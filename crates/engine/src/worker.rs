@@ -135,8 +135,10 @@ pub struct Parts {
     pub control: Option<Fd>,
     /// Wakers of all slots, by slot.
     pub wakers: Arc<Vec<Waker>>,
-    /// Where connections are handed over, by slot; empty when each worker keeps what it accepts.
+    /// Where connections are handed over, by slot.
     pub inboxes: Arc<Vec<Inbox>>,
+    /// Connections that stay are spread evenly; otherwise only those of a worker that retires are handed over.
+    pub balances: bool,
     /// The connection to the master.
     pub link: Option<Link>,
     /// The ring of records, shared by all workers.
@@ -182,6 +184,7 @@ pub struct Worker<D: Driver> {
     pub(crate) metrics: Option<Fd>,
     pub(crate) wakers: Arc<Vec<Waker>>,
     pub(crate) inboxes: Arc<Vec<Inbox>>,
+    pub(crate) balances: bool,
     pub(crate) link: Option<Link>,
 
     pub(crate) connections: Slab<Connection>,
@@ -299,6 +302,7 @@ impl<D: Driver> Worker<D> {
             control,
             wakers,
             inboxes,
+            balances,
             link,
             mut ring,
             stats,
@@ -365,6 +369,7 @@ impl<D: Driver> Worker<D> {
             metrics,
             wakers,
             inboxes,
+            balances,
             link,
             connections: Slab::new(),
             addresses: HashMap::new(),

@@ -111,7 +111,7 @@ pub fn restore_default(signal: i32) -> io::Result<()> {
     set_action(signal, libc::SIG_DFL)
 }
 
-fn handle(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()> {
+pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()> {
     set_action(signal, handler as libc::sighandler_t)
 }
 

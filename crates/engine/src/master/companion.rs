@@ -4,7 +4,7 @@
 //! the embedder ends it by its own means, after the workers.
 
 use fermata_config::LogLevel;
-use fermata_io::process::{self, Fork};
+use fermata_io::process::{self, Exit, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use fermata_io::{Driver, clock};
 
@@ -107,11 +107,10 @@ impl Master {
     }
 
     /// A child of this process has ended: starts the companion anew if it was that.
-    pub(super) fn reap_companion(&mut self) {
-        let pid = self.beside.pid;
-        let Some(exit) = process::reap_pid(pid) else {
+    pub(super) fn on_companion_exit(&mut self, pid: i32, exit: Exit) {
+        if pid != self.beside.pid {
             return;
-        };
+        }
         let now_ms = self.driver.refresh_now();
         self.beside.pid = 0;
         self.stats.companion_ended();

@@ -187,6 +187,7 @@ impl Shared {
         self.store(at + SINCE_UNIX_MS, unix_ms);
         self.store(at + BEAT, 0);
         self.store(at + HANDLER, 0);
+        self.store(at + SINCE_EVENT_UNIX_MS, 0);
         self.store(at + SETTLED, 0);
         self.words[at + PID].store(u64::from(pid), Ordering::Release);
     }
@@ -337,6 +338,11 @@ impl Shared {
         u32::try_from(number).ok()
     }
 
+    /// Whether the worker has begun with any handler since its start.
+    pub(crate) fn has_run_handler(&self, slot: u16) -> bool {
+        self.load(slot_at(slot) + SINCE_EVENT_UNIX_MS) != 0
+    }
+
     /// Number and process id of the worker in a slot of the hub.
     pub(crate) fn worker(&self, slot: u32) -> Option<(u16, u32)> {
         let at = slot_at(u16::try_from(slot).ok()?);
@@ -351,7 +357,7 @@ impl Shared {
         fence(Ordering::Release);
         let at = slot_at(slot);
         self.store(at + PID, 0);
-        for word in [HANDLER, SETTLED, TAKES] {
+        for word in [HANDLER, SETTLED, TAKES, SINCE_EVENT_UNIX_MS] {
             self.store(at + word, 0);
         }
         for counter in 0..Counter::LEN {

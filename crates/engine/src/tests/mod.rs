@@ -309,6 +309,7 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         control: None,
         wakers: Arc::new(Vec::new()),
         inboxes: Arc::new(Vec::new()),
+        balances: true,
         link: None,
         ring,
         stats: crate::stats::Shared::private(),
