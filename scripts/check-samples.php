@@ -11,10 +11,13 @@
  *                       they must give. `…` stands for anything within a line.
  *   ```console background   is the same, started first and read when the page's next server starts
  *                       or the page ends; the output must begin with what is shown.
+ *   ```console first    has what a reader types before starting the next server.
+ *   ```ini FILE         (or another language) must be that file of the repository, word for word.
  *
- * A server listens on a free port, with TLS when its code has an https address; `127.0.0.1:8080` or
- * `127.0.0.1:8443` in a command or script is replaced by its address, and the ports of the edge, `127.0.0.1:7999` and
- * `127.0.0.1:5561`, by free ones. HOME is a folder of the run.
+ * A server starts as a reader would start it: as server.php in an empty folder, which has nothing but what the page made by
+ * `console first`, and without settings but the address. It listens on a free port, with TLS when its code has an https
+ * address; `127.0.0.1:8080` or `127.0.0.1:8443` in a command or script is replaced by its address, and the ports of the edge,
+ * `127.0.0.1:7999` and `127.0.0.1:5561`, by free ones. HOME is a folder of the run.
  */
 
 declare(strict_types=1);
@@ -33,7 +36,7 @@ final class Child
     /** @param list<string> $command @param array<string, string> $environment */
     public function __construct(array $command, string $folder, array $environment)
     {
-        $this->output = tempnam($folder, 'output-');
+        $this->output = tempnam(dirname($folder), 'output-');
         $file = ['file', $this->output, 'a'];
         $process = proc_open($command, [['file', '/dev/null', 'r'], $file, $file], $pipes, $folder, $environment + getenv());
         if ($process === false) {
@@ -85,12 +88,16 @@ final class Samples
     public int $failed = 0;
     private ?Child $server = null;
     private string $address = '';
+    /** Where the page's server and commands run. */
+    private string $folder;
+    private int $folders = 0;
+    private bool $prepared = false;
     /** @var array<string, string> addresses of an edge, and what they are in this run */
     private array $ports = [];
     /** @var list<array{string, string, Child}> place, expected output, process */
     private array $background = [];
 
-    public function __construct(private readonly string $extension, private readonly string $folder)
+    public function __construct(private readonly string $extension, private readonly string $top)
     {
         // Both at once, so that they differ.
         foreach (['127.0.0.1:7999', '127.0.0.1:5561'] as $address) {
@@ -104,9 +111,13 @@ final class Samples
     {
         $lines = file($path, FILE_IGNORE_NEW_LINES) ?: [];
         $kind = null;
+        $this->prepared = false;
+        $this->enterEmptyFolder();
         foreach ($lines as $index => $line) {
             if ($kind === null && preg_match('/^```(php|console)\b *(.*)$/', $line, $match)) {
                 [$kind, $block, $start] = [trim("$match[1] $match[2]"), [], $index + 1];
+            } elseif ($kind === null && preg_match('/^```\w+ (\S+)$/', $line, $match)) {
+                [$kind, $block, $start] = ["file $match[1]", [], $index + 1];
             } elseif ($kind !== null && $line === '```') {
                 $this->block($kind, implode("\n", $block), "$path:$start");
                 $kind = null;
@@ -119,19 +130,44 @@ final class Samples
 
     private function block(string $kind, string $text, string $place): void
     {
+        if (str_starts_with($kind, 'file ')) {
+            $this->file(substr($kind, 5), $text, $place);
+            return;
+        }
         match ($kind) {
             'php' => $this->lint($text, $place),
             'php server' => $this->lint($text, $place) && $this->startServer($text, $place),
             'php script' => $this->lint($text, $place) && $this->script($text, $place),
             'console' => ($this->server === null && $this->background === []) || $this->console($text, $place),
             'console background' => $this->startBackground($text, $place),
+            'console first' => $this->prepare($text, $place),
             default => $this->fail($place, "unknown kind of sample: $kind"),
         };
     }
 
+    private function file(string $path, string $text, string $place): bool
+    {
+        $is = is_file($path) ? rtrim((string) file_get_contents($path)) : null;
+        return $is === rtrim($text) ? $this->pass() : $this->fail($place, $is === null ? "there is no $path" : "differs from $path");
+    }
+
+    private function enterEmptyFolder(): void
+    {
+        $this->folder = $this->top . '/' . ++$this->folders;
+        mkdir($this->folder);
+    }
+
+    private function prepare(string $text, string $place): bool
+    {
+        $this->endServer();
+        $this->enterEmptyFolder();
+        $this->prepared = true;
+        return $this->console($text, $place);
+    }
+
     private function lint(string $code, string $place): bool
     {
-        $file = "$this->folder/sample.php";
+        $file = "$this->top/sample.php";
         file_put_contents($file, str_starts_with($code, '<?php') ? $code : "<?php\n$code");
         exec(escapeshellarg(PHP_BINARY) . ' -n -l ' . escapeshellarg($file) . ' 2>&1', $output, $status);
         return $status === 0 ? $this->pass() : $this->fail($place, implode("\n", $output));
@@ -140,10 +176,13 @@ final class Samples
     private function startServer(string $code, string $place): bool
     {
         $this->endServer();
+        if (!$this->prepared) {
+            $this->enterEmptyFolder();
+        }
+        $this->prepared = false;
         file_put_contents("$this->folder/server.php", strtr($code, $this->ports));
         $this->server = $this->php('server.php', [
             'FERMATA_LISTEN' => (str_contains($code, "'https://") ? 'https' : 'http') . '://127.0.0.1:0',
-            'FERMATA_WORKERS' => '2',
         ]);
         $listening = '~listening on https?://(127\.0\.0\.1:\d+)~';
         $this->server->waitUntil(static fn (string $output): bool => preg_match($listening, $output) === 1, START_SECONDS_MAX);
@@ -212,9 +251,7 @@ final class Samples
             str_starts_with($line, '$ ') ? $commands[] = substr($line, 2) : $expected[] = $line;
         }
         $commands = str_replace(['127.0.0.1:8080', '127.0.0.1:8443'], $this->address, implode("\n", $commands));
-        // The control socket is the server's.
-        $commands = str_replace('fermata edge ', 'env -u FERMATA_CONTROL fermata edge ', strtr($commands, $this->ports));
-        return [$commands, trim(implode("\n", $expected))];
+        return [strtr($commands, $this->ports), trim(implode("\n", $expected))];
     }
 
     private static function matches(string $expected, string $output, bool $whole): bool
@@ -245,8 +282,7 @@ final class Samples
     {
         // The command lies beside the extension.
         return [
-            'HOME' => $this->folder,
-            'FERMATA_CONTROL' => "unix:$this->folder/control.sock",
+            'HOME' => $this->top,
             'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
             'GRIP_URL' => '',
         ];
@@ -268,8 +304,7 @@ final class Samples
 
 $root = dirname(__DIR__);
 $folder = sys_get_temp_dir() . '/fermata-samples-' . getmypid();
-mkdir("$folder/public", recursive: true);
-file_put_contents("$folder/public/index.html", "<!doctype html><title>Hello</title>\n");
+mkdir($folder);
 register_shutdown_function(static fn () => exec('rm -rf ' . escapeshellarg($folder)));
 
 chdir($root);
