@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Finds what this machine lacks for a task and installs it. Asks nothing.
+# Finds what this machine lacks for a task and installs it.
 #
-#   scripts/setup.sh build|chat|test|edge|bench|fuzz
+#   scripts/setup.sh [--dry-run] build|chat|test|edge|bench|fuzz
 #
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
 # On Debian and Ubuntu the missing packages are installed; elsewhere they are named.
+# Who is not root is asked for a password by sudo where there is a terminal; elsewhere nothing is installed, and the line to
+# type is printed. --dry-run prints it in any case.
 set -euo pipefail
 
-task=${1:-build}
-case $task in
-    build | chat | test | edge | bench | fuzz) ;;
-    *)
-        echo "usage: scripts/setup.sh build|chat|test|edge|bench|fuzz" >&2
-        exit 2
-        ;;
-esac
+dry_run=
+task=build
+for argument in "$@"; do
+    case $argument in
+        build | chat | test | edge | bench | fuzz) task=$argument ;;
+        --dry-run) dry_run=yes ;;
+        *)
+            echo "usage: scripts/setup.sh [--dry-run] build|chat|test|edge|bench|fuzz" >&2
+            exit 2
+            ;;
+    esac
+done
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
@@ -111,6 +117,8 @@ need_test() {
     need chromium has chromium
     need rustfmt has rustfmt
     need clippy has cargo-clippy
+    # Where the extension is tested with another PHP.
+    need debootstrap has debootstrap
 }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb; }
 # Debian's package loads Xdebug into every PHP of the machine, which slows all of them: only its file is taken.
@@ -137,6 +145,7 @@ need_edge() {
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need python3-pip has_pip
     need openssl has openssl
+    need systemd has systemd-analyze
     need pushpin has pushpin
     need zurl has zurl
 }
@@ -161,14 +170,8 @@ need_fuzz() {
     need nightly-rust has_nightly
 }
 
-# Rust is often installed by rustup, and Debian's own may be too old: find the way that fits.
-install_rust() {
-    if has rustup; then
-        say "installing a Rust of at least $rust_version with rustup"
-        rustup toolchain install stable --profile minimal --no-self-update
-        has_rust || rustup default stable
-        return
-    fi
+# Rust is often installed by rustup, and Debian's own may be too old: find the package that fits. Nothing = there is none.
+rust_package() {
     local package version
     # Debian keeps a current compiler beside its own for building browsers: cargo-web.
     for package in cargo cargo-web $(apt-cache pkgnames cargo-1. | sort -rV) rustup; do
@@ -178,56 +181,79 @@ install_rust() {
             cargo:* | cargo-web:*) at_least "$rust_version" "${version%%[+~-]*}" || continue ;;
             cargo-1.*) at_least "$rust_version" "${package#cargo-}" || continue ;;
         esac
-        apt_install "$package"
-        if [ "$package" = rustup ]; then
-            rustup default stable
-        elif ! has cargo; then
-            # Ubuntu's versioned packages install /usr/bin/cargo-1.89 only.
-            ln -s "/usr/bin/$package" /usr/local/bin/cargo
-            ln -s "/usr/bin/rustc-${package#cargo-}" /usr/local/bin/rustc
-        fi
+        echo "$package"
         return
     done
-    fail "this system has no Rust of at least $rust_version. Install rustup as https://rustup.rs says, then run this again."
 }
 
-install_component() { # rustfmt or clippy, with the toolchain that is there
-    if has rustup; then
-        rustup component add "$1"
-        return
-    fi
-    case $(dpkg -S "$(command -v cargo)" 2>/dev/null) in
-        cargo-web:*) case $1 in rustfmt) apt_install rustfmt-web ;; clippy) apt_install rust-web-clippy ;; esac ;;
-        *) case $1 in rustfmt) apt_install rustfmt ;; clippy) apt_install rust-clippy ;; esac ;;
+# The package of rustfmt or clippy that belongs to a package of cargo.
+component_package() { # component, package of cargo
+    case $2:$1 in
+        cargo-web:rustfmt) echo rustfmt-web ;;
+        cargo-web:clippy) echo rust-web-clippy ;;
+        *:rustfmt) echo rustfmt ;;
+        *:clippy) echo rust-clippy ;;
     esac
 }
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif has sudo; then
-        sudo -n "$@" || fail "root is needed: run this as root, or install by hand: $*"
-    else
-        fail "root is needed: run this as root, or install by hand: $*"
+# What is left to do after apt has installed it.
+finish_rust() { # package of cargo
+    if [ "$1" = rustup ]; then
+        rustup default stable
+    elif [[ $1 == cargo-1.* ]] && ! has cargo; then
+        # Ubuntu's versioned packages install /usr/bin/cargo-1.89 only.
+        as_root ln -s "/usr/bin/$1" /usr/local/bin/cargo
+        as_root ln -s "/usr/bin/rustc-${1#cargo-}" /usr/local/bin/rustc
     fi
 }
 
-# apt's list is fetched once per run, and only when something is missing.
+can_be_root() { [ "$(id -u)" = 0 ] || { has sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }; }
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        # On a terminal it asks for the password.
+        sudo "$@"
+    fi
+}
+
+# apt does not wait for another that holds its lists or archives, and only if asked for one that installs. Machines that have
+# just started run one in the background.
+apt() { # a log, then arguments of apt-get
+    local log=$1 deadline=$((SECONDS + ${FERMATA_APT_WAIT_S:-600})) status told=
+    shift
+    while true; do
+        status=0
+        # A progress line per package; the rest is shown when it fails.
+        as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@" </dev/null 2>&1 |
+            tee "$log" | sed -un 's/^Setting up \([^ ]*\) \(.*\) .*/setup:   \1 \2/p' >&2 || status=$?
+        if [ "$status" = 0 ] || ! grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" || [ "$SECONDS" -ge "$deadline" ]; then
+            return "$status"
+        fi
+        [ -n "$told" ] || say "another apt runs; waiting until it has ended"
+        told=yes
+        sleep "${FERMATA_APT_PAUSE_S:-3}"
+    done
+}
+
+# apt's lists are fetched once per run, and only when something is missing.
 apt_updated=
 apt_update() {
     [ -z "$apt_updated" ] || return 0
     say "updating apt's package lists"
-    as_root apt-get update -qq
+    local log
+    log=$(mktemp)
+    # Without some of the lists the packages may still be found.
+    apt "$log" update -qq || cat "$log" >&2
+    rm -f "$log"
     apt_updated=1
 }
 apt_install() {
     apt_update
     say "installing $*"
-    # A progress line per package; apt's own chatter goes to a log that is shown when it fails.
     local log
     log=$(mktemp)
-    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        "$@" </dev/null 2>&1 | tee "$log" | sed -un 's/^Setting up \([^ ]*\) \(.*\) .*/setup:   \1 \2/p' >&2; then
+    if ! apt "$log" install -y --no-install-recommends "$@"; then
         cat "$log" >&2
         rm -f "$log"
         fail "apt could not install $*"
@@ -236,7 +262,10 @@ apt_install() {
 }
 
 "need_$task"
-[ ${#missing[@]} -gt 0 ] || exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+    [ -z "$dry_run" ] || say "nothing is missing for '$task'"
+    exit 0
+fi
 
 # The first need of a package may stand twice (cc and make).
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | awk '!seen[$0]++')
@@ -244,26 +273,63 @@ say "missing for '$task': ${missing[*]}"
 if ! has apt-get; then
     fail "this is not Debian or Ubuntu: install the above (names are Debian's; rust means cargo and rustc $rust_version or later), then run this again."
 fi
+if [ -z "$dry_run" ] && can_be_root; then
+    apt_update
+fi
 
-apt_update
+cargo_package=''
 packages=()
-later=()
+commands=()
+with_xdebug=
 for package in "${missing[@]}"; do
     case $package in
-        rust | rustfmt | clippy | nightly-rust | xdebug) later+=("$package") ;;
+        rust)
+            if has rustup; then
+                commands+=("rustup toolchain install stable --profile minimal --no-self-update" "rustup default stable")
+            else
+                cargo_package=$(rust_package)
+                [ -n "$cargo_package" ] ||
+                    fail "this system has no Rust of at least $rust_version. Install rustup as https://rustup.rs says, then run this again."
+                packages+=("$cargo_package")
+                commands+=("finish_rust $cargo_package")
+            fi
+            ;;
+        rustfmt | clippy)
+            if has rustup || [ "$cargo_package" = rustup ]; then
+                commands+=("rustup component add $package")
+            else
+                [ -n "$cargo_package" ] || cargo_package=$(dpkg -S "$(command -v cargo)" 2>/dev/null | sed 's/:.*//')
+                packages+=("$(component_package "$package" "$cargo_package")")
+            fi
+            ;;
+        nightly-rust)
+            has rustup || fail "fuzzing needs a nightly Rust: install rustup as https://rustup.rs says, then run this again."
+            commands+=("rustup toolchain install nightly --profile minimal --no-self-update")
+            ;;
+        xdebug) with_xdebug=yes ;;
         *) packages+=("$package") ;;
     esac
 done
-[ ${#packages[@]} -eq 0 ] || apt_install "${packages[@]}"
-for package in "${later[@]}"; do
-    case $package in
-        rust) install_rust ;;
-        xdebug) install_xdebug ;;
-        nightly-rust)
-            has rustup || fail "fuzzing needs a nightly Rust: install rustup as https://rustup.rs says, then run this again."
-            rustup toolchain install nightly --profile minimal --no-self-update
-            ;;
-        *) install_component "$package" ;;
-    esac
+
+if [ ${#packages[@]} -gt 0 ]; then
+    if [ -n "$dry_run" ] || ! can_be_root; then
+        say "to install it, type:"
+        sudo=''
+        [ "$(id -u)" = 0 ] || sudo='sudo '
+        echo "${sudo}apt-get update && ${sudo}apt-get install -y --no-install-recommends ${packages[*]}"
+    else
+        apt_install "${packages[@]}"
+    fi
+fi
+if [ -n "$dry_run" ]; then
+    for command in "${commands[@]}"; do
+        case $command in rustup*) echo "$command" ;; esac
+    done
+    exit 0
+fi
+[ ${#packages[@]} -eq 0 ] || can_be_root || fail "nothing was installed: root is needed, and nobody can be asked for a password"
+for command in "${commands[@]}"; do
+    $command
 done
+[ -z "$with_xdebug" ] || install_xdebug
 say "done"

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Tests of setup.sh: on a machine made of a few programs and an apt-get, a sudo and an id that write down what they are asked.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+passed=0
+failed=0
+
+mkdir "$place/bin"
+for program in bash sh env sed awk grep sort head cat tee rm mktemp sleep dirname printf touch; do
+    ln -s "$(command -v "$program")" "$place/bin/$program"
+done
+fake() { # name, script
+    printf '#!/bin/sh\n%s\n' "$2" >"$place/bin/$1"
+    chmod +x "$place/bin/$1"
+}
+new_machine() { # user's number
+    rm -f "$place"/calls "$place/locked" "$place/bin/sudo" "$place/bin/cc"
+    fake id "echo $1"
+    fake apt-cache 'case $1 in policy) [ "$2" != cargo-web ] || echo "  Candidate: 1.90.0+dfsg" ;; esac'
+    fake apt-get "echo \"apt-get \$*\" >>$place/calls
+        if [ -e $place/locked ]; then rm $place/locked; echo 'E: Could not get lock /var/lib/apt/lists/lock.'; exit 100; fi"
+}
+setup() { # arguments; standard input is what the caller gives
+    status=0
+    output=$(PATH=$place/bin CARGO_HOME=$place/none HOME=$place FERMATA_APT_PAUSE_S=0 \
+        "$place/bin/bash" "$place/checkout/scripts/setup.sh" "$@" 2>&1) || status=$?
+    calls=$(cat "$place/calls" 2>/dev/null || true)
+}
+check() { # what, then a command
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'setup: %s\nstatus %s\n%s\n-- calls\n%s\n' "$what" "$status" "$output" "$calls" >&2
+    fi
+}
+has_line() { grep -qxF -- "$2" <<<"$1"; }
+lacks() { ! grep -qF -- "$2" <<<"$1"; }
+
+# The script looks for the machine's own programs in places besides PATH; this copy does not.
+mkdir -p "$place/checkout/scripts"
+cp "$root/Cargo.toml" "$place/checkout/"
+sed 's|^PATH=.*|PATH=$PATH|' "$root/scripts/setup.sh" >"$place/checkout/scripts/setup.sh"
+
+install='apt-get install -y --no-install-recommends build-essential git php-cli php-dev cargo-web'
+
+new_machine 1000
+setup build </dev/null
+check "without root and sudo it prints the line" has_line "$output" "sudo apt-get update && sudo $install"
+check "without root and sudo it installs nothing" [ -z "$calls" ]
+check "without root and sudo it fails" [ "$status" != 0 ]
+
+new_machine 1000
+fake sudo 'case $1 in -n) exit 1 ;; esac; echo "sudo $*" >>'"$place"'/calls; exec "$@"'
+setup build </dev/null
+check "without a terminal nobody is asked for a password" lacks "$calls" sudo
+check "without a terminal it prints the line" has_line "$output" "sudo apt-get update && sudo $install"
+
+if command -v script >/dev/null; then
+    new_machine 1000
+    fake sudo 'case $1 in -n) exit 1 ;; esac; echo "sudo asks" >>'"$place"'/calls; exec "$@"'
+    status=0
+    output=$(PATH=$place/bin:$PATH script -qec \
+        "env PATH=$place/bin CARGO_HOME=$place/none HOME=$place bash $place/checkout/scripts/setup.sh build" /dev/null 2>&1) || status=$?
+    calls=$(cat "$place/calls")
+    check "on a terminal sudo asks" has_line "$calls" "sudo asks"
+    check "on a terminal it installs" grep -q 'apt-get .*install .*build-essential' <<<"$calls"
+fi
+
+new_machine 0
+setup --dry-run build </dev/null
+check "a dry run prints the line for root" has_line "$output" "apt-get update && $install"
+check "a dry run calls no apt-get" [ -z "$calls" ]
+check "a dry run succeeds" [ "$status" = 0 ]
+
+new_machine 0
+touch "$place/locked"
+setup build </dev/null
+check "it waits for another apt" grep -q 'another apt runs' <<<"$output"
+check "it asks again after it has waited" [ "$(grep -c 'update' <<<"$calls")" = 2 ]
+check "it has apt wait for dpkg" grep -q 'DPkg::Lock::Timeout=600 install' <<<"$calls"
+check "it succeeds after it has waited" [ "$status" = 0 ]
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
