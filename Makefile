@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -120,6 +120,18 @@ test-loom: ## The ring's atomics in every order the memory model allows
 
 test-phpt: all ## Tests of the extension, one behaviour per file
 	scripts/phpt.sh
+
+test-php84: all ## The same with PHP 8.4, in a Debian 13 that is made once in ~/.cache/fermata; as root
+	scripts/other-php.sh 8.4
+
+test-php85: all ## The same with PHP 8.5, from Debian's experimental; no part of `make test`
+	scripts/other-php.sh 8.5
+
+test-versions: all ## Compile the extension against the headers of every PHP that is there
+	scripts/php-versions.sh
+
+test-scripts: ## Tests of the scripts that set a machine up
+	scripts/test-setup.sh
 
 test-chat: ## PHPUnit tests of the chat
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests

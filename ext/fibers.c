@@ -160,10 +160,7 @@ static ZEND_STACK_ALIGNED void fiber_main(zend_fiber_transfer *transfer)
 	EG(error_reporting) = fermata_run.error_reporting;
 	EG(jit_trace_num) = 0;
 	EG(active_fiber) = NULL;
-#ifdef ZEND_CHECK_STACK_LIMIT
-	EG(stack_base) = zend_fiber_stack_base(self->own.stack);
-	EG(stack_limit) = zend_fiber_stack_limit(self->own.stack);
-#endif
+	FERMATA_SET_STACK(self->own.stack);
 	fermata_run.request = self->request;
 	fermata_run.websocket = self->websocket;
 	fermata_run.message = self->message;
@@ -201,7 +198,7 @@ static fermata_fiber *fiber_new(void)
 	fermata_websocket *websocket = fermata_websocket_new();
 	fermata_message *message = fermata_message_new();
 	fermata_fiber *fiber = pecalloc(1, sizeof(fermata_fiber), true);
-	if (UNEXPECTED(!zend_fiber_init_context(&fiber->own, &kind, fiber_main, pool.settings.stack_bytes))) {
+	if (UNEXPECTED(!fermata_fiber_init_context(&fiber->own, &kind, fiber_main, pool.settings.stack_bytes))) {
 		pefree(fiber, true);
 		efree(vm_stack);
 		OBJ_RELEASE(&request->std);

@@ -5,12 +5,10 @@
 #include "php.h"
 #include "zend_smart_str_public.h"
 #include "fermata_core.h"
+#include "versions.h"
 
 #ifdef ZTS
 # error "Fermata runs one process per core and supports non-thread-safe (NTS) builds of PHP only"
-#endif
-#if PHP_VERSION_ID < 80200
-# error "Fermata needs PHP 8.2 or newer"
 #endif
 
 #define PHP_FERMATA_VERSION "0.1.0"
@@ -53,13 +51,6 @@ typedef struct fermata_strings {
 	zend_string *type_json, *type_text, *type_html, *type_binary;
 } fermata_strings;
 extern fermata_strings fermata_known;
-
-/* What an error message calls a value's type: the class of an object. */
-#if PHP_VERSION_ID >= 80300
-# define fermata_type_name zend_zval_value_name
-#else
-# define fermata_type_name zend_zval_type_name
-#endif
 
 /* The struct around an embedded zend_object called std. */
 #define FERMATA_FROM(type, object) ((type *)((char *)(object) - XtOffsetOf(type, std)))

@@ -26,16 +26,12 @@ static void reseed(void)
 {
 	RANDOM_G(combined_lcg_seeded) = false;
 	RANDOM_G(mt19937_seeded) = false;
-#if PHP_VERSION_ID >= 80400
-	RANDOM_G(fallback_seed_state).initialized = false;
-#endif
+	FERMATA_FORGET_FALLBACK_SEED();
 }
 
 void fermata_enter_process(void)
 {
-#if PHP_VERSION_ID >= 80500
-	php_child_init();
-#endif
+	fermata_child_init();
 	reseed();
 	php_clear_stat_cache(false, NULL, 0);
 	/* A closed standard output must not end the worker. */

@@ -7,6 +7,7 @@
 #
 #   PHP=php8.3 scripts/build-ext.sh      builds for another PHP
 #   BUILD=build/asan CFLAGS=… …          builds into another folder, with other flags
+#   FERMATA_CORE=libfermata_ffi.a …      links this core and builds the extension alone, without Rust
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,7 +15,8 @@ cd "$root"
 build=${BUILD:-build}
 work=$build/ext
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
-export FERMATA_ROOT=$root FERMATA_CORE=$CARGO_TARGET_DIR/release/libfermata_ffi.a
+ready_core=${FERMATA_CORE:-}
+export FERMATA_ROOT=$root FERMATA_CORE=${ready_core:-$CARGO_TARGET_DIR/release/libfermata_ffi.a}
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 
 php=${PHP:-php}
@@ -24,10 +26,12 @@ php_config=php-config$version
 command -v "$phpize" >/dev/null || phpize="phpize"
 command -v "$php_config" >/dev/null || php_config="php-config"
 
-cargo build --release --locked -p fermata-ffi -p fermata-cli
 mkdir -p "$work"
-cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||
-    install -m 755 "$CARGO_TARGET_DIR/release/fermata" "$build/fermata"
+if [ -z "$ready_core" ]; then
+    cargo build --release --locked -p fermata-ffi -p fermata-cli
+    cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||
+        install -m 755 "$CARGO_TARGET_DIR/release/fermata" "$build/fermata"
+fi
 
 # Copy what changed, and only that, so that make sees true dates.
 for file in ext/*.c ext/*.h ext/*.php ext/config.m4; do
@@ -72,4 +76,8 @@ if ! cmp -s "$work/modules/fermata.so" "$build/fermata.so"; then
     cp "$work/modules/fermata.so" "$build/fermata.so.new"
     mv "$build/fermata.so.new" "$build/fermata.so"
 fi
-echo "built $build/fermata.so and $build/fermata"
+if [ -n "$ready_core" ]; then
+    echo "built $build/fermata.so"
+else
+    echo "built $build/fermata.so and $build/fermata"
+fi

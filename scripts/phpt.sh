@@ -20,7 +20,7 @@ for argument in "$@"; do
         *) tests+=("$(basename "$argument" .phpt).phpt") ;;
     esac
 done
-work=$root/build/phpt${valgrind:+-valgrind}
+work=${BUILD:-$root/build}/phpt${valgrind:+-valgrind}
 if [ ! -f "$extension" ]; then
     echo "phpt: $extension not found; run make first or set FERMATA_EXTENSION" >&2
     exit 1
@@ -47,6 +47,8 @@ if [ -z "${FERMATA_XDEBUG:-}" ] && [ -f "$xdebug" ]; then
     export FERMATA_XDEBUG=$xdebug
 fi
 
+# run-tests.php starts its helpers with all the extensions of the machine, which are not what is tested.
+export PHP_INI_SCAN_DIR=
 export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
 jobs=$(nproc)
 subject=$php
@@ -93,6 +95,9 @@ fi
 if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
     status=1
 fi
+
+count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output"; }
+echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
 
 if [ -n "$valgrind" ]; then
     # PHP itself is not free of reports without its allocator; ours have a frame of the extension.

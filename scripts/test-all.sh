@@ -7,9 +7,10 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(generated rust loom phpt revolt server io chat php docs browser bench)
+suites=(scripts generated rust loom phpt php84 versions revolt server io chat php docs browser bench)
 passed=0
 failed=()
+times=()
 begin=$(date +%s)
 log=${BUILD:-build}/test-leak.log
 nice -n 19 make --no-print-directory test-leak >"$log" 2>&1 &
@@ -20,11 +21,14 @@ for suite in "${suites[@]}"; do
     SECONDS=0
     if make --no-print-directory "test-$suite"; then
         passed=$((passed + 1))
-        printf -- '-- %s passed in %d s\n' "$suite" "$SECONDS"
+        verdict=passed
     else
         failed+=("$suite")
-        printf -- '-- %s FAILED in %d s\n' "$suite" "$SECONDS"
+        verdict=FAILED
     fi
+    took=$SECONDS
+    times+=("$(printf '%6d s  %s %s' "$took" "$suite" "$verdict")")
+    printf -- '-- %s %s in %d s\n' "$suite" "$verdict" "$took"
 done
 printf '\n== leak (make test-leak)\n'
 SECONDS=0
@@ -37,7 +41,10 @@ else
 fi
 cat "$log"
 printf -- '-- leak %s, %d s after the others\n' "$verdict" "$SECONDS"
-printf '\nall in %d s\n' "$(($(date +%s) - begin))"
+times+=("$(printf '%6d s  leak %s, after the others' "$SECONDS" "$verdict")")
+printf '\n== what each suite took\n'
+printf '%s\n' "${times[@]}"
+printf '%6d s  in all\n' "$(($(date +%s) - begin))"
 [ ${#failed[@]} -eq 0 ] || echo "failed suites: ${failed[*]}"
 printf 'suites: %d passed, %d failed\n' "$passed" "${#failed[@]}"
 [ ${#failed[@]} -eq 0 ]

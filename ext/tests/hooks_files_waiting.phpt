@@ -31,8 +31,11 @@ $server->get('/lets', function () use ($lets) {
     ];
     $blocks = [
         'include' => fn () => include 'code.php', 'require in a function' => fn () => (function () { require 'code.php'; })(),
-        'highlight_file' => fn () => highlight_file('code.php', true), 'destructor' => function () { new class { function __destruct() { file_get_contents('a'); } }; },
+        'highlight_file' => fn () => highlight_file('code.php', true),
     ];
+    // PHP switches in destructors since 8.4.
+    $destructor = function () { new class { function __destruct() { file_get_contents('a'); } }; };
+    PHP_VERSION_ID < 80400 ? $blocks['destructor'] = $destructor : $waits['destructor'] = $destructor;
     // The ring may say at once what it finds in the cache.
     if (getenv('FERMATA_FILE_IO') === 'auto') { unset($waits['fread']); }
     foreach ($waits as $name => $call) { if ($lets($call, 10000) !== 'waits') { echo "$name blocks\n"; } }

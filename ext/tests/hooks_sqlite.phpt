@@ -94,10 +94,12 @@ $server->get('/shared', function () use ($open, $endless, $say, &$over) {
     // What is only looked at, and what is freed, is no use of it.
     $log[] = $pdo->errorCode() . ' ' . json_encode($pdo->inTransaction());
     unset($statement);
-    $log[] = $say(function () use ($pdo) { new class($pdo) { function __construct(public PDO $pdo) {} function __destruct() { $this->pdo->query('SELECT 5'); } }; });
+    // PHP switches in destructors since 8.4, so a query there has its turn behind the others.
+    if (PHP_VERSION_ID >= 80400) { async(function () use (&$over) { delay(0.01); $over = true; }); }
+    $destructor = $say(function () use ($pdo) { new class($pdo) { function __construct(public PDO $pdo) {} function __destruct() { $this->pdo->query('SELECT 5'); } }; });
     $over = true;
     array_map('Fermata\await', [$a, $b, $c]);
-    echo implode(', ', $log), "\n";
+    echo implode(', ', $log), "\n", PHP_VERSION_ID >= 80400 && $destructor === 'null' ? 'refused or has had its turn' : str_replace('Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite; give each its own, or let one wait for the other with Fermata\Sync\Mutex', 'refused or has had its turn', $destructor), "\n";
     return Response::text('done');
 });
 $server->get('/sqlite3', function () use ($endless, &$over) {
@@ -298,7 +300,8 @@ Fermata\Exception\TimeoutException: the time given to timeout() is over
 Fermata\Exception\TimeoutException: the time given to timeout() is over
 Fermata\Exception\TimeoutException: the time given to timeout() is over
 0
-c 3, 00000 false, Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite; give each its own, or let one wait for the other with Fermata\Sync\Mutex, c 4, a 1, b 2
+c 3, 00000 false, c 4, a 1, b 2
+refused or has had its turn
 b c
 Fermata\Exception\MisuseError: deadlock: this would wait for what waits for it
 1false

@@ -110,7 +110,7 @@ rmdir($folder);
 --EXPECTF--
 -- develop
 200 #0 server.php(%d): failing()
-#1 [internal function]: {closure%S}()
+#1 [internal function]: %s}()
 #2 server.php(%d): Fermata\Server->run()
 #3 {main}
 200 3 4
@@ -118,7 +118,7 @@ rmdir($folder);
 int(0)
 -- trace
 200 #0 server.php(%d): failing()
-#1 [internal function]: {closure%S}()
+#1 [internal function]: %s}()
 #2 server.php(%d): Fermata\Server->run()
 #3 {main}
 200 3 4
@@ -127,7 +127,7 @@ int(0)
 bool(true)
 -- profile
 200 #0 server.php(%d): failing()
-#1 [internal function]: {closure%S}()
+#1 [internal function]: %s}()
 #2 server.php(%d): Fermata\Server->run()
 #3 {main}
 200 3 4
@@ -136,7 +136,7 @@ int(0)
 bool(true)
 -- coverage
 200 #0 server.php(%d): failing()
-#1 [internal function]: {closure%S}()
+#1 [internal function]: %s}()
 #2 server.php(%d): Fermata\Server->run()
 #3 {main}
 200 3 4
@@ -145,7 +145,7 @@ int(0)
 bool(true)
 -- debug
 200 #0 server.php(%d): failing()
-#1 [internal function]: {closure%S}()
+#1 [internal function]: %s}()
 #2 server.php(%d): Fermata\Server->run()
 #3 {main}
 200 3 4

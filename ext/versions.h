@@ -1,0 +1,54 @@
+/* What differs between the PHPs that Fermata is built for, 8.2 to 8.5: every difference that its source sees, newest last.
+ *
+ * No other file asks for PHP_VERSION_ID, so this is the list to read when a new PHP comes; scripts/php-versions.sh checks that,
+ * and compiles against the headers of every PHP that it finds. A prefix `fermata_` stands before the name that it replaces. */
+#ifndef FERMATA_VERSIONS_H
+#define FERMATA_VERSIONS_H
+
+#include "php.h"
+
+#if PHP_VERSION_ID < 80200
+# error "Fermata needs PHP 8.2 or newer"
+#endif
+
+/* 8.3: what an error message calls a value's type, the class of an object, has a function of its own. */
+#if PHP_VERSION_ID >= 80300
+# define fermata_type_name zend_zval_value_name
+#else
+# define fermata_type_name zend_zval_type_name
+#endif
+
+/* 8.3: PHP knows where a stack ends (ZEND_CHECK_STACK_LIMIT), so whoever switches stacks tells it. */
+#ifdef ZEND_CHECK_STACK_LIMIT
+# define FERMATA_SET_STACK(stack) do { \
+		EG(stack_base) = zend_fiber_stack_base(stack); \
+		EG(stack_limit) = zend_fiber_stack_limit(stack); \
+	} while (0)
+#else
+# define FERMATA_SET_STACK(stack) do { } while (0)
+#endif
+
+/* 8.4: returns a zend_result, whose SUCCESS is 0; before, a bool. */
+#if PHP_VERSION_ID >= 80400
+# define fermata_fiber_init_context(context, kind, coroutine, stack_bytes) \
+	(zend_fiber_init_context(context, kind, coroutine, stack_bytes) == SUCCESS)
+#else
+# define fermata_fiber_init_context(context, kind, coroutine, stack_bytes) \
+	(zend_fiber_init_context(context, kind, coroutine, stack_bytes))
+#endif
+
+/* 8.4: a second state of random numbers, for processes that have no other. */
+#if PHP_VERSION_ID >= 80400
+# define FERMATA_FORGET_FALLBACK_SEED() (RANDOM_G(fallback_seed_state).initialized = false)
+#else
+# define FERMATA_FORGET_FALLBACK_SEED() ((void)0)
+#endif
+
+/* 8.5: a forked child tells PHP so. */
+#if PHP_VERSION_ID >= 80500
+# define fermata_child_init() php_child_init()
+#else
+# define fermata_child_init() ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Compiles the extension's C, without linking, against the headers of every PHP that is there, and checks that ext/versions.h is
+# the only file in which versions of PHP differ.
+#
+#   scripts/php-versions.sh [FOLDER…]   FOLDER has headers too: main, Zend, TSRM, ext
+#
+# Those of the machine are found by php-config, those of scripts/other-php.sh in its cache.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
+passed=0
+failed=0
+
+report() { # what, then a command that succeeds
+    local what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "$what: good"
+    else
+        failed=$((failed + 1))
+        echo "$what: FAILED"
+    fi
+}
+asks_nowhere_else() {
+    ! grep -rnE --include='*.[ch]' --exclude=versions.h --exclude=fermata_arginfo.h \
+        'PHP_VERSION_ID|PHP_(MAJOR|MINOR)_VERSION|PHP_API_VERSION|ZEND_MODULE_API_NO|ZEND_EXTENSION_API_NO|ZEND_CHECK_STACK_LIMIT' ext
+}
+compiles() { # folder of headers
+    local include=() sources
+    mapfile -t sources < <(find ext -name '*.c')
+    for part in '' /main /TSRM /Zend /ext /ext/date/lib; do
+        include+=(-isystem "$1$part")
+    done
+    # What PHP's macros do with our arguments is not ours to mend; everything else is.
+    cc -fsyntax-only -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
+        "${include[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 "${sources[@]}"
+}
+version_of() { sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$1/main/php_version.h"; }
+
+report "ext/versions.h is the only place that asks for a version" asks_nowhere_else
+folders=("$@")
+for folder in /usr/include/php/2* "$cache"/*/usr/include/php/2*; do
+    [ ! -e "$folder/main/php_version.h" ] || folders+=("$folder")
+done
+[ ! -e "$(php-config --include-dir 2>/dev/null)/main/php_version.h" ] || folders+=("$(php-config --include-dir)")
+seen=' '
+for folder in "${folders[@]}"; do
+    version=$(version_of "$folder")
+    case $seen in *" $version "*) continue ;; esac
+    seen+="$version "
+    report "headers of PHP $version" compiles "$folder"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
