@@ -46,6 +46,7 @@ static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_
 	}
 	scope->owner = fermata_run.fiber;
 	scope->inside = EG(active_fiber);
+	scope->begun_at = fermata_conversation_clock();
 	scope->outer = scope->owner->scope;
 	scope->owner->scope = scope;
 	/* What is left when the handler ends does not concern the next one. */

@@ -1534,6 +1534,15 @@ namespace Fermata {
 
         /** @return list<Hook> those that are on */
         public static function hooks(): array {}
+
+        /**
+         * A connection that goes on when a wait in it is ended (by a client that left, timeout(), a cancelled task), where it
+         * would be shut down otherwise. The next who reads from it gets what the one that was ended has not read, so it is for
+         * protocols that tell by a number in each message whom it is for, and for streams of one-sided messages.
+         *
+         * @param resource|\Socket $connection a stream over a socket, or a socket; until it is closed
+         */
+        public static function keepOnCancel(mixed $connection): void {}
     }
 
     /** Values that belong to one handler and the tasks it begins, such as a user or a trace id. */

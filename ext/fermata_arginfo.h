@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 713789fcc259878432bc6afa1b66add5adbf5cf4 */
+ * Stub hash: 549711436bc8821a59fd4027f804b9bce3113369 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -614,6 +614,10 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Request_queries
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCancel, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
+ZEND_END_ARG_INFO()
+
 #define arginfo_class_Fermata_Context_get arginfo_class_Fermata_Request_attribute
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Context_set, 0, 2, IS_VOID, 0)
@@ -1099,6 +1103,7 @@ ZEND_METHOD(Fermata_Cancellation, isCancelled);
 ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
+ZEND_METHOD(Fermata_Runtime, keepOnCancel);
 ZEND_METHOD(Fermata_Context, get);
 ZEND_METHOD(Fermata_Context, set);
 ZEND_METHOD(Fermata_File, __construct);
@@ -1524,6 +1529,7 @@ static const zend_function_entry class_Fermata_Hook_methods[] = {
 static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };
 

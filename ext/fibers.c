@@ -429,10 +429,12 @@ static bool is_around(const fermata_scope *scope, const fermata_fiber *fiber)
 	return from == (fiber == &first_fiber ? EG(main_fiber_context) : &fiber->own);
 }
 
-/* Why a wait of this fiber has to end, if it has to, and when it will have to. */
-static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
+/* Why a wait of this fiber has to end, if it has to, and when it will have to. `*begun_at`: since when the call was made
+ * whose end it is. */
+static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t *begun_at)
 {
 	*due_ms = FERMATA_NEVER;
+	*begun_at = 0;
 	for (const fermata_scope *scope = fiber->scope; scope; scope = scope->outer) {
 		if (UNEXPECTED(!is_around(scope, fiber))) {
 			continue;
@@ -442,15 +444,18 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms)
 		}
 		if (scope->cancellation) {
 			if (fermata_cancellation_is_cancelled(scope->cancellation)) {
+				*begun_at = scope->begun_at;
 				return CAUSE_CANCELLATION;
 			}
 		} else if (scope->due_ms < *due_ms) {
 			*due_ms = scope->due_ms;
+			*begun_at = scope->begun_at;
 		}
 	}
 	if (UNEXPECTED(*due_ms != FERMATA_NEVER) && *due_ms <= pool.now_ms) {
 		return CAUSE_TIMEOUT;
 	}
+	*begun_at = 0;
 	if (fiber->future && fermata_future_is_cancelled(fiber->future)) {
 		return CAUSE_TASK;
 	}
@@ -465,6 +470,12 @@ bool fermata_fiber_is_shielded(const fermata_fiber *fiber)
 		scope = scope->outer;
 	}
 	return scope;
+}
+
+bool fermata_fiber_is_ended(const fermata_fiber *fiber)
+{
+	uint64_t due_ms, begun_at;
+	return cause_of(fiber, &due_ms, &begun_at) != CAUSE_NONE;
 }
 
 static ZEND_COLD void throw_cause(end_cause cause)
@@ -489,8 +500,7 @@ static ZEND_COLD void throw_cause(end_cause cause)
 /* Something has happened that may end the fiber's wait. */
 void fermata_interrupt(fermata_fiber *fiber)
 {
-	uint64_t due_ms;
-	if (fiber->state == FERMATA_FIBER_WAITING && cause_of(fiber, &due_ms) != CAUSE_NONE) {
+	if (fiber->state == FERMATA_FIBER_WAITING && fermata_fiber_is_ended(fiber)) {
 		fermata_timer_disarm(&fiber->timer);
 		fiber->interrupted = true;
 		push_ready(fiber);
@@ -669,15 +679,16 @@ void fermata_background(bool begins)
 fermata_wait_result fermata_wait(uint64_t due_ms)
 {
 	fermata_fiber *self = fermata_run.fiber, *to;
-	uint64_t scope_due_ms;
+	uint64_t scope_due_ms, begun_at;
 	end_cause cause;
 	fermata_held_streams held;
 	for (;;) {
 		if (UNEXPECTED(self->scope)) {
 			pool.now_ms = fm_worker_now_ms(fermata_run.worker);
 		}
-		if (UNEXPECTED((cause = cause_of(self, &scope_due_ms)) != CAUSE_NONE)) {
+		if (UNEXPECTED((cause = cause_of(self, &scope_due_ms, &begun_at)) != CAUSE_NONE)) {
 			throw_cause(cause);
+			fermata_conversations_end(begun_at);
 			return FERMATA_WAIT_FAILED;
 		}
 		if (UNEXPECTED(!(to = successor()))) {
@@ -723,6 +734,7 @@ void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	self->touched = self->is_cut = self->is_cut_told = false;
+	self->talks_since = self->held_ms = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */
 		self->scope->owner = NULL;
@@ -842,6 +854,7 @@ void fermata_fibers_unwind(void)
 	fermata_tasks_drop();
 	fermata_timers_free();
 	fermata_watches_free();
+	fermata_conversations_free();
 }
 
 /* After a fatal error nothing goes on: clients whose handlers wait are answered, and their connections can end. */

@@ -30,6 +30,7 @@ typedef struct fermata_scope {
 	fermata_fiber *owner; /* in whose list it is; NULL when that has ended with its handler */
 	const zend_fiber *inside; /* the Fiber of the program's in which the call was made; NULL = in none */
 	bool is_shield;       /* nothing outside of it ends waits inside */
+	uint64_t begun_at;    /* of hooks_conversations.c: only what was said since then is cut short by its end */
 	uint64_t due_ms;      /* of timeout() */
 	zend_object *cancellation; /* of Cancellation::run(); NULL = none */
 } fermata_scope;
@@ -73,6 +74,8 @@ struct fermata_fiber {
 	bool keeps_guards; /* of hooks_guards.c, between its calls */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
+	uint64_t talks_since; /* of hooks_conversations.c: when its handler or task has first used a connection; 0 = not yet */
+	uint64_t held_ms; /* of hooks_calls.c: how long it has held the worker where PHP cannot wait */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
@@ -131,11 +134,20 @@ void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);
 void fermata_interrupt_all(void);
 bool fermata_fiber_is_shielded(const fermata_fiber *fiber);
+/* Whether its next wait would be ended: the client has left, its task was cancelled, the time is over. */
+bool fermata_fiber_is_ended(const fermata_fiber *fiber);
 void fermata_fiber_settle(void);
 fermata_client *fermata_fiber_client(fermata_fiber *fiber);
 void fermata_client_release(fermata_client *client);
 fermata_fiber *fermata_fiber_of_socket(uint64_t socket);
 size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size);
+
+/* hooks_conversations.c */
+uint64_t fermata_conversation_clock(void);
+/* A wait of this fiber was ended: so are its conversations that miss a reply to what was said after `since`. */
+void fermata_conversations_end(uint64_t since);
+/* The worker ends. */
+void fermata_conversations_free(void);
 
 /* timers.c */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms);

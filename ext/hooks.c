@@ -51,7 +51,7 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 		{CALLS(descriptors), {"php"}},
 		{CALLS(close), {"php"}},
 	}},
-	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll), {"libcurl"}}}},
+	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll_curl), {"libcurl"}}}},
 	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, fermata_hook_libpq, {{CALLS(poll_closing), {"libpq.so", "pdo_pgsql.so"}}}},
 	[FERMATA_HOOK_SQLITE] = {"Sqlite", {"pdo_sqlite", "sqlite3"}, fermata_hook_sqlite, {
 		{CALLS(sqlite), {"pdo_sqlite.so", "sqlite3.so"}},
@@ -87,8 +87,8 @@ static uint32_t patch(const hook *it, const char *object, const exchange *what, 
 	if (!fermata_patch_has(object)) {
 		const char *dot = strchr(object, '.');
 		bool is_inside = dot ? is_extension(object, (size_t)(dot - object)) : it->extensions[0] != NULL;
-		/* What libpq calls to wait is not for PHP's own connections. */
-		if (!is_inside || what->calls == fermata_calls_poll_closing) {
+		/* What libcurl and libpq call to wait is not for PHP's own connections. */
+		if (!is_inside || what->calls == fermata_calls_poll_curl || what->calls == fermata_calls_poll_closing) {
 			return 0;
 		}
 		object = "php";

@@ -5,7 +5,7 @@
  * hooks_calls.c and hooks_sockets.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
- * hooks.c has the list of hooks, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_guards.c the objects
+ * hooks.c has the list of hooks, hooks_conversations.c ends connections whose reply nobody will read, hooks_streams.c keeps streams whole while a fiber waits inside one, hooks_guards.c the objects
  * of clients, hooks_processes.c has commands, hooks_files.c plain files, hooks_sqlite.c SQLite, resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
@@ -54,10 +54,10 @@ uint32_t fermata_patch_len(void);
 void fermata_patch_undo(uint32_t len);
 
 /* hooks_calls.c */
-extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fermata_calls_poll_closing[], fermata_calls_select[],
-	fermata_calls_close[];
-extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_closing_len, fermata_calls_select_len,
-	fermata_calls_close_len;
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fermata_calls_poll_curl[], fermata_calls_poll_closing[],
+	fermata_calls_select[], fermata_calls_close[];
+extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_curl_len, fermata_calls_poll_closing_len,
+	fermata_calls_select_len, fermata_calls_close_len;
 void fermata_hooks_init(void);
 /* Whether this is the thread of the loop. */
 bool fermata_hook_is_loop(void);
@@ -65,10 +65,30 @@ bool fermata_hook_is_loop(void);
 bool fermata_hook_may_wait(void);
 /* Whether a wait of this fiber was ended by an exception that is still on its way: nothing must block or wait then. */
 bool fermata_hook_is_cut(void);
-/* As fermata_wait() and fermata_wait_fds(), keeping what PHP has in globals meanwhile. */
+typedef enum fermata_hook_place {
+	FERMATA_PLACE_WAITS,   /* the fiber waits */
+	FERMATA_PLACE_BOUNDED, /* PHP cannot wait here: the worker is held, for a short time */
+	FERMATA_PLACE_CUT,     /* nor is there anybody to wait for: the client has left, the task was cancelled, … */
+	FERMATA_PLACE_FREE,    /* as without hooks */
+} fermata_hook_place;
+/* What a call that would block may do where it is called. */
+fermata_hook_place fermata_hook_where(void);
+/* poll() in FERMATA_PLACE_BOUNDED. 0 = the time is over, that of the call or that of the place. */
+int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms);
+/* As fermata_wait() and fermata_wait_fds(), keeping what PHP has in globals meanwhile; a wait that is ended is the end of the
+ * conversations over `fds`. */
 fermata_wait_result fermata_hook_wait(uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
+
+/* hooks_conversations.c */
+/* A socket of the program was connected, written to, read from; of any that it is being closed. */
+void fermata_conversation_opened(int fd);
+void fermata_conversation_wrote(int fd);
+void fermata_conversation_read(int fd);
+void fermata_conversation_closed(int fd);
+/* A wait in it was ended: nobody will read the reply. Anything but a socket with one peer is left alone. */
+void fermata_conversation_end(int fd);
 
 /* hooks_guards.c: objects of PHP's that a handler or task is inside of. */
 /* False when PHP's functions have no place left for it: other extensions took them all. */
@@ -121,6 +141,11 @@ typedef struct fermata_held_streams {
 } fermata_held_streams;
 void fermata_hold_streams(fermata_held_streams *held);
 void fermata_let_streams_go(const fermata_held_streams *held);
+/* The descriptor of a stream over a socket; -1 = it is another kind. */
+int fermata_stream_socket(const php_stream *stream);
+/* Whether PHP's buffer of a stream over this socket has bytes that nobody has read; throws them away. */
+bool fermata_stream_is_unread(int fd);
+void fermata_stream_discard(int fd);
 bool fermata_hook_streams(void);
 void fermata_hook_streams_end(void);
 

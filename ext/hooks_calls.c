@@ -19,6 +19,9 @@
 #define FDS_INLINE_MAX 16
 #define NS_PER_MS 1000000
 #define MS_PER_S 1000
+#define LINE_BYTES_MAX 1024
+/* How long a handler or task may hold the worker for sockets, pipes and commands in places where PHP cannot wait, in all. */
+#define HELD_MS_MAX 1000
 
 /* Libraries have threads of their own, whose calls are none of our business. */
 static pthread_t loop_thread;
@@ -52,17 +55,26 @@ bool fermata_hook_is_loop(void)
 	return pthread_equal(pthread_self(), loop_thread);
 }
 
-bool fermata_hook_may_wait(void)
+fermata_hook_place fermata_hook_where(void)
 {
-	if (!fermata_hook_is_loop() || !fermata.handling || EG(exception)) {
-		return false;
+	if (!fermata_hook_is_loop() || !fermata.handling || fermata.forked) {
+		return FERMATA_PLACE_FREE;
+	}
+	if (UNEXPECTED(EG(exception))) {
+		/* What is freed on its way may still have something to say. */
+		return fermata_run.fiber->is_cut ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
 	/* In a destructor the exception of a wait that was ended is put aside: that is no new beginning. */
 	if (UNEXPECTED(fermata_wait_obstacle())) {
-		return false;
+		return fermata_fiber_is_ended(fermata_run.fiber) ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
 	fermata_run.fiber->is_cut = false;
-	return !is_inside_globals();
+	return EXPECTED(!is_inside_globals()) ? FERMATA_PLACE_WAITS : FERMATA_PLACE_FREE;
+}
+
+bool fermata_hook_may_wait(void)
+{
+	return fermata_hook_where() == FERMATA_PLACE_WAITS;
 }
 
 bool fermata_hook_is_cut(void)
@@ -103,10 +115,30 @@ fermata_wait_result fermata_hook_wait(uint64_t due_ms)
 	return give_back(&all, fermata_wait(due_ms));
 }
 
-fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
+/* For libraries that know themselves what to do with a connection whose wait was ended. */
+static fermata_wait_result wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
 {
 	kept all = keep();
 	return give_back(&all, fermata_wait_fds(fds, len, due_ms));
+}
+
+static ZEND_COLD void end_conversations(const struct pollfd *fds, nfds_t len)
+{
+	for (nfds_t i = 0; i < len; i++) {
+		/* The number of one that was closed may be that of another by now. */
+		if (!(fds[i].revents & POLLNVAL)) {
+			fermata_conversation_end(fds[i].fd);
+		}
+	}
+}
+
+fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
+{
+	fermata_wait_result result = wait_fds(fds, len, due_ms);
+	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
+		end_conversations(fds, len);
+	}
+	return result;
 }
 
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened)
@@ -115,6 +147,45 @@ fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, 
 	fermata_wait_result result = fermata_hook_wait_fds(&one, 1, due_ms);
 	*happened = one.revents;
 	return result;
+}
+
+/* Where PHP cannot wait */
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * MS_PER_S + (uint64_t)now.tv_nsec / NS_PER_MS;
+}
+
+static ZEND_COLD void say_held_too_long(void)
+{
+	char line[LINE_BYTES_MAX];
+	int len = snprintf(line, sizeof(line), "%s:%u: a call that PHP cannot wait in was given up after %d ms for which it has held "
+		"the worker, as after a time-out; end conversations before the object is released", zend_get_executed_filename(),
+		zend_get_executed_lineno(), HELD_MS_MAX);
+	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
+}
+
+int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	int left = self->held_ms < HELD_MS_MAX ? (int)(HELD_MS_MAX - self->held_ms) : 0;
+	bool is_short = timeout_ms >= 0 && timeout_ms <= left;
+	uint64_t begin = now_ms();
+	int ready = poll(fds, len, is_short ? timeout_ms : left);
+	int error = errno;
+	self->held_ms += now_ms() - begin;
+	self->touched = true;
+	if (UNEXPECTED(ready == 0 && !is_short)) {
+		self->held_ms = HELD_MS_MAX;
+		if (left) {
+			say_held_too_long();
+		}
+		end_conversations(fds, len);
+	}
+	errno = error;
+	return ready;
 }
 
 /* sleep() and its kin */
@@ -147,8 +218,9 @@ static uint64_t sleep_ns(uint64_t ns)
 
 static unsigned int hooked_sleep(unsigned int seconds)
 {
-	if (!seconds || !fermata_hook_may_wait()) {
-		return fermata_hook_is_cut() ? seconds : sleep(seconds);
+	fermata_hook_place place = fermata_hook_where();
+	if (!seconds || place != FERMATA_PLACE_WAITS) {
+		return place == FERMATA_PLACE_CUT ? seconds : sleep(seconds);
 	}
 	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
 	return (unsigned int)((sleep_ns(seconds * second) + second - 1) / second);
@@ -156,7 +228,8 @@ static unsigned int hooked_sleep(unsigned int seconds)
 
 static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest)
 {
-	if (UNEXPECTED(fermata_hook_is_cut())) {
+	fermata_hook_place place = fermata_hook_where();
+	if (UNEXPECTED(place == FERMATA_PLACE_CUT)) {
 		if (rest) {
 			*rest = *wanted;
 		}
@@ -164,7 +237,7 @@ static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest
 		return -1;
 	}
 	bool is_valid = wanted->tv_sec >= 0 && wanted->tv_nsec >= 0 && wanted->tv_nsec < MS_PER_S * NS_PER_MS;
-	if (!is_valid || !(wanted->tv_sec || wanted->tv_nsec) || !fermata_hook_may_wait()) {
+	if (!is_valid || !(wanted->tv_sec || wanted->tv_nsec) || place != FERMATA_PLACE_WAITS) {
 		return nanosleep(wanted, rest);
 	}
 	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
@@ -183,8 +256,9 @@ static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest
 
 static int hooked_usleep(useconds_t us)
 {
-	if (!us || !fermata_hook_may_wait()) {
-		return fermata_hook_is_cut() ? 0 : usleep(us);
+	fermata_hook_place place = fermata_hook_where();
+	if (!us || place != FERMATA_PLACE_WAITS) {
+		return place == FERMATA_PLACE_CUT ? 0 : usleep(us);
 	}
 	sleep_ns((uint64_t)us * (NS_PER_MS / MS_PER_S));
 	return 0;
@@ -192,8 +266,20 @@ static int hooked_usleep(useconds_t us)
 
 /* poll() and select() */
 
-/* Somebody goes on asking although an exception is on its way: only the end of the connection ends that. */
+/* Nobody waits any more: what is not there yet will not be read. */
 static int poll_cut(struct pollfd *fds, nfds_t len)
+{
+	int ready = poll(fds, len, 0);
+	if (!ready) {
+		end_conversations(fds, len);
+		errno = ECANCELED;
+		ready = -1;
+	}
+	return ready;
+}
+
+/* Somebody goes on asking although an exception is on its way: only the end of the connection ends that. */
+static int poll_cut_curl(struct pollfd *fds, nfds_t len)
 {
 	if (len == 1 && fermata_run.fiber->is_cut_told) {
 		shutdown(fds[0].fd, SHUT_RDWR);
@@ -216,16 +302,10 @@ static int count_ready(const struct pollfd *fds, nfds_t len)
 	return ready;
 }
 
-static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
+/* As poll(), from how the wait has ended. */
+static int poll_result(struct pollfd *fds, nfds_t len, fermata_wait_result result)
 {
-	if (timeout_ms == 0) {
-		return poll(fds, len, 0);
-	}
-	if (!fermata_hook_may_wait()) {
-		return UNEXPECTED(fermata_hook_is_cut()) ? poll_cut(fds, len) : poll(fds, len, timeout_ms);
-	}
-	fermata_run.fiber->is_cut_told = false;
-	switch (fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms))) {
+	switch (result) {
 		case FERMATA_WAIT_WOKEN: {
 			int ready = count_ready(fds, len);
 			return EXPECTED(ready) ? ready : poll(fds, len, 0);
@@ -235,6 +315,36 @@ static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 	}
 	errno = ECANCELED;
 	return -1;
+}
+
+static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	if (timeout_ms == 0) {
+		return poll(fds, len, 0);
+	}
+	switch (fermata_hook_where()) {
+		case FERMATA_PLACE_WAITS: break;
+		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(fds, len, timeout_ms);
+		case FERMATA_PLACE_CUT: return poll_cut(fds, len);
+		case FERMATA_PLACE_FREE: return poll(fds, len, timeout_ms);
+	}
+	return poll_result(fds, len, fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms)));
+}
+
+/* A transfer that was ended costs libcurl its connection, unless other transfers share it, whose answers it tells apart. */
+static int hooked_poll_curl(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	if (timeout_ms == 0) {
+		return poll(fds, len, 0);
+	}
+	switch (fermata_hook_where()) {
+		case FERMATA_PLACE_WAITS: break;
+		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(fds, len, timeout_ms);
+		case FERMATA_PLACE_CUT: return poll_cut_curl(fds, len);
+		case FERMATA_PLACE_FREE: return poll(fds, len, timeout_ms);
+	}
+	fermata_run.fiber->is_cut_told = false;
+	return poll_result(fds, len, wait_fds(fds, len, fermata_ms_to_due(timeout_ms)));
 }
 
 /* For a library that goes on with its connection after a wait that has failed, and would take the answer that it has not
@@ -261,6 +371,11 @@ static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
 	shutdown(fds[0].fd, SHUT_RDWR);
 	errno = ECANCELED;
 	return ready;
+}
+
+static int hooked_poll_curl_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
+{
+	return hooked_poll_curl(fds, len, timeout_ms);
 }
 
 static int hooked_poll_closing_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
@@ -301,9 +416,10 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	if (timeout && timeout->tv_sec == 0 && timeout->tv_usec == 0) {
 		return select(numbers, readable, writable, urgent, timeout);
 	}
-	bool is_cut = fermata_hook_is_cut();
+	fermata_hook_place place = fermata_hook_where();
+	bool is_cut = place == FERMATA_PLACE_CUT;
 	if (numbers < 0 || numbers > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
-			|| (!is_cut && !fermata_hook_may_wait())) {
+			|| place == FERMATA_PLACE_FREE) {
 		return select(numbers, readable, writable, urgent, timeout);
 	}
 	for (int i = 0; i < 3; i++) {
@@ -312,11 +428,9 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 		}
 	}
 	const fd_set *wanted[3] = {readable ? &copies[0] : NULL, writable ? &copies[1] : NULL, urgent ? &copies[2] : NULL};
-	uint64_t due_ms = FERMATA_NEVER;
-	if (timeout && !is_cut) {
-		due_ms = fermata_ms_to_due(timeout->tv_sec > INT32_MAX ? -1
-			: (int64_t)timeout->tv_sec * MS_PER_S + (timeout->tv_usec + MS_PER_S - 1) / MS_PER_S);
-	}
+	int64_t timeout_ms = !timeout || timeout->tv_sec > INT32_MAX / MS_PER_S - 1 ? -1
+		: (int64_t)timeout->tv_sec * MS_PER_S + (timeout->tv_usec + MS_PER_S - 1) / MS_PER_S;
+	uint64_t due_ms = place == FERMATA_PLACE_WAITS ? fermata_ms_to_due(timeout_ms) : FERMATA_NEVER;
 	struct pollfd few[FDS_INLINE_MAX], *fds = few;
 	nfds_t len = list_fds(NULL, numbers, wanted);
 	if (len > FDS_INLINE_MAX) {
@@ -330,6 +444,9 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 		/* PHP's own answer, for what poll() and select() see differently. */
 		struct timeval now = {0, 0};
 		ready = select(numbers, readable, writable, urgent, &now);
+		if (UNEXPECTED(ready == 0 && is_cut)) {
+			end_conversations(fds, len);
+		}
 		if (ready != 0 || result != FERMATA_WAIT_WOKEN || is_cut) {
 			break;
 		}
@@ -337,6 +454,10 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			if (sets[i]) {
 				*sets[i] = copies[i];
 			}
+		}
+		if (UNEXPECTED(place == FERMATA_PLACE_BOUNDED)) {
+			result = fermata_hook_poll_bounded(fds, len, (int)timeout_ms) == 0 ? FERMATA_WAIT_DUE : FERMATA_WAIT_WOKEN;
+			continue;
 		}
 		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
 		for (nfds_t i = 0; i < len; i++) {
@@ -364,6 +485,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 static int hooked_close(int fd)
 {
 	if (pthread_equal(pthread_self(), loop_thread) && fermata.worker) {
+		fermata_conversation_closed(fd);
 		fermata_watch_closing(fd);
 	}
 	return close(fd);
@@ -381,6 +503,12 @@ const fermata_replacement fermata_calls_poll[] = {
 	{"__poll_chk", hooked_poll_chk},
 };
 const size_t fermata_calls_poll_len = sizeof(fermata_calls_poll) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_poll_curl[] = {
+	{"poll", hooked_poll_curl},
+	{"__poll_chk", hooked_poll_curl_chk},
+};
+const size_t fermata_calls_poll_curl_len = sizeof(fermata_calls_poll_curl) / sizeof(fermata_replacement);
 
 const fermata_replacement fermata_calls_poll_closing[] = {
 	{"poll", hooked_poll_closing},

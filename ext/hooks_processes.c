@@ -68,11 +68,23 @@ static ZEND_COLD void adopt(int pidfd)
 	}
 }
 
+/* False when nobody waits any more. */
+static bool wait_for(fermata_hook_place place, struct pollfd *one)
+{
+	switch (place) {
+		case FERMATA_PLACE_WAITS: return fermata_hook_wait_fds(one, 1, FERMATA_NEVER) != FERMATA_WAIT_FAILED;
+		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(one, 1, -1) != 0;
+		case FERMATA_PLACE_CUT:
+		case FERMATA_PLACE_FREE: break;
+	}
+	return false;
+}
+
 /* `is_last`: who asks forgets the number of the process, however the wait ends. */
 static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 {
-	bool is_cut = fermata_hook_is_cut();
-	if (!is_cut && !fermata_hook_may_wait()) {
+	fermata_hook_place place = fermata_hook_where();
+	if (place == FERMATA_PLACE_FREE) {
 		return waitpid(pid, status, 0);
 	}
 	for (;;) {
@@ -84,8 +96,8 @@ static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 		if (pidfd < 0) {
 			return waitpid(pid, status, 0);
 		}
-		short happened;
-		if (is_cut || fermata_hook_wait_fd(pidfd, POLLIN, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED) {
+		struct pollfd one = {.fd = pidfd, .events = POLLIN};
+		if (!wait_for(place, &one)) {
 			if (is_last) {
 				adopt(pidfd);
 			} else {
@@ -146,11 +158,11 @@ static ssize_t hooked_read(int fd, void *buf, size_t len)
 	struct pollfd one = {.fd = fd, .events = POLLIN};
 	struct stat found;
 	ssize_t result;
-	bool is_cut = fermata_hook_is_cut();
-	if (fd <= STDERR_FILENO || (!is_cut && !fermata_hook_may_wait()) || fstat(fd, &found) != 0) {
+	fermata_hook_place place = fermata_hook_where();
+	if (fd <= STDERR_FILENO || place == FERMATA_PLACE_FREE || fstat(fd, &found) != 0) {
 		return read(fd, buf, len);
 	}
-	if (!is_cut && fermata_hook_reads_file(fd, &found, buf, len, &result)) {
+	if (place == FERMATA_PLACE_WAITS && fermata_hook_reads_file(fd, &found, buf, len, &result)) {
 		return result;
 	}
 	if (!is_pipe(&found) || !is_blocking(fd)) {
@@ -166,12 +178,12 @@ static ssize_t hooked_read(int fd, void *buf, size_t len)
 				return got;
 			}
 		}
-		short happened = 0;
-		if (is_cut || fermata_hook_wait_fd(fd, POLLIN, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED) {
+		one.revents = 0;
+		if (!wait_for(place, &one)) {
 			errno = EAGAIN;
 			return -1;
 		}
-		if (UNEXPECTED(happened & POLLNVAL)) {
+		if (UNEXPECTED(one.revents & POLLNVAL)) {
 			errno = EBADF;
 			return -1;
 		}
@@ -188,14 +200,14 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 {
 	struct stat found;
 	ssize_t result;
-	bool is_cut = fermata_hook_is_cut();
 	if (fd <= STDERR_FILENO || !fermata_hook_is_loop() || !fermata.handling || fstat(fd, &found) != 0) {
 		return write(fd, buf, len);
 	}
 	if (fermata_hook_writes_file(fd, &found, buf, len, &result)) {
 		return result;
 	}
-	if (!is_pipe(&found) || (!is_cut && !fermata_hook_may_wait()) || !is_blocking(fd)) {
+	fermata_hook_place place = fermata_hook_where();
+	if (!is_pipe(&found) || place == FERMATA_PLACE_FREE || !is_blocking(fd)) {
 		return write(fd, buf, len);
 	}
 	if (S_ISSOCK(found.st_mode)) {
@@ -204,13 +216,11 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 	size_t written = 0;
 	do {
 		struct pollfd one = {.fd = fd, .events = POLLOUT};
-		short happened = 0;
-		if (poll(&one, 1, 0) == 0
-				&& (is_cut || fermata_hook_wait_fd(fd, POLLOUT, FERMATA_NEVER, &happened) == FERMATA_WAIT_FAILED)) {
+		if (poll(&one, 1, 0) == 0 && !wait_for(place, &one)) {
 			errno = EAGAIN;
 			return written ? (ssize_t)written : -1;
 		}
-		if (UNEXPECTED(happened & POLLNVAL)) {
+		if (UNEXPECTED(one.revents & POLLNVAL)) {
 			errno = EBADF;
 			return written ? (ssize_t)written : -1;
 		}
@@ -246,7 +256,7 @@ static FILE *hooked_popen(const char *text, const char *mode)
 {
 	int fds[2];
 	bool reads = mode[0] == 'r';
-	if ((!reads && mode[0] != 'w') || !fermata_hook_may_wait()) {
+	if ((!reads && mode[0] != 'w') || fermata_hook_where() == FERMATA_PLACE_FREE) {
 		return popen(text, mode);
 	}
 	if (pipe2(fds, O_CLOEXEC) != 0) {

@@ -8,22 +8,35 @@
 #include "hooks.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define MS_PER_S 1000
 
 /* The call has said that it would block. Whether it may be tried again: something has happened. */
-static bool wait_for(int fd, short events, int timeout_option)
+static bool wait_for(fermata_hook_place place, int fd, short events, int timeout_option)
 {
 	struct timeval timeout = {0};
 	socklen_t len = sizeof(timeout);
-	uint64_t due_ms = FERMATA_NEVER;
+	int64_t timeout_ms = -1;
 	if (getsockopt(fd, SOL_SOCKET, timeout_option, &timeout, &len) == 0 && (timeout.tv_sec || timeout.tv_usec)) {
-		due_ms = fermata_ms_to_due((int64_t)timeout.tv_sec * MS_PER_S + timeout.tv_usec / MS_PER_S);
+		timeout_ms = (int64_t)timeout.tv_sec * MS_PER_S + timeout.tv_usec / MS_PER_S;
 	}
-	short happened;
-	bool is_ready = fermata_hook_wait_fd(fd, events, due_ms, &happened) == FERMATA_WAIT_WOKEN;
+	short happened = 0;
+	bool is_ready = false;
+	switch (place) {
+		case FERMATA_PLACE_WAITS:
+			is_ready = fermata_hook_wait_fd(fd, events, fermata_ms_to_due(timeout_ms), &happened) == FERMATA_WAIT_WOKEN;
+			break;
+		case FERMATA_PLACE_CUT: fermata_conversation_end(fd); break;
+		case FERMATA_PLACE_BOUNDED:
+		case FERMATA_PLACE_FREE: {
+			struct pollfd one = {.fd = fd, .events = events};
+			is_ready = fermata_hook_poll_bounded(&one, 1, (int)MIN(timeout_ms, INT_MAX)) > 0;
+			break;
+		}
+	}
 	errno = EAGAIN;
 	if (UNEXPECTED(happened & POLLNVAL)) {
 		/* Closed: the number may be that of another file by now. */
@@ -45,10 +58,10 @@ static bool has_to_wait(ssize_t done, int fd)
 	return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && is_blocking(fd);
 }
 
-static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+static ssize_t receive(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
-	bool is_cut = fermata_hook_is_cut();
-	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
+	fermata_hook_place place = fermata_hook_where();
+	if ((flags & MSG_DONTWAIT) || place == FERMATA_PLACE_FREE) {
 		return recvfrom(fd, buf, len, flags, from, from_len);
 	}
 	socklen_t room = from_len ? *from_len : 0;
@@ -63,13 +76,31 @@ static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct 
 			if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || got == len) {
 				return (ssize_t)got;
 			}
-		} else if (is_cut || !has_to_wait(part, fd)) {
+		} else if (!has_to_wait(part, fd)) {
 			return got ? (ssize_t)got : part;
 		}
-		if ((part < 0 || got < len) && !wait_for(fd, POLLIN, SO_RCVTIMEO)) {
+		if ((part < 0 || got < len) && !wait_for(place, fd, POLLIN, SO_RCVTIMEO)) {
 			return got ? (ssize_t)got : -1;
 		}
 	}
+}
+
+/* The extension sockets; of streams hooks_streams.c knows more. */
+static bool is_called_by_sockets(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_module_entry *module = fermata.handling && frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION
+		? frame->func->internal_function.module : NULL;
+	return module && strcmp(module->name, "sockets") == 0;
+}
+
+static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
+{
+	ssize_t got = receive(fd, buf, len, flags, from, from_len);
+	if (got > 0 && !(flags & MSG_PEEK) && fermata_hook_is_loop() && is_called_by_sockets()) {
+		fermata_conversation_read(fd);
+	}
+	return got;
 }
 
 ssize_t fermata_hook_recv(int fd, void *buf, size_t len)
@@ -87,10 +118,10 @@ static ssize_t hooked_recv_chk(int fd, void *buf, size_t len, size_t size, int f
 	return hooked_recvfrom(fd, buf, len, flags, NULL, NULL);
 }
 
-static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+static ssize_t transmit(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
-	bool is_cut = fermata_hook_is_cut();
-	if ((flags & MSG_DONTWAIT) || (!is_cut && !fermata_hook_may_wait())) {
+	fermata_hook_place place = fermata_hook_where();
+	if ((flags & MSG_DONTWAIT) || place == FERMATA_PLACE_FREE) {
 		return sendto(fd, buf, len, flags, to, to_len);
 	}
 	size_t sent = 0;
@@ -102,13 +133,22 @@ static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, con
 			if (sent >= len || part == 0 || !is_blocking(fd)) {
 				return (ssize_t)sent;
 			}
-		} else if (is_cut || !has_to_wait(part, fd)) {
+		} else if (!has_to_wait(part, fd)) {
 			return sent ? (ssize_t)sent : part;
 		}
-		if (is_cut || !wait_for(fd, POLLOUT, SO_SNDTIMEO)) {
+		if (!wait_for(place, fd, POLLOUT, SO_SNDTIMEO)) {
 			return sent ? (ssize_t)sent : -1;
 		}
 	}
+}
+
+static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	ssize_t sent = transmit(fd, buf, len, flags, to, to_len);
+	if (sent > 0 && fermata_hook_is_loop() && is_called_by_sockets()) {
+		fermata_conversation_wrote(fd);
+	}
+	return sent;
 }
 
 ssize_t fermata_hook_send(int fd, const void *buf, size_t len)
@@ -149,7 +189,8 @@ static void lock_accept(short type)
 
 static int hooked_accept4(int fd, struct sockaddr *from, socklen_t *from_len, int flags)
 {
-	while (fermata_hook_may_wait() && is_blocking(fd)) {
+	fermata_hook_place place;
+	while ((place = fermata_hook_where()) != FERMATA_PLACE_FREE && is_blocking(fd)) {
 		struct pollfd one = {.fd = fd, .events = POLLIN};
 		lock_accept(F_WRLCK);
 		int ready = poll(&one, 1, 0);
@@ -160,7 +201,7 @@ static int hooked_accept4(int fd, struct sockaddr *from, socklen_t *from_len, in
 		if (ready > 0) {
 			return accepted;
 		}
-		if (!wait_for(fd, POLLIN, SO_RCVTIMEO)) {
+		if (!wait_for(place, fd, POLLIN, SO_RCVTIMEO)) {
 			return -1;
 		}
 	}
@@ -175,14 +216,18 @@ static int hooked_accept(int fd, struct sockaddr *from, socklen_t *from_len)
 static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 {
 	int flags = fcntl(fd, F_GETFL), error = 0;
+	fermata_hook_place place = fermata_hook_where();
+	if (place != FERMATA_PLACE_FREE) {
+		fermata_conversation_opened(fd);
+	}
 	/* A Unix socket connects at once, or says something that cannot be waited for. */
-	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || !fermata_hook_may_wait()) {
+	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || place == FERMATA_PLACE_FREE) {
 		return connect(fd, to, to_len);
 	}
 	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	int result = connect(fd, to, to_len);
 	if (result < 0 && errno == EINPROGRESS) {
-		bool is_ready = wait_for(fd, POLLOUT, SO_SNDTIMEO);
+		bool is_ready = wait_for(place, fd, POLLOUT, SO_SNDTIMEO);
 		socklen_t len = sizeof(error);
 		if (UNEXPECTED(!is_ready && errno == EBADF)) {
 			return -1;

@@ -253,14 +253,56 @@ static bool belongs_to_program(const php_stream *stream)
 	return false;
 }
 
-/* A client of a database or a URL that was interrupted in the middle of an answer must not go on with the next one. */
-static ZEND_COLD void cut(php_stream *stream)
+int fermata_stream_socket(const php_stream *stream)
 {
-	php_socket_t fd = -1;
-	if (!belongs_to_program(stream)
-			&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS
-			&& fd >= 0) {
-		shutdown(fd, SHUT_RDWR);
+	if (stream->ops == &php_stream_stdio_ops || !stream->abstract) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (kinds.at[i].ops == stream->ops) {
+			return ((const php_netstream_data_t *)stream->abstract)->socket;
+		}
+	}
+	return -1;
+}
+
+/* NULL = none that is open. */
+static ZEND_COLD php_stream *stream_of(int fd)
+{
+	const zend_resource *resource;
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (resource->ptr && (resource->type == php_file_le_stream() || resource->type == php_file_le_pstream())
+				&& fermata_stream_socket(resource->ptr) == fd) {
+			return resource->ptr;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return NULL;
+}
+
+bool fermata_stream_is_unread(int fd)
+{
+	const php_stream *stream = stream_of(fd);
+	return stream && stream->writepos > stream->readpos;
+}
+
+void fermata_stream_discard(int fd)
+{
+	php_stream *stream = stream_of(fd);
+	if (stream) {
+		stream->readpos = stream->writepos = 0;
+	}
+}
+
+/* What the program itself says over a socket; a library knows what it has asked. */
+static void note_use(const php_stream *stream, bool reads)
+{
+	int fd = fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
+	if (fd >= 0) {
+		if (reads) {
+			fermata_conversation_read(fd);
+		} else {
+			fermata_conversation_wrote(fd);
+		}
 	}
 }
 
@@ -277,7 +319,7 @@ static void unpin(const fermata_pin *it)
 	stream->in_free = 0;
 	let_close(stream);
 	if (UNEXPECTED(fermata_hook_is_cut())) {
-		cut(stream);
+		fermata_conversation_end(fermata_stream_socket(stream));
 	}
 }
 
@@ -320,6 +362,9 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	if (it.stream) {
 		put_buffer_back(&it);
 	}
+	if (len > 0) {
+		note_use(stream, true);
+	}
 	unpin(&it);
 	return len;
 }
@@ -331,6 +376,9 @@ static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 		return -1;
 	}
 	ssize_t len = kind_of(stream)->write(stream, buf, count);
+	if (len > 0) {
+		note_use(stream, false);
+	}
 	unpin(&it);
 	return len;
 }
@@ -380,6 +428,16 @@ static int sync_file(php_stream *stream, int value)
 }
 #endif
 
+/* stream_socket_sendto() and stream_socket_recvfrom() */
+static void note_datagram(const php_stream *stream, const php_stream_xport_param *done)
+{
+	bool reads = done->op == STREAM_XPORT_OP_RECV;
+	if ((reads || done->op == STREAM_XPORT_OP_SEND) && done->outputs.returncode > 0
+			&& !(reads && (done->inputs.flags & STREAM_PEEK))) {
+		note_use(stream, reads);
+	}
+}
+
 static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
 {
 	/* Memory that a file is mapped to waits for the disk whenever it is touched. */
@@ -406,6 +464,9 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 #endif
 	{
 		result = kind_of(stream)->set_option(stream, option, value, parameter);
+	}
+	if (option == PHP_STREAM_OPTION_XPORT_API) {
+		note_datagram(stream, parameter);
 	}
 	unpin(&it);
 	return result;

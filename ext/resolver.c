@@ -271,7 +271,7 @@ static void drop_addresses(question *it)
 
 static int hooked_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found)
 {
-	if (UNEXPECTED(fermata_hook_is_cut())) {
+	if (UNEXPECTED(fermata_hook_where() == FERMATA_PLACE_CUT)) {
 		return EAI_AGAIN;
 	}
 	question *it = NULL;
@@ -442,7 +442,7 @@ static void ask_server(question *it)
 
 static int hooked_res_nsearch(res_state state, const char *name, int class, int type, unsigned char *buf, int len)
 {
-	if (UNEXPECTED(fermata_hook_is_cut())) {
+	if (UNEXPECTED(fermata_hook_where() == FERMATA_PLACE_CUT)) {
 		state->res_h_errno = TRY_AGAIN;
 		return -1;
 	}

@@ -107,6 +107,7 @@ need_test() {
     need postgresql has_postgres
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis
+    need php-predis test -e /usr/share/php/Predis/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql
     need "$php_package-curl" has_module curl
     # What stands behind the edge.

@@ -65,6 +65,7 @@ $server->get('/datagram', function () {
 });
 $server->get('/cut', function () {
     socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $pair);
+    Fermata\Runtime::keepOnCancel($pair[0]);
     try { timeout(0.01, fn () => socket_read($pair[0], 10)); } catch (Fermata\Exception\TimeoutException $e) { echo $e->getMessage(), "\n"; }
     socket_write($pair[1], 'later');
     return Response::text(socket_read($pair[0], 10));

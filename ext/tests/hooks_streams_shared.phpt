@@ -1,5 +1,5 @@
 --TEST--
-A stream that a handler waits for cannot be read, written or closed by another; one whose wait has ended goes on
+A stream that a handler waits for cannot be read, written or closed by another; one that is kept goes on when a wait in it has ended
 --EXTENSIONS--
 fermata
 --FILE--
@@ -20,6 +20,7 @@ $server->get('/shared', function () use ($say) {
 });
 $server->get('/ended', function () use ($say) {
     [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    Fermata\Runtime::keepOnCancel($a);
     echo $say(fn () => timeout(0.01, fn () => fgets($a))), "\n";
     fwrite($b, "a line\n");
     echo $say(fn () => fgets($a)), $say(fn () => feof($a)), "\n";

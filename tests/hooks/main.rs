@@ -182,6 +182,38 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     );
 }
 
+/// The library in plain PHP takes replies in the order of its requests.
+#[test]
+fn a_library_whose_request_was_ended_gives_nobody_the_data_of_another() {
+    let service = Service::redis();
+    let server = server("REDIS", &service);
+    for name in ["alice", "bob"] {
+        text(&server, &format!("/set?key={name}&value=data-of-{name}"));
+    }
+    assert_eq!(text(&server, "/predis?command=get&key=bob"), "data-of-bob");
+    let commands = [
+        ("command=pop&key=private", "private"),
+        ("command=pipeline&key=alice", "never"),
+    ];
+    for (round, (command, list)) in commands.into_iter().enumerate() {
+        let gone = ask(&server, &format!("/predis?{command}"));
+        wait_for(&server, "/redis", "1");
+        drop(gone);
+        wait_for_state(&server, "left", round + 1);
+        text(&server, &format!("/push?key={list}&count=1"));
+        // The library finds out that its connection is gone and opens another.
+        let refused = ask(&server, "/predis?command=get&key=bob").read_response();
+        assert_eq!(refused.status(), 503, "{command}: {}", refused.text());
+        for name in ["bob", "alice"] {
+            let data = text(&server, &format!("/predis?command=get&key={name}"));
+            assert_eq!(data, format!("data-of-{name}"), "{command}");
+        }
+        let log = server.log().text();
+        let told = log.matches("was shut down: a wait of GET /predis").count();
+        assert_eq!(told, round + 1, "{log}");
+    }
+}
+
 const POSTGRES_LOCK: &str = "sql=SELECT+pg_advisory_lock(1)::text||'got'";
 const POSTGRES_WAITING: &str = "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_locks+WHERE+NOT+granted";
 
