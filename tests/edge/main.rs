@@ -9,6 +9,7 @@
 
 mod apache;
 mod arriving;
+mod authority;
 mod bench;
 mod bounds;
 mod cases;

@@ -43,6 +43,7 @@ impl TlsArguments {
             authorities: self.ca.clone(),
             is_insecure: self.insecure,
             never_resumes: true,
+            ..ClientOptions::default()
         };
         let config = client_config(&options).map_err(|error| {
             let cause = error.to_string();

@@ -1,12 +1,14 @@
 //! The other end: what a program that connects to a TLS server needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::certificate;
@@ -22,38 +24,69 @@ const SYSTEM_AUTHORITIES: [&str; 3] = [
 /// Whom to believe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// PEM file of authorities in place of the machine's own (`--ca`).
+    /// PEM file of authorities in place of the machine's own.
     pub authorities: Option<PathBuf>,
+    /// PEM files of the certificate that servers are shown that ask for one, and of its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Believe anybody (`--insecure`).
     pub is_insecure: bool,
     /// Begin every connection with a full handshake.
     pub never_resumes: bool,
+    /// What errors call these options.
+    pub names: ClientNames,
+}
+
+/// What the files of [`ClientOptions`] are called where they are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientNames {
+    /// The authorities.
+    pub authorities: &'static str,
+    /// The certificate.
+    pub certificate: &'static str,
+    /// Its key.
+    pub key: &'static str,
+}
+
+impl Default for ClientNames {
+    fn default() -> Self {
+        Self {
+            authorities: "--ca",
+            certificate: "--cert",
+            key: "--key",
+        }
+    }
 }
 
 /// A configuration for connections to HTTP servers, to be given to
 /// [`Tls::connect`](crate::Tls::connect).
 ///
 /// # Errors
-/// The authorities cannot be read; the sentence names the option.
+/// A file cannot be read or used; the sentence names the option.
 pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable("--ca", &error))?;
-    let mut config = if options.is_insecure {
+        .map_err(|error| unusable(options.names.authorities, &error))?;
+    let builder = if options.is_insecure {
         builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-            .with_no_client_auth()
     } else {
         let roots = Arc::new(roots(options)?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|error| LoadError::Unusable {
-                setting: "--ca",
+                setting: options.names.authorities,
                 cause: error.to_string(),
             })?;
-        builder.with_webpki_verifier(verifier).with_no_client_auth()
+        builder.with_webpki_verifier(verifier)
+    };
+    let mut config = match &options.certificate {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let own = own(options, certificate, key)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
+        }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     if options.never_resumes {
@@ -62,8 +95,26 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadE
     Ok(Arc::new(config))
 }
 
+/// The certificate that servers are shown.
+fn own(
+    options: &ClientOptions,
+    certificate: &Path,
+    key: &Path,
+) -> Result<Arc<CertifiedKey>, LoadError> {
+    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH);
+    let unix_s = unix_s.map_or(0, |since| since.as_secs());
+    let pair = certificate::read_pair(certificate, key, unix_s);
+    pair.map(|pair| pair.certified).map_err(|(is_key, error)| {
+        let setting = match is_key {
+            true => options.names.key,
+            false => options.names.certificate,
+        };
+        LoadError::File { setting, error }
+    })
+}
+
 fn roots(options: &ClientOptions) -> Result<RootCertStore, LoadError> {
-    let setting = "--ca";
+    let setting = options.names.authorities;
     let path = match &options.authorities {
         Some(path) => path.clone(),
         None => SYSTEM_AUTHORITIES
@@ -72,8 +123,7 @@ fn roots(options: &ClientOptions) -> Result<RootCertStore, LoadError> {
             .find(|path| path.is_file())
             .ok_or_else(|| LoadError::Unusable {
                 setting,
-                cause: "this machine has no file of trusted authorities; give one, or --insecure"
-                    .to_owned(),
+                cause: "this machine has no file of trusted authorities; give one".to_owned(),
             })?,
     };
     let chain =

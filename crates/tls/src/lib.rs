@@ -30,7 +30,7 @@ mod session;
 mod tests;
 pub mod ticket;
 
-pub use client::{ClientOptions, client_config};
+pub use client::{ClientNames, ClientOptions, client_config};
 pub use driver::Tls;
 pub use handle::{ClientCertificate, Failure, Handle};
 pub use rustls::ClientConfig;

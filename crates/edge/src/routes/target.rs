@@ -61,9 +61,11 @@ pub struct Target {
     pub one_event: bool,
     /// File mode of its Unix socket.
     pub ipc_file_mode: Option<u32>,
+    /// Authorities that its certificate may be of, in place of the setting's: a file.
+    pub ca: Option<String>,
     /// Certificate shown to it: a file.
     pub client_cert: Option<String>,
-    /// The key of that: a file.
+    /// The key of that: a file; without one it is in the file of the certificate.
     pub client_key: Option<String>,
     /// FastCGI: the document root, as the program's machine has it.
     pub root: Option<String>,
@@ -99,6 +101,7 @@ impl Target {
             over_http: false,
             one_event: false,
             ipc_file_mode: None,
+            ca: None,
             client_cert: None,
             client_key: None,
             root: None,
@@ -131,6 +134,10 @@ impl Target {
                     Ok(mode @ 0..=0o777) => target.ipc_file_mode = Some(mode),
                     _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
                 },
+                "ca" => {
+                    check(&text).map_err(|error| Cause::File { name: "ca", error })?;
+                    target.ca = Some(text);
+                }
                 "client_cert" => {
                     check(&text).map_err(|error| Cause::File {
                         name: "client_cert",
@@ -187,6 +194,13 @@ impl Target {
                 "reserve" => target.is_reserve = true,
                 _ => unknown.push(name.clone()),
             }
+        }
+        if let (Some(key), None) = (&target.client_key, &target.client_cert) {
+            return Err(wrong(
+                "client_key",
+                key,
+                "give the certificate that it is the key of, too: client_cert=FILE",
+            ));
         }
         Ok(target)
     }

@@ -1,6 +1,7 @@
 //! Connections to origins: one that waits for another request, or a new one to an address of the target.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fermata_tls::ServerName;
 
@@ -176,17 +177,22 @@ impl Edge {
             true => Some(server_name(&talk.source, target, host)?),
             false => None,
         };
+        let config = match target.is_tls {
+            true => Some(self.authority.config(target).map_err(Unopened::Target)?),
+            false => None,
+        };
         let mut failure = Unopened::Target(String::new());
         while let Some(address) = talk.addresses.pop() {
             if !target.is_trusted && is_internal(address.ip()) {
                 failure = Unopened::Target("Origin host/IP blocked".to_owned());
                 continue;
             }
-            let wire = match &name {
-                None => self.worker.connect(address),
-                Some(name) => self
-                    .tls_config(target.insecure)
-                    .and_then(|config| self.worker.connect_tls(address, config, name.clone())),
+            let wire = match (&name, &config) {
+                (Some(name), Some(config)) => {
+                    let config = Arc::clone(config);
+                    self.worker.connect_tls(address, config, name.clone())
+                }
+                _ => self.worker.connect(address),
             };
             match wire {
                 Ok(wire) => return Ok(wire),

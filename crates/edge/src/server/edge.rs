@@ -4,16 +4,16 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use fermata_engine::stats::Counter;
 use fermata_engine::{ARRIVING, Event, Left, Temporary, Worker};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
 use fermata_io::Kernel;
-use fermata_tls::{ClientConfig, ClientOptions, Tls};
+use fermata_tls::Tls;
 
 use super::arriving::Collecting;
+use super::authority::Authority;
 use super::commands::Commands;
 use super::connect::Place;
 use super::files::Folders;
@@ -244,7 +244,8 @@ pub(super) struct Edge {
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub buffer: Vec<u8>,
-    tls: [Option<Arc<ClientConfig>>; 2],
+    /// How origins are spoken to in TLS.
+    pub authority: Authority,
 }
 
 impl Edge {
@@ -328,7 +329,7 @@ impl Edge {
             temporaries: HashMap::new(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
-            tls: [None, None],
+            authority: Authority::new(&prepared.settings, &prepared.directory),
         };
         edge.begin_stats();
         edge.begin_routes();
@@ -613,26 +614,6 @@ impl Edge {
                 Timer::Routes => self.look_at_routes(),
             }
         }
-    }
-
-    /// What was read of authorities is read anew for connections to come.
-    pub(super) fn forget_tls(&mut self) {
-        self.tls = [None, None];
-    }
-
-    /// How origins are spoken to in TLS.
-    pub(super) fn tls_config(&mut self, is_insecure: bool) -> std::io::Result<Arc<ClientConfig>> {
-        if let Some(config) = &self.tls[usize::from(is_insecure)] {
-            return Ok(Arc::clone(config));
-        }
-        let options = ClientOptions {
-            authorities: None,
-            is_insecure,
-            never_resumes: false,
-        };
-        let config = fermata_tls::client_config(&options).map_err(std::io::Error::other)?;
-        self.tls[usize::from(is_insecure)] = Some(Arc::clone(&config));
-        Ok(config)
     }
 }
 

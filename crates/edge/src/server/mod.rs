@@ -2,7 +2,7 @@
 //!
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
 //! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with
-//! the origin (`connect` its connection, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
+//! the origin (`connect` its connection, `authority` its certificates, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
 //! whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items
 //! do, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
 //! `link_body` and `gone` where links lead, `figures` and `stats` what dashboards are told, `jsonp` how a script element
@@ -10,6 +10,7 @@
 
 mod answer;
 mod arriving;
+mod authority;
 mod checks;
 mod commands;
 mod connect;

@@ -102,7 +102,7 @@ impl Edge {
     pub(super) fn on_reload(&mut self) {
         // Routes that were given as they are may name keys and authorities.
         self.signatures.forget();
-        self.forget_tls();
+        self.authority.forget();
         self.read_routes();
     }
 
@@ -136,6 +136,10 @@ impl Edge {
             self.worker.log(LogLevel::Warning, &problem.to_string());
         }
         for line in unserved::routes(&routes, self.parts) {
+            self.worker.log(LogLevel::Warning, &line);
+        }
+        self.authority.forget();
+        for line in self.authority.problems(&routes) {
             self.worker.log(LogLevel::Warning, &line);
         }
         if routes.rules().is_empty() && !self.table().routes.rules().is_empty() {

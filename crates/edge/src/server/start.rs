@@ -10,6 +10,7 @@ use fermata_engine::{Server, Started};
 use fermata_grip::sig;
 use fermata_io::net;
 
+use super::authority::Authority;
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
 use super::meeting::Meeting;
@@ -133,6 +134,13 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
     let in_vain = unserved::routes(&routes, Parts::new(&settings));
     for line in unserved::settings(&settings).iter().chain(&in_vain) {
+        server.warn(line);
+    }
+    let problems = Authority::new(&settings, directory).problems(&routes);
+    if routes_file.is_none() && !problems.is_empty() {
+        return Err(StartError::Setting(problems.join("\n")));
+    }
+    for line in &problems {
         server.warn(line);
     }
     for name in ["sig_key", "upstream_key"] {

@@ -115,6 +115,7 @@ const TABLE: &[Setting] = &[
     row("origin_check_timeout_ms", "2000", Kind::Number(100, 86_400_000), None, "Time that a check may take, in whole seconds at least."),
     row("origin_check_rise", "2", Kind::Number(1, 1_000), None, "Good checks in a row that bring a target back."),
     row("origin_check_fall", "3", Kind::Number(1, 1_000), None, "Bad checks in a row that put a target out."),
+    row("origin_authorities", "", Kind::Text, None, "PEM file with the authorities that certificates of https backends may be of; empty: those of this machine. A target's ca=FILE goes before it."),
     row("debug", "false", Kind::Switch, Some(("proxy", "debug", 1)), "Failures say why in the response, on every route."),
     row("auto_cross_origin", "false", Kind::Switch, Some(("proxy", "auto_cross_origin", 1)), "CORS headers and JSON-P, on every route."),
     row("accept_x_forwarded_protocol", "false", Kind::Switch, Some(("proxy", "accept_x_forwarded_protocol", 1)), "Requests that say they came by https count as such."),
