@@ -29,13 +29,15 @@ namespace Fermata {
          * @param Log|null $log format and level of the lines on standard error
          * @param Tls|null $tls certificates for https addresses
          * @param array|null $trustedProxies list<string> of addresses, networks such as "10.0.0.0/8", or "unix": proxies in front
-         *        whose Forwarded and X-Forwarded-* headers tell who the client is
+         *        that tell by the headers of $proxyHeaders who the client is
          * @param AccessLog|null $accessLog a line for every request. Default: none.
          * @param string|null $metrics "http://HOST:PORT" that answers GET /metrics, /health/live and /health/ready.
          *        Default: none.
          * @param string|null $gripUrl GRIP edges in front, such as "http://localhost:5561?key=SECRET": clients of requests that
          *        they have signed are held by them, and they are told what is published. Default: the variable GRIP_URL,
          *        else none.
+         * @param array|null $proxyHeaders list<string> of the headers that the proxies of $trustedProxies write: "forwarded", or
+         *        some of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: the first two of these.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
@@ -50,6 +52,7 @@ namespace Fermata {
             ?AccessLog $accessLog = null,
             ?string $metrics = null,
             #[\SensitiveParameter] ?string $gripUrl = null,
+            ?array $proxyHeaders = null,
         ) {}
 
         /**

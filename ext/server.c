@@ -185,11 +185,11 @@ static bool set_ini(fermata_server *server)
 ZEND_METHOD(Fermata_Server, __construct)
 {
 	zend_string *listen = NULL, *control = NULL, *metrics = NULL, *grip_url = NULL;
-	HashTable *listens = NULL, *proxies = NULL;
+	HashTable *listens = NULL, *proxies = NULL, *proxy_headers = NULL;
 	zend_long workers = 0;
 	bool workers_null = true;
 	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, *access_log = NULL, count;
-	ZEND_PARSE_PARAMETERS_START(0, 11)
+	ZEND_PARSE_PARAMETERS_START(0, 12)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
 		Z_PARAM_LONG_OR_NULL(workers, workers_null)
@@ -202,8 +202,10 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(access_log, fermata_ce_access_log)
 		Z_PARAM_STR_OR_NULL(metrics)
 		Z_PARAM_STR_OR_NULL(grip_url)
+		Z_PARAM_ARRAY_HT_OR_NULL(proxy_headers)
 	ZEND_PARSE_PARAMETERS_END();
-	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))) {
+	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))
+		|| (proxy_headers && !fermata_strings_check(proxy_headers, 12))) {
 		RETURN_THROWS();
 	}
 
@@ -224,6 +226,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
 		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
 		|| (proxies && !set_list(server, FERMATA_LITERAL("trusted_proxies"), proxies))
+		|| (proxy_headers && !set_list(server, FERMATA_LITERAL("proxy_headers"), proxy_headers))
 		|| !set_properties(server, limits)
 		|| !set_properties(server, history)
 		|| !set_properties(server, log)

@@ -5,6 +5,7 @@ mod blocking;
 mod listeners;
 mod metrics;
 mod stuck_log;
+mod proxies;
 
 use fermata_testkit::Server;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::builder::ENVIRONMENT_PREFIX;
 use crate::listen::{Access, Listen, Scheme, Transport};
 use crate::networks::Networks;
+use crate::proxy_headers::ProxyHeaders;
 use crate::value::{Kind, LogFormat, LogLevel, Value};
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
@@ -178,9 +179,13 @@ settings! {
          Empty means none.\n\
          The socket has mode 0600, so only the server's own user can publish.";
     trusted_proxies: Networks = "", Kind::Networks, Some("Server trustedProxies"),
-        "Proxies in front whose Forwarded or X-Forwarded-For, -Proto and -Host headers are believed.\n\
+        "Proxies in front who tell by headers who a client is; proxy_headers names the headers.\n\
          unix stands for all peers on Unix sockets.\n\
          Empty believes nobody: the headers are there to read, and change nothing.";
+    proxy_headers: ProxyHeaders = "x-forwarded-for,x-forwarded-proto", Kind::ProxyHeaders, Some("Server proxyHeaders"),
+        "Headers that the proxies of trusted_proxies write, with commas between them: forwarded, or some of x-forwarded-for, x-forwarded-proto and x-forwarded-host.\n\
+         No other is believed, since a proxy passes on what clients send in a header that it does not write.\n\
+         Where Forwarded and an X-Forwarded header come together, and the proxies write one kind only, neither is believed: the client is then the proxy. Such requests are counted, and the log says so.";
     grip_url: Option<String> = "", Kind::Edges, Some("Server gripUrl"),
         "GRIP edges in front (`fermata edge`, Pushpin): the URLs of their control ports, with blanks between them.\n\
          Requests that an edge has signed with the URL's key get a Hold as GRIP headers, so that the edge holds the client; what is published is told to every edge as well.\n\

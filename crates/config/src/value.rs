@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::listen::{Listen, parse_control};
 use crate::networks::Networks;
+use crate::proxy_headers::ProxyHeaders;
 
 /// What text a setting accepts, with its bounds. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub enum Kind {
     },
     /// Addresses, networks such as `10.0.0.0/8`, and `unix`, with commas between them.
     Networks,
+    /// Names of headers that proxies write, with commas between them.
+    ProxyHeaders,
     /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
     Edges,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
@@ -60,6 +63,7 @@ impl Kind {
             Self::Path => "path",
             Self::Paths => "paths",
             Self::Networks => "networks",
+            Self::ProxyHeaders => "headers",
             Self::Edges => "URLs",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
@@ -80,6 +84,7 @@ impl Kind {
             | Self::Path
             | Self::Paths
             | Self::Networks
+            | Self::ProxyHeaders
             | Self::Edges
             | Self::Choice(_) => "",
         }
@@ -98,6 +103,10 @@ impl Kind {
             Self::Paths => "file paths with commas, or empty for none".to_owned(),
             Self::Networks => {
                 "addresses, networks and unix with commas, or empty for none".to_owned()
+            }
+            Self::ProxyHeaders => {
+                "forwarded, x-forwarded-for, x-forwarded-proto, x-forwarded-host, several with commas"
+                    .to_owned()
             }
             Self::Edges => {
                 "http://HOST:PORT?key=KEY, several with blanks, or empty for none".to_owned()
@@ -122,6 +131,7 @@ impl Kind {
             Self::Path => "a file path, or nothing".to_owned(),
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
+            Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
@@ -152,6 +162,7 @@ impl Kind {
             | Self::Path
             | Self::Paths
             | Self::Networks
+            | Self::ProxyHeaders
             | Self::Edges
             | Self::Choice(_) => {
                 return Err("not a number".to_owned());
@@ -309,6 +320,15 @@ impl Value for Networks {
     }
     fn text(&self) -> String {
         Networks::text(self)
+    }
+}
+
+impl Value for ProxyHeaders {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+        ProxyHeaders::parse(text)
+    }
+    fn text(&self) -> String {
+        ProxyHeaders::text(self)
     }
 }
 

@@ -3,14 +3,18 @@
 //! Anybody can send these headers, so they count only as far as they were written by proxies of `trusted_proxies`: the
 //! list of addresses is read from its end, and the first that is no trusted proxy is the client. What comes before it
 //! the client may have made up. What is malformed ends the reading; what was read until then counts.
+//!
+//! A proxy passes on the headers that it does not write, so only those of `proxy_headers` are read. When the other kind
+//! is there as well, either the client has sent it or the setting is wrong, and nothing tells which: then neither counts.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use fermata_config::Networks;
+use fermata_config::{LogLevel, Networks, ProxyHeader, ProxyHeaders};
 use fermata_io::Driver;
 use fermata_proto::http1::valid_host;
 
 use crate::request::RequestView;
+use crate::stats::Counter;
 use crate::worker::Worker;
 
 /// Proxies in a row that are followed.
@@ -30,14 +34,27 @@ pub(crate) fn read<'a>(
     request: &RequestView<'a>,
     peer: Option<IpAddr>,
     trusted: &Networks,
+    written: &ProxyHeaders,
 ) -> Claim<'a> {
-    if trusted.is_empty() || !trusted.contains(peer) {
+    if trusted.is_empty() || !trusted.contains(peer) || is_contradictory(request, written) {
         return Claim::default();
     }
-    if request.header(b"forwarded", 0).is_some() {
+    let has_standard = request.header(b"forwarded", 0).is_some();
+    if written.contains(ProxyHeader::Forwarded) && (has_standard || !written.has_customary()) {
         read_standard(request, trusted)
     } else {
-        read_customary(request, trusted)
+        read_customary(request, trusted, written)
+    }
+}
+
+/// Whether a request has headers of the kind that no proxy in front writes.
+fn is_contradictory(request: &RequestView<'_>, written: &ProxyHeaders) -> bool {
+    let has = |header: ProxyHeader| request.header(header.name().as_bytes(), 0).is_some();
+    let customary = [ProxyHeader::For, ProxyHeader::Proto, ProxyHeader::Host];
+    if written.contains(ProxyHeader::Forwarded) {
+        !written.has_customary() && customary.into_iter().any(has)
+    } else {
+        has(ProxyHeader::Forwarded)
     }
 }
 
@@ -86,10 +103,22 @@ fn read_element(element: &[u8]) -> Option<Claim<'_>> {
 }
 
 /// `X-Forwarded-For: client, proxy`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
-fn read_customary<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a> {
+fn read_customary<'a>(
+    request: &RequestView<'a>,
+    trusted: &Networks,
+    written: &ProxyHeaders,
+) -> Claim<'a> {
     let mut claim = Claim::default();
     let mut hops = 0;
-    for element in elements_from_end(request, b"x-forwarded-for").take(HOPS_MAX) {
+    let elements = |header: ProxyHeader| {
+        let all = elements_from_end(request, header.name().as_bytes());
+        all.take(if written.contains(header) {
+            HOPS_MAX
+        } else {
+            0
+        })
+    };
+    for element in elements(ProxyHeader::For) {
         let Some(address) = parse_node(element) else {
             break;
         };
@@ -100,15 +129,9 @@ fn read_customary<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a
         hops += 1;
     }
     // A proxy that appends makes lists as long as that of the addresses; one that sets leaves one value.
-    let of_hop = |name: &[u8]| {
-        let all = elements_from_end(request, name).take(HOPS_MAX);
-        all.enumerate()
-            .take_while(|(at, _)| *at <= hops)
-            .last()
-            .map(|(_, element)| element)
-    };
-    claim.is_secure = of_hop(b"x-forwarded-proto").and_then(parse_scheme);
-    claim.host = of_hop(b"x-forwarded-host").filter(|host| valid_host(host));
+    let of_hop = |header: ProxyHeader| elements(header).take(hops + 1).last();
+    claim.is_secure = of_hop(ProxyHeader::Proto).and_then(parse_scheme);
+    claim.host = of_hop(ProxyHeader::Host).filter(|host| valid_host(host));
     claim
 }
 
@@ -201,7 +224,32 @@ impl<D: Driver> Worker<D> {
             return Claim::default();
         }
         let request = self.request();
-        read(&request, request.peer().ip(), trusted)
+        let written = &self.settings.proxy_headers;
+        read(&request, request.peer().ip(), trusted, written)
+    }
+
+    /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
+    pub(crate) fn note_contradiction(&mut self) {
+        let (trusted, written) = (&self.settings.trusted_proxies, &self.settings.proxy_headers);
+        if trusted.is_empty() {
+            return;
+        }
+        let request = self.request();
+        let peer = request.peer();
+        if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
+            return;
+        }
+        let other = if written.contains(ProxyHeader::Forwarded) {
+            "X-Forwarded headers"
+        } else {
+            "a Forwarded header"
+        };
+        self.counts.add(Counter::ProxyHeadersIgnored, 1);
+        let message = format!(
+            "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
+             no header tells who the client is; have the proxy remove them, or set proxy_headers"
+        );
+        self.log_for_client(LogLevel::Warning, &message);
     }
 
     /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
@@ -229,17 +277,18 @@ mod tests {
     use super::*;
     use crate::request::{Place, Request};
 
+    const CUSTOMARY: &str = "x-forwarded-for, x-forwarded-proto, x-forwarded-host";
+
     /// Trusted are 10.0.0.0/8, fd00::/8 and Unix sockets.
-    fn claim(peer: Option<&str>, lines: &str) -> (String, String, String) {
+    fn claim(written: &str, peer: Option<&str>, lines: &str) -> (String, String, String) {
         let mut builder = Builder::new();
-        builder
-            .set(
-                "trusted_proxies",
-                "10.0.0.0/8, fd00::/8, unix",
-                Source::Code,
-            )
-            .expect("networks");
-        let trusted = builder.build().expect("settings").trusted_proxies;
+        for (name, text) in [
+            ("trusted_proxies", "10.0.0.0/8, fd00::/8, unix"),
+            ("proxy_headers", written),
+        ] {
+            builder.set(name, text, Source::Code).expect(text);
+        }
+        let settings = builder.build().expect("settings");
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
         let mut request = Request::new();
         let parsed = parse(text.as_bytes(), &Limits::default(), &mut request.head);
@@ -251,7 +300,12 @@ mod tests {
         };
         request.peer = Peer::V4(Ipv4Addr::LOCALHOST, 1);
         let peer = peer.map(|peer| peer.parse().expect("an address"));
-        let claim = read(&request.view(text.as_bytes()), peer, &trusted);
+        let claim = read(
+            &request.view(text.as_bytes()),
+            peer,
+            &settings.trusted_proxies,
+            &settings.proxy_headers,
+        );
         let address = claim.address.map(|(ip, port)| format!("{ip} {port}"));
         let scheme = claim
             .is_secure
@@ -268,8 +322,14 @@ mod tests {
 
     #[track_caller]
     fn check(lines: &str, address: &str, scheme: &str, host: &str) {
-        let is = claim(Some("10.0.0.1"), lines);
-        assert_eq!(is, (address.into(), scheme.into(), host.into()), "{lines}");
+        check_of(CUSTOMARY, lines, address, scheme, host);
+    }
+
+    #[track_caller]
+    fn check_of(written: &str, lines: &str, address: &str, scheme: &str, host: &str) {
+        let is = claim(written, Some("10.0.0.1"), lines);
+        let expected = (address.into(), scheme.into(), host.into());
+        assert_eq!(is, expected, "{written}: {lines}");
     }
 
     #[test]
@@ -278,7 +338,7 @@ mod tests {
             "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n";
         let nothing = (String::new(), String::new(), String::new());
         for peer in ["192.0.2.9", "11.0.0.1", "::1", "127.0.0.1"] {
-            assert_eq!(claim(Some(peer), lines), nothing, "{peer}");
+            assert_eq!(claim(CUSTOMARY, Some(peer), lines), nothing, "{peer}");
         }
         for peer in [
             Some("10.9.9.9"),
@@ -287,7 +347,7 @@ mod tests {
             None,
         ] {
             assert_eq!(
-                claim(peer, lines),
+                claim(CUSTOMARY, peer, lines),
                 ("192.0.2.1 0".into(), "https".into(), "b".into()),
                 "{peer:?}"
             );
@@ -362,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_counts_alone() {
+    fn the_standard_header_is_read_where_proxies_write_it() {
         for (list, address, scheme, host) in [
             (
                 "for=192.0.2.1;proto=https;host=b",
@@ -397,13 +457,48 @@ mod tests {
             ("for", "", "", ""),
             ("proto=https", "", "https", ""),
         ] {
-            check(&format!("Forwarded: {list}\r\n"), address, scheme, host);
+            let line = format!("Forwarded: {list}\r\n");
+            check_of("forwarded", &line, address, scheme, host);
         }
-        check(
-            "Forwarded: for=192.0.2.1\r\nX-Forwarded-For: 192.0.2.2\r\nX-Forwarded-Proto: https\r\n",
+    }
+
+    #[test]
+    fn headers_that_no_proxy_writes_are_the_client_s() {
+        let forged = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: evil.example\r\n";
+        check_of("x-forwarded-for", forged, "192.0.2.1 0", "", "");
+        check_of(
+            "x-forwarded-for,x-forwarded-proto",
+            forged,
             "192.0.2.1 0",
             "",
             "",
         );
+        check_of("x-forwarded-proto", forged, "", "", "");
+        let scheme = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
+        check_of("x-forwarded-for", scheme, "192.0.2.1 0", "", "");
+        check_of("x-forwarded-proto", scheme, "", "https", "");
+    }
+
+    #[test]
+    fn both_kinds_together_are_believed_only_from_proxies_that_write_both() {
+        let standard = "Forwarded: for=6.6.6.6;proto=https;host=evil.example\r\n";
+        let customary = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
+        let both = format!("{customary}{standard}");
+        for written in ["forwarded", "x-forwarded-for,x-forwarded-proto", CUSTOMARY] {
+            check_of(written, &both, "", "", "");
+        }
+        // One kind alone, and the wrong one.
+        check_of(CUSTOMARY, standard, "", "", "");
+        check_of("forwarded", customary, "", "", "");
+        check_of(
+            "forwarded",
+            "X-Forwarded-Host: evil.example\r\n",
+            "",
+            "",
+            "",
+        );
+        let written = "forwarded,x-forwarded-for,x-forwarded-proto";
+        check_of(written, &both, "6.6.6.6 0", "https", "evil.example");
+        check_of(written, customary, "192.0.2.1 0", "https", "");
     }
 }

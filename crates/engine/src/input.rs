@@ -338,6 +338,7 @@ impl<D: Driver> Worker<D> {
             return self.dispatch_inner(index, origin);
         }
         self.counts.add(Counter::Requests, 1);
+        self.note_contradiction();
         if matches!(self.running, Running::Retired { .. }) {
             self.refuse(
                 index,

@@ -78,7 +78,7 @@ final readonly class Application
         if (strlen($password) > Input::PASSWORD_BYTES_MAX || str_contains($password, "\0")) {
             throw Problem::wrongPassword();
         }
-        $address = $this->address($request);
+        $address = $request->remoteAddress();
         $this->attempts->beforeSignIn($name, $address);
         $user = $this->users->withPassword(trim($name), $password);
         $this->attempts->signedIn($name, $address);
@@ -91,7 +91,7 @@ final readonly class Application
         $data = $this->data($request);
         $name = Input::name($data['name'] ?? null);
         $password = Input::password($data['password'] ?? null);
-        $this->attempts->beforeRegistration($this->address($request));
+        $this->attempts->beforeRegistration($request->remoteAddress());
 
         return $this->startSession($this->users->register($name, $password), 201);
     }
@@ -359,17 +359,5 @@ final readonly class Application
         }
 
         return $data;
-    }
-
-    /** With CHAT_ORIGIN set a proxy stands in front, and the last address it added is the client's. */
-    private function address(Request $request): string
-    {
-        $forwarded = $this->configuration->origin === null ? null : $request->header('x-forwarded-for');
-        if ($forwarded === null) {
-            return $request->remoteAddress();
-        }
-        $addresses = explode(',', $forwarded);
-
-        return trim(end($addresses));
     }
 }

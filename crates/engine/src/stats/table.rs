@@ -95,6 +95,10 @@ figures! {
         DroppedWriteTimeout("reason" "write_timeout"),
         DroppedDrain("reason" "drain_timeout"),
     }
+    "proxy_headers_ignored" "proxy_headers_ignored_total" Plain Sum
+    "Requests of trusted proxies with Forwarded and X-Forwarded headers that proxy_headers does not name: no header was believed." {
+        ProxyHeadersIgnored
+    }
     "requests" "requests_total" Plain Sum
     "Requests read completely on the public listener." { Requests }
     // The order of the classes is that of their first digit.

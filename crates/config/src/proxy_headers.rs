@@ -1,0 +1,94 @@
+//! The headers by which proxies tell who a client is.
+
+/// A header that a proxy may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyHeader {
+    /// `Forwarded` (RFC 7239): address, scheme and host.
+    Forwarded,
+    /// `X-Forwarded-For`: the address.
+    For,
+    /// `X-Forwarded-Proto`: the scheme.
+    Proto,
+    /// `X-Forwarded-Host`: the host.
+    Host,
+}
+
+impl ProxyHeader {
+    const ALL: [ProxyHeader; 4] = [Self::Forwarded, Self::For, Self::Proto, Self::Host];
+
+    /// In lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::For => "x-forwarded-for",
+            Self::Proto => "x-forwarded-proto",
+            Self::Host => "x-forwarded-host",
+        }
+    }
+}
+
+/// Those that the proxies in front of a server write, at least one. What is not among them comes from clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyHeaders {
+    written: Vec<ProxyHeader>,
+}
+
+impl ProxyHeaders {
+    /// Reads `x-forwarded-for, x-forwarded-proto`; the error is the cause, as a clause after "it is …".
+    pub(crate) fn parse(text: &str) -> Result<ProxyHeaders, String> {
+        let mut written = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let header = ProxyHeader::ALL
+                .into_iter()
+                .find(|header| part.eq_ignore_ascii_case(header.name()))
+                .ok_or_else(|| format!("a list of headers with {part:?}"))?;
+            if written.contains(&header) {
+                return Err(format!("a list with {part} twice"));
+            }
+            written.push(header);
+        }
+        Ok(ProxyHeaders { written })
+    }
+
+    /// Whether the proxies write this one.
+    pub fn contains(&self, header: ProxyHeader) -> bool {
+        self.written.contains(&header)
+    }
+
+    /// Whether the proxies write any `X-Forwarded` header.
+    pub fn has_customary(&self) -> bool {
+        self.written.iter().any(|it| *it != ProxyHeader::Forwarded)
+    }
+
+    /// Text that `parse` would take.
+    pub(crate) fn text(&self) -> String {
+        let names: Vec<&str> = self.written.iter().map(|it| it.name()).collect();
+        names.join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_written_back() {
+        for text in [
+            "forwarded",
+            "x-forwarded-for,x-forwarded-proto,x-forwarded-host",
+        ] {
+            let headers = ProxyHeaders::parse(text).expect(text);
+            assert_eq!(headers.text(), text);
+        }
+        let headers = ProxyHeaders::parse("X-Forwarded-For, x-forwarded-host").expect("a list");
+        assert!(headers.contains(ProxyHeader::Host) && !headers.contains(ProxyHeader::Proto));
+        assert!(headers.has_customary());
+    }
+
+    #[test]
+    fn what_is_no_such_list_is_named() {
+        for text in ["", "x-real-ip", "forwarded,", "forwarded,forwarded"] {
+            assert!(ProxyHeaders::parse(text).is_err(), "{text}");
+        }
+    }
+}
