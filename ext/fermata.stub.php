@@ -688,7 +688,7 @@ namespace Fermata {
         /** The method as sent, such as "GET". */
         public function method(): string {}
 
-        /** The path, percent-decoded, without the query. */
+        /** The path without the query, percent-decoded but for %2F: each of its slashes separates two segments. */
         public function path(): string {}
 
         /** The request target as sent, with the query. */

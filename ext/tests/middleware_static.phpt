@@ -39,7 +39,7 @@ echo "-- a group's\n";
 $server = new TestServer($routes);
 ask($server, ['GET /files/a.txt', 'GET /files/none', 'GET /private/f/a.txt', 'GET /private/f/a.txt?key=x', 'GET /private/f/a.txt?key=wait',
     'HEAD /private/f/a.txt?key=x', 'GET /private/f/sub?key=x', 'GET /private/f/sub/?key=wait', 'GET /private/f/none?key=x', 'GET /private/f/none', 'GET /private/f/.hidden?key=x',
-    'GET /private/f/%2e%2e/x?key=x', 'POST /private/f/a.txt?key=x', 'GET /private/page?key=x']);
+    'GET /private/f/a%2Fx?key=x', 'POST /private/f/a.txt?key=x', 'GET /private/page?key=x']);
 ask($server, ['GET /private/f/a.txt?key=x', 'GET /private/f/a.txt?key=wait'], ['Range' => 'bytes=0-2']);
 $tag = $server->connect()->request('GET', '/private/f/a.txt?key=x')->header('etag');
 ask($server, ['GET /private/f/a.txt?key=x', 'GET /private/f/a.txt?key=wait', 'GET /private/f/a.txt'], ['If-None-Match' => $tag]);
@@ -76,7 +76,7 @@ GET /private/f/sub/?key=wait: 200 index | private |  |
 GET /private/f/none?key=x: 404 Nothing is here. | private |  | 
 GET /private/f/none: 403 no |  |  | 
 GET /private/f/.hidden?key=x: 404 Nothing is here. | private |  | 
-GET /private/f/%2e%2e/x?key=x: 404 Nothing is here. | private |  | 
+GET /private/f/a%2Fx?key=x: 404 Nothing is here. |  |  | 
 POST /private/f/a.txt?key=x: 405 The method is not allowed here; see Allow. |  |  | 
 GET /private/page?key=x: 200 page | private |  | 
 GET /private/f/a.txt?key=x: 206 con | private |  | 

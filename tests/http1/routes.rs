@@ -93,3 +93,57 @@ fn a_parameter_that_is_no_text_is_400() {
     }
     assert_eq!(connection.get("/rooms/%C3%BC").text(), "ü");
 }
+
+#[test]
+fn a_slash_that_is_part_of_an_id() {
+    let builder = fixture("http").workers(1);
+    builder.directory().write("assets/a/b.txt", "a file");
+    let server = builder.start();
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/rooms/a%2Fb").text(), "a/b");
+    assert_eq!(connection.get("/rooms/%2f").text(), "/");
+    assert_eq!(connection.get("/rooms/a%252Fb").text(), "a%2Fb");
+    assert_eq!(connection.get("/rooms/a%2Fb/messages/c%2fd").text(), "a/b|c/d");
+    // Literal text has no slash in it, and what takes the rest of a path cannot tell the two kinds apart.
+    for path in [
+        "/rooms%2Fnew",
+        "/rooms/a%2Fmessages%2F7/x",
+        "/files/a%2Fb",
+        "/files/a/b%2Fc",
+        "/assets/a%2Fb.txt",
+        "/assets%2Fa/b.txt",
+    ] {
+        assert_eq!(connection.get(path).status(), 404, "{path}");
+    }
+    assert_eq!(connection.get("/files/a/b").text(), "a/b");
+    assert_eq!(connection.get("/assets/a/b.txt").text(), "a file");
+}
+
+#[test]
+fn what_a_proxy_might_read_otherwise_is_400() {
+    let builder = fixture("http").workers(1);
+    builder.directory().write("assets/a/b.txt", "a file");
+    let server = builder.start();
+    for (path, why) in [
+        ("/rooms/../rooms/new", "segment . or .."),
+        ("/rooms/.", "segment . or .."),
+        ("/files/a/../b", "segment . or .."),
+        ("/files/a/%2e%2E/b", "segment . or .."),
+        ("/files/a/..%2fb", "segment . or .."),
+        ("/rooms/a%5c..%5cb", "segment . or .."),
+        ("/assets/a/../a/b.txt", "segment . or .."),
+        ("/rooms/a\\b", "a backslash"),
+        ("/rooms/a%00b", "a NUL byte (%00)"),
+        ("/rooms/a%0", "a malformed percent escape"),
+    ] {
+        let response = server.connect().get(path);
+        assert_eq!(response.status(), 400, "{path}");
+        assert!(response.text().contains(why), "{path}: {}", response.text());
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/rooms/...").text(), "...");
+    assert_eq!(connection.get("/rooms/.a").text(), ".a");
+    assert_eq!(connection.get("/rooms/a%5Cb").text(), "a\\b");
+    let seen = json(&connection.get("/echo?path=../a\\b%00"));
+    assert_eq!(seen["path"], "/echo");
+}

@@ -366,13 +366,14 @@ impl<D: Driver> Worker<D> {
             } => &self.input[head_start..body_start],
             Place::Owned => &request.head_bytes[..],
         };
-        let path = if request.path_is_plain {
-            request.head.path.of(head)
+        let (path, slashes) = if request.path_is_plain {
+            (request.head.path.of(head), &[][..])
         } else {
-            &request.path
+            (&request.path[..], &request.slashes[..])
         };
         let method_name = request.head.method_span.of(head);
-        let found = self.router.find(method_name, path, &mut request.params);
+        let params = &mut request.params;
+        let found = self.router.find(method_name, path, slashes, params);
         let outcome = match found {
             Found::Handler(handler) => {
                 request.handler = handler;
@@ -471,18 +472,26 @@ impl<D: Driver> Worker<D> {
 
     /// Decodes the path of the current request, unless there is nothing to decode.
     fn decode_path(&mut self) -> Result<(), http1::Refusal> {
-        let view = self.request.view(&self.input);
-        let raw_path = self.request.head.path.of(view.head);
-        self.request.path_is_plain = !raw_path.contains(&b'%');
-        if self.request.path_is_plain {
-            return Ok(());
-        }
         let mut path = std::mem::take(&mut self.request.path);
-        path.clear();
+        let mut slashes = std::mem::take(&mut self.request.slashes);
         let view = self.request.view(&self.input);
         let raw_path = self.request.head.path.of(view.head);
-        let outcome = percent::decode_path(raw_path, &mut path);
+        let outcome = percent::decode_path(raw_path, &mut path, &mut slashes);
+        self.request.path_is_plain = outcome != Ok(true);
+        self.request.path_shown.clear();
+        if !slashes.is_empty() {
+            let mut rest = 0;
+            for slash in slashes.iter().map(|at| *at as usize) {
+                self.request
+                    .path_shown
+                    .extend_from_slice(&path[rest..slash]);
+                self.request.path_shown.extend_from_slice(b"%2F");
+                rest = slash + 1;
+            }
+            self.request.path_shown.extend_from_slice(&path[rest..]);
+        }
         self.request.path = path;
+        self.request.slashes = slashes;
         outcome.map(|_| ())
     }
 

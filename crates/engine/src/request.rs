@@ -35,6 +35,10 @@ pub struct Request {
     pub(crate) body_bytes: Vec<u8>,
     /// The percent-decoded path; empty when `path_is_plain`.
     pub(crate) path: Vec<u8>,
+    /// Where in it slashes stand that came as `%2F`.
+    pub(crate) slashes: Vec<u32>,
+    /// The path with `%2F` in their places; empty when there are none.
+    pub(crate) path_shown: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
     /// The status without a fallback handler; 0 when a route was found, or `UNROUTED_FILE`.
@@ -64,6 +68,8 @@ impl Request {
             head_bytes: Vec::new(),
             body_bytes: Vec::new(),
             path: Vec::new(),
+            slashes: Vec::new(),
+            path_shown: Vec::new(),
             path_is_plain: true,
             params: Params::default(),
             unrouted: 0,
@@ -144,9 +150,19 @@ impl<'a> RequestView<'a> {
         self.request.head.target.of(self.head)
     }
 
-    /// The path, percent-decoded.
+    /// The path, percent-decoded but for `%2F`: each of its slashes separates two segments.
     #[inline]
     pub fn path(&self) -> &'a [u8] {
+        if self.request.path_is_plain || self.request.slashes.is_empty() {
+            self.decoded_path()
+        } else {
+            &self.request.path_shown
+        }
+    }
+
+    /// The path as parameters lie in it, with slashes that separate and slashes that do not.
+    #[inline]
+    fn decoded_path(&self) -> &'a [u8] {
         if self.request.path_is_plain {
             self.request.head.path.of(self.head)
         } else {
@@ -202,13 +218,13 @@ impl<'a> RequestView<'a> {
     /// The part of the path that the route's `{name}` matched.
     pub fn route(&self, name: &[u8]) -> Option<&'a [u8]> {
         let span = self.request.params.get(name)?;
-        Some(span.of(self.path()))
+        Some(span.of(self.decoded_path()))
     }
 
     /// The route parameter at `index`: its name and what it matched.
     pub fn route_at(&self, index: usize) -> Option<(&'a str, &'a [u8])> {
         let (name, span) = self.request.params.at(index)?;
-        Some((name, span.of(self.path())))
+        Some((name, span.of(self.decoded_path())))
     }
 
     /// The host and port that the client asked for: of the target when it has one, else of `Host`.

@@ -1,6 +1,8 @@
 //! From method and path to the number of a handler or a directory of files.
 //!
 //! Patterns without parameters are found through a hash map; the others in a trie over path segments. On each
+//! Slashes that came as `%2F` are data: they separate nothing, stand in the value of a `{name}`, and are matched by
+//! nothing else, so what a client means by one never depends on who decodes it. On each
 //! segment literal text beats `{name}`, which beats `{name...}`, which beats a directory of files. A path that is
 //! found but not for the method goes on to less specific patterns. A search visits each trie node at most once,
 //! so its cost is bounded by the routes and not by the path.
@@ -274,6 +276,8 @@ enum Hit<'r> {
 struct Search<'r, 's> {
     method: &'s [u8],
     path: &'s [u8],
+    /// Where slashes stand in it that came as `%2F`.
+    slashes: &'s [u32],
     spans: &'s mut Vec<Span>,
     /// Patterns that match the path but not the method.
     missed: Vec<&'r Targets>,
@@ -290,7 +294,8 @@ impl Router {
     /// Adds a handler. `method` `None` takes every method that has no handler of its own for the pattern.
     ///
     /// A segment `{name}` matches one segment that is not empty, a last segment `{name...}` the rest of the path,
-    /// which may be empty. Both match in the percent-decoded path. `GET` also answers `HEAD`.
+    /// which may be empty. Both match in the percent-decoded path; `{name...}` matches no path whose rest has a slash
+    /// that came as `%2F`. `GET` also answers `HEAD`.
     ///
     /// # Errors
     /// [`RouteError`] when the pattern or method is malformed or is there already.
@@ -521,21 +526,35 @@ impl Router {
         Some((&found.files, path.get(found.prefix_len..)?))
     }
 
-    /// Finds what answers `method` on `path`, which is percent-decoded. Fills `params` for a handler.
+    /// Finds what answers `method` on `path`, which is percent-decoded; `slashes` tells which of its slashes came as
+    /// `%2F` (`fermata_proto::percent::decode_path`). Fills `params` for a handler.
     #[inline]
-    pub fn find<'a>(&'a self, method: &[u8], path: &[u8], params: &'a mut Params) -> Found<'a> {
+    pub fn find<'a>(
+        &'a self,
+        method: &[u8],
+        path: &[u8],
+        slashes: &[u32],
+        params: &'a mut Params,
+    ) -> Found<'a> {
         params.spans.clear();
-        if let Some(target) = self
-            .exact
-            .get(path)
-            .and_then(|targets| targets.pick(method))
+        if slashes.is_empty()
+            && let Some(target) = self
+                .exact
+                .get(path)
+                .and_then(|targets| targets.pick(method))
         {
             return target.serves.found();
         }
-        self.find_in_trie(method, path, params)
+        self.find_in_trie(method, path, slashes, params)
     }
 
-    fn find_in_trie<'a>(&'a self, method: &[u8], path: &[u8], params: &'a mut Params) -> Found<'a> {
+    fn find_in_trie<'a>(
+        &'a self,
+        method: &[u8],
+        path: &[u8],
+        slashes: &[u32],
+        params: &'a mut Params,
+    ) -> Found<'a> {
         if path == b"*" {
             let methods = self.methods.iter().map(|method| &**method);
             params.allow = allow_text(methods.chain(["GET"]));
@@ -549,6 +568,7 @@ impl Router {
         let mut search = Search {
             method,
             path,
+            slashes,
             spans: &mut params.spans,
             missed: Vec::new(),
             missed_directory: false,
@@ -593,7 +613,7 @@ impl<'r> Search<'r, '_> {
             return self.pick(&node.here).or_else(|| self.directory(node));
         };
         let path = self.path;
-        let end = memchr::memchr(b'/', &path[start..]).map(|at| start + at);
+        let end = self.segment_end(start);
         let next = end.map(|end| end + 1);
         let end = end.unwrap_or(path.len());
         let segment = &path[start..end];
@@ -613,11 +633,28 @@ impl<'r> Search<'r, '_> {
             }
             self.spans.pop();
         }
+        if self.is_escaped_from(start) {
+            return None;
+        }
         if let Some(hit) = self.pick(&node.rest) {
             self.spans.push(Span::new(start, path.len()));
             return Some(hit);
         }
         self.directory(node)
+    }
+
+    /// The slash that ends the segment from `start`.
+    #[inline]
+    fn segment_end(&self, start: usize) -> Option<usize> {
+        let mut slashes = memchr::memchr_iter(b'/', &self.path[start..]).map(|at| start + at);
+        slashes.find(|at| !self.slashes.iter().any(|escaped| *escaped as usize == *at))
+    }
+
+    /// Whether a slash from `start` on is data.
+    #[inline]
+    fn is_escaped_from(&self, start: usize) -> bool {
+        let last = self.slashes.last();
+        last.is_some_and(|last| *last as usize >= start)
     }
 
     fn pick(&mut self, targets: &'r Targets) -> Option<Hit<'r>> {

@@ -15,7 +15,7 @@ fn router(routes: &[(&str, &str)]) -> Router {
 /// What is found, in words: `0 id=7`, `files /x`, `405 GET, HEAD`, `options …`, `404`.
 fn found(router: &Router, method: &str, path: &str) -> String {
     let mut params = Params::default();
-    let handler = match router.find(method.as_bytes(), path.as_bytes(), &mut params) {
+    let handler = match router.find(method.as_bytes(), path.as_bytes(), &[], &mut params) {
         Found::Handler(handler) => handler,
         Found::Files { rest, .. } => return format!("files {}", &path[rest.range()]),
         Found::MethodNotAllowed { allow } => return format!("405 {allow}"),
@@ -163,7 +163,7 @@ fn a_directory_behind_a_parameter_route_leaves_no_parameters() {
         .expect("the directory is there");
     let mut params = Params::default();
     assert!(matches!(
-        router.find(b"GET", b"/1/2/3", &mut params),
+        router.find(b"GET", b"/1/2/3", &[], &mut params),
         Found::Files { .. }
     ));
     assert!(params.is_empty());
@@ -205,12 +205,18 @@ fn mistakes_are_named() {
 fn a_reused_params_holds_only_the_last_match() {
     let router = router(&[("GET", "/{a}/{b}"), ("GET", "/{c}"), ("GET", "/static")]);
     let mut params = Params::default();
-    assert_eq!(router.find(b"GET", b"/1/2", &mut params), Found::Handler(0));
+    assert_eq!(
+        router.find(b"GET", b"/1/2", &[], &mut params),
+        Found::Handler(0)
+    );
     assert_eq!(params.len(), 2);
-    assert_eq!(router.find(b"GET", b"/1", &mut params), Found::Handler(1));
+    assert_eq!(
+        router.find(b"GET", b"/1", &[], &mut params),
+        Found::Handler(1)
+    );
     assert_eq!((params.len(), params.get(b"a")), (1, None));
     assert_eq!(
-        router.find(b"GET", b"/static", &mut params),
+        router.find(b"GET", b"/static", &[], &mut params),
         Found::Handler(2)
     );
     assert_eq!(
@@ -279,7 +285,7 @@ proptest::proptest! {
             .min();
         let is_known = routes.iter().any(|(_, pattern, _)| naive_match(pattern, &path).is_some());
         let mut params = Params::default();
-        let found = router.find(asked.as_bytes(), path.as_bytes(), &mut params);
+        let found = router.find(asked.as_bytes(), path.as_bytes(), &[], &mut params);
         match best {
             Some((kinds, _, handler)) => {
                 proptest::prop_assert_eq!(found, Found::Handler(handler));
@@ -317,7 +323,70 @@ fn a_websocket_takes_the_place_of_get_alone() {
     // Which is then refused: a handshake is GET.
     assert_eq!(found(&router, "HEAD", "/plain"), "socket 5");
     let mut params = Params::default();
-    let missed = router.find(b"PUT", b"/ws/a", &mut params);
+    let missed = router.find(b"PUT", b"/ws/a", &[], &mut params);
     let allow = "GET, POST, OPTIONS";
     assert_eq!(missed, Found::MethodNotAllowed { allow });
+}
+
+/// Decoded segments of a raw path; the model of what a path means.
+fn naive_segments(raw: &str) -> Vec<Vec<u8>> {
+    let decode = |segment: &str| {
+        let (mut out, mut slashes) = (Vec::new(), Vec::new());
+        match fermata_proto::percent::decode_path(segment.as_bytes(), &mut out, &mut slashes) {
+            Ok(true) => out,
+            _ => segment.as_bytes().to_vec(),
+        }
+    };
+    raw[1..].split('/').map(decode).collect()
+}
+
+/// What a pattern gives for decoded segments.
+fn naive_values(pattern: &str, segments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    let mut values = Vec::new();
+    let mut left = segments.iter();
+    for segment in pattern[1..].split('/') {
+        if segment.ends_with("...}") {
+            let rest: Vec<&[u8]> = left.map(|it| &it[..]).collect();
+            let has_slash = rest.iter().any(|it| it.contains(&b'/'));
+            // The last one may be empty, and there is one at least.
+            let is_fit = !has_slash && !rest.is_empty();
+            return is_fit.then(|| values.into_iter().chain([rest.join(&b'/')]).collect());
+        }
+        let text = left.next()?;
+        if segment.starts_with('{') {
+            if text.is_empty() {
+                return None;
+            }
+            values.push(text.clone());
+        } else if text != segment.as_bytes() {
+            return None;
+        }
+    }
+    left.next().is_none().then_some(values)
+}
+
+proptest::proptest! {
+    /// Segments are those of the path as it was sent, whatever is escaped in them.
+    #[test]
+    fn a_slash_that_came_escaped_is_part_of_its_segment(
+        pattern in "(/(a|b|\\{x\\})){1,3}(/\\{z\\.\\.\\.\\})?",
+        raw in "(/(a|b|a%2[fF]b|%61|%2fa|b%2F|%252F|)){1,4}",
+    ) {
+        let mut router = Router::new();
+        proptest::prop_assume!(router.add(Some("GET"), &pattern, 0).is_ok());
+        let (mut out, mut slashes) = (Vec::new(), Vec::new());
+        let is_decoded = fermata_proto::percent::decode_path(raw.as_bytes(), &mut out, &mut slashes);
+        let path = if is_decoded == Ok(true) { &out[..] } else { raw.as_bytes() };
+        let mut params = Params::default();
+        let found = router.find(b"GET", path, &slashes, &mut params);
+        match naive_values(&pattern, &naive_segments(&raw)) {
+            Some(values) => {
+                proptest::prop_assert_eq!(found, Found::Handler(0));
+                let spans = (0..params.len()).filter_map(|at| params.at(at));
+                let is: Vec<Vec<u8>> = spans.map(|(_, span)| path[span.range()].to_vec()).collect();
+                proptest::prop_assert_eq!(is, values);
+            }
+            None => proptest::prop_assert_eq!(found, Found::NotFound),
+        }
+    }
 }

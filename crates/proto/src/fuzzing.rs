@@ -292,39 +292,42 @@ fn browser(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     events
 }
 
-/// A path. Decoding gives what a byte-by-byte reading gives.
+/// A path. Decoding gives what a byte-by-byte reading gives, and tells apart slashes of the two kinds.
 pub fn path(data: &[u8]) {
-    let mut out = Vec::new();
-    let result = percent::decode_path(data, &mut out);
+    let (mut out, mut slashes) = (Vec::new(), Vec::new());
+    let result = percent::decode_path(data, &mut out, &mut slashes);
     let naive = naive_decode(data);
     match result {
         Err(_) => assert_eq!(naive, None),
         Ok(changed) => {
             assert_eq!(changed, data.contains(&b'%'));
-            assert_eq!(
-                naive.as_deref(),
-                Some(if changed { &out[..] } else { data })
-            );
+            let decoded = if changed { &out[..] } else { data };
+            assert_eq!(naive, Some((decoded.to_vec(), slashes)));
         }
     }
 }
 
-fn naive_decode(data: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
+fn naive_decode(data: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
+    let (mut out, mut slashes) = (Vec::new(), Vec::new());
     let mut at = 0;
     while let Some(&byte) = data.get(at) {
         let digit = |at: usize| data.get(at).and_then(|&digit| (digit as char).to_digit(16));
-        let (byte, len) = match byte {
+        let (decoded, len) = match byte {
             b'%' => ((digit(at + 1)? * 16 + digit(at + 2)?) as u8, 3),
             _ => (byte, 1),
         };
-        if byte == 0 {
+        if decoded == 0 || byte == b'\\' {
             return None;
         }
-        out.push(byte);
+        if decoded == b'/' && byte == b'%' {
+            slashes.push(out.len() as u32);
+        }
+        out.push(decoded);
         at += len;
     }
-    Some(out)
+    let mut segments = out.split(|&byte| byte == b'/' || byte == b'\\');
+    let has_dots = segments.any(|segment| [&b"."[..], b".."].contains(&segment));
+    (!has_dots).then_some((out, slashes))
 }
 
 /// A date. What is understood is written and read back as the same second.

@@ -1,26 +1,55 @@
 //! Percent decoding of paths (RFC 3986, 2.1).
+//!
+//! A path has one meaning for every program on its way. A proxy that has rules for paths resolves dot segments before it
+//! looks, and passes on what the client has sent: `/admin/../open` is open to it, and below `/admin` for us. So what
+//! two programs may read in two ways is refused, and a slash that came as `%2F` separates nothing.
 
 use crate::Refusal;
 use crate::number::hex_value;
 
-/// Decodes `path` into `out`, which is cleared first; returns whether anything changed.
+/// Decodes `path` into `out`, and notes in `slashes` where in it bytes stand that came as `%2F`, in order; both are
+/// cleared first. Returns whether anything changed.
 ///
 /// When nothing changed `out` stays empty and the caller goes on with `path`: the usual path is not copied.
-/// `%2F` becomes an ordinary slash and dot segments stay as they are; who opens files must refuse them.
 /// Bytes are not checked to be UTF-8.
 ///
 /// # Errors
-/// [`Refusal::PercentEncoding`] for an escape without two hexadecimal digits and for `%00` or a NUL byte.
-pub fn decode_path(path: &[u8], out: &mut Vec<u8>) -> Result<bool, Refusal> {
+/// [`Refusal::PercentEncoding`] for an escape without two hexadecimal digits, [`Refusal::PathNul`],
+/// [`Refusal::Backslash`] for one that is not escaped, and [`Refusal::DotSegment`] for `.` or `..` between slashes or
+/// backslashes of any spelling.
+pub fn decode_path(
+    path: &[u8],
+    out: &mut Vec<u8>,
+    slashes: &mut Vec<u32>,
+) -> Result<bool, Refusal> {
     out.clear();
-    // Heads never hold a NUL, but other callers may pass one.
-    let Some(first) = memchr::memchr2(b'%', 0, path) else {
+    slashes.clear();
+    let is_usual = |byte: &u8| !matches!(byte, b'%' | b'.' | b'\\' | 0);
+    if path.iter().all(is_usual) {
         return Ok(false);
-    };
+    }
+    if path.contains(&0) {
+        return Err(Refusal::PathNul);
+    }
+    if path.contains(&b'\\') {
+        return Err(Refusal::Backslash);
+    }
+    let has_escapes = path.contains(&b'%');
+    if has_escapes {
+        decode(path, out, slashes)?;
+    }
+    let decoded = if has_escapes { &out[..] } else { path };
+    let mut segments = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
+    if segments.any(|segment| matches!(segment, b"." | b"..")) {
+        return Err(Refusal::DotSegment);
+    }
+    Ok(has_escapes)
+}
+
+fn decode(path: &[u8], out: &mut Vec<u8>, slashes: &mut Vec<u32>) -> Result<(), Refusal> {
     out.reserve(path.len());
     let mut rest = path;
-    let mut next = Some(first);
-    while let Some(at) = next {
+    while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..at]);
         let byte = match rest[at..] {
             [b'%', high, low, ..] => match (hex_value(high), hex_value(low)) {
@@ -29,55 +58,82 @@ pub fn decode_path(path: &[u8], out: &mut Vec<u8>) -> Result<bool, Refusal> {
             },
             _ => return Err(Refusal::PercentEncoding),
         };
-        if byte == 0 {
-            return Err(Refusal::PercentEncoding);
+        match byte {
+            0 => return Err(Refusal::PathNul),
+            // Targets are far shorter than what a number of 32 bits counts; nothing wraps silently.
+            b'/' => slashes.push(u32::try_from(out.len()).map_err(|_| Refusal::TargetTooLong)?),
+            _ => {}
         }
         out.push(byte);
         rest = &rest[at + 3..];
-        next = memchr::memchr2(b'%', 0, rest);
     }
     out.extend_from_slice(rest);
-    Ok(true)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn decode(path: &str) -> Result<(bool, Vec<u8>, Vec<u32>), Refusal> {
+        let (mut out, mut slashes) = (b"old".to_vec(), vec![7]);
+        decode_path(path.as_bytes(), &mut out, &mut slashes).map(|is| (is, out, slashes))
+    }
+
     #[test]
     fn decodes() {
-        let cases: &[(&str, &[u8])] = &[
-            ("/%41", b"/A"),
-            ("/a%2fb", b"/a/b"),
-            ("/%25", b"/%"),
-            ("/%2525", b"/%25"),
-            ("/%C3%BC", "/ü".as_bytes()),
-            ("/%ff", b"/\xff"),
-            ("/a%20b%20", b"/a b "),
-            ("/a+b%2B", b"/a+b+"),
+        let cases: &[(&str, &[u8], &[u32])] = &[
+            ("/%41", b"/A", &[]),
+            ("/a%2fb/%2F", b"/a/b//", &[2, 5]),
+            ("/%25", b"/%", &[]),
+            ("/%252F", b"/%2F", &[]),
+            ("/%C3%BC", "/ü".as_bytes(), &[]),
+            ("/%ff", b"/\xff", &[]),
+            ("/a%20b%20", b"/a b ", &[]),
+            ("/a+b%2B", b"/a+b+", &[]),
+            ("/a%5Cb", b"/a\\b", &[]),
+            ("/%2e%2e%2e/.a/a./%2e.a", b"/.../.a/a./..a", &[]),
         ];
-        for (path, decoded) in cases {
-            let mut out = b"old".to_vec();
-            assert_eq!(decode_path(path.as_bytes(), &mut out), Ok(true), "{path}");
-            assert_eq!(&out, decoded, "{path}");
+        for (path, decoded, slashes) in cases {
+            let expected = (true, decoded.to_vec(), slashes.to_vec());
+            assert_eq!(decode(path), Ok(expected), "{path}");
         }
     }
 
     #[test]
     fn a_plain_path_is_not_copied() {
-        let mut out = b"old".to_vec();
-        assert_eq!(decode_path(b"/plain/path", &mut out), Ok(false));
-        assert!(out.is_empty());
+        for path in ["/plain/path", "/app.4f2a.js", "/.hidden/..a/...", "*", "/"] {
+            assert_eq!(decode(path), Ok((false, Vec::new(), Vec::new())), "{path}");
+        }
     }
 
     #[test]
-    fn refuses_bad_escapes_and_nul() {
-        for bad in [
-            "/%", "/%1", "/%g0", "/%0g", "/%%41", "/%00", "/a%2", "/\0", "/%41\0", "/%+1",
-        ] {
-            let mut out = Vec::new();
-            let result = decode_path(bad.as_bytes(), &mut out);
-            assert_eq!(result, Err(Refusal::PercentEncoding), "{bad}");
+    fn refuses_what_two_programs_would_read_in_two_ways() {
+        let cases = [
+            ("/%", Refusal::PercentEncoding),
+            ("/%1", Refusal::PercentEncoding),
+            ("/%g0", Refusal::PercentEncoding),
+            ("/%0g", Refusal::PercentEncoding),
+            ("/%%41", Refusal::PercentEncoding),
+            ("/a%2", Refusal::PercentEncoding),
+            ("/%+1", Refusal::PercentEncoding),
+            ("/%00", Refusal::PathNul),
+            ("/\0", Refusal::PathNul),
+            ("/%41\0", Refusal::PathNul),
+            ("/a\\b", Refusal::Backslash),
+            ("/%41\\b", Refusal::Backslash),
+            ("/.", Refusal::DotSegment),
+            ("/a/..", Refusal::DotSegment),
+            ("/a/../b", Refusal::DotSegment),
+            ("/a/./b", Refusal::DotSegment),
+            ("/a/%2e./b", Refusal::DotSegment),
+            ("/a/%2E%2e", Refusal::DotSegment),
+            ("/a/..%2fb", Refusal::DotSegment),
+            ("/a/b%2F..", Refusal::DotSegment),
+            ("/a/b%5c..%5cc", Refusal::DotSegment),
+        ];
+        for (path, refusal) in cases {
+            assert_eq!(decode(path), Err(refusal), "{path}");
         }
     }
 }

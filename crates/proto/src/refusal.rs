@@ -120,9 +120,18 @@ pub enum Refusal {
     /// The last delimiter is missing.
     #[error("the multipart body ends before its last delimiter; send all of it")]
     MultipartUnfinished,
-    /// A `%` without two hexadecimal digits, or `%00` (RFC 3986, 2.1).
+    /// A `%` without two hexadecimal digits (RFC 3986, 2.1).
     #[error("the path holds a malformed percent escape; write a literal % as %25")]
     PercentEncoding,
+    /// A NUL byte, or `%00`: no name of anything.
+    #[error("the path holds a NUL byte (%00); leave it out")]
+    PathNul,
+    /// A segment `.` or `..`, which clients resolve before they send (RFC 3986, 5.2.4).
+    #[error("the path holds a segment . or ..; resolve it before sending")]
+    DotSegment,
+    /// A backslash, which some programs take for a slash and no URL may hold (RFC 3986, 3.3).
+    #[error("the path holds a backslash; write it as %5C")]
+    Backslash,
 }
 
 impl Refusal {

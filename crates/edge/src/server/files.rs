@@ -63,7 +63,10 @@ impl Edge {
         }
         let path = rule.backend_path(request.path());
         let mut decoded = Vec::new();
-        let path = match percent::decode_path(&path, &mut decoded) {
+        let mut slashes = Vec::new();
+        let path = match percent::decode_path(&path, &mut decoded, &mut slashes) {
+            // A name has no slash.
+            Ok(_) if !slashes.is_empty() => return Ok(nothing(404, "Nothing is here.")),
             Ok(true) => &decoded[..],
             Ok(false) => &path[..],
             Err(refusal) => return Ok(nothing(400, &format!("{refusal}."))),

@@ -84,13 +84,15 @@ impl<D: Driver> Worker<D> {
         let method = self.request.head.method_span.of(head_bytes);
         let raw_path = self.request.head.path.of(head_bytes);
         self.scratch.clear();
-        let path = match percent::decode_path(raw_path, &mut self.scratch) {
+        let mut slashes = Vec::new();
+        let path = match percent::decode_path(raw_path, &mut self.scratch, &mut slashes) {
             Ok(true) => &self.scratch[..],
             Ok(false) => raw_path,
             // Refused when it is dispatched.
             Err(_) => return None,
         };
-        match self.router.find(method, path, &mut self.request.params) {
+        let params = &mut self.request.params;
+        match self.router.find(method, path, &slashes, params) {
             Found::Handler(handler) => Some(self.router.body_rule(handler)),
             Found::NotFound => {
                 let fallback = self.router.fallback()?;
