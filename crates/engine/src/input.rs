@@ -25,6 +25,10 @@ use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
 /// turn.
 const PIPELINE_MAX: u32 = 128;
 
+/// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
+/// requests, however many frames without one may be read.
+const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
+
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
     pub(crate) fn load(&mut self, index: u32) -> bool {
@@ -44,9 +48,11 @@ impl<D: Driver> Worker<D> {
                 return false;
             }
             Reading::Body if self.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                // Others first.
+                // Others first; before them in the next turn, or those that are first would stay so.
                 connection.has_unread = true;
-                self.go_on(index);
+                if !std::mem::replace(&mut connection.is_again, true) {
+                    self.uploads.postponed.push(index);
+                }
                 return false;
             }
             Reading::Head | Reading::Body | Reading::WebSocket => {}
@@ -191,7 +197,12 @@ impl<D: Driver> Worker<D> {
                         return event;
                     }
                 }
-                Step::Socket(event) => return Some(event),
+                Step::Socket(event) => {
+                    if let Some(current) = &mut self.current {
+                        current.requests = current.requests.saturating_add(FRAMES_PER_HANDLER - 1);
+                    }
+                    return Some(event);
+                }
                 Step::Again => {
                     let event = self.next_socket_event();
                     if event.is_some() {

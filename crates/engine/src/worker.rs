@@ -694,16 +694,18 @@ impl<D: Driver> Worker<D> {
         self.events_at = 0;
         let is_busy = has_fanout
             || !self.again.is_empty()
+            || !self.uploads.postponed.is_empty()
             || !self.dirty.is_empty()
             || !self.resuming.is_empty()
             || !self.waiting.news.is_empty()
             || self.streams.is_busy();
         self.streams.begin_turn();
+        self.uploads.begin_turn();
         let mut again = std::mem::take(&mut self.again);
-        for index in again.drain(..) {
+        let mut postponed = std::mem::take(&mut self.uploads.postponed);
+        for index in postponed.drain(..).chain(again.drain(..)) {
             if let Some(connection) = self.connections.at_mut(index) {
                 connection.is_again = false;
-                self.uploads.turn_bytes = 0;
                 let key = self
                     .connections
                     .key(index)
@@ -717,6 +719,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.again = again;
+        self.uploads.postponed = postponed;
         let timeout = if is_busy { Some(0) } else { self.sleep_ms() };
         if timeout != Some(0) {
             // Announce the sleep, then look once more: a record published in between has either

@@ -4,6 +4,9 @@
 //! read from the connection but what the handler asks for, at most `body_piece_bytes_max` at a time: what a client may
 //! send ahead is bounded by the kernel's buffers. The time-out of a body runs only while its handler waits for it.
 //!
+//! On a fast line there is always more to read. A handler gets [`TURN_BYTES_MAX`] of its client in a turn of the loop; then
+//! it waits as if nothing had come, and goes on in the next turn, after the others.
+//!
 //! A body that has come whole with its head, as small ones do, is handed out like any other.
 
 use fermata_io::Driver;
@@ -21,6 +24,9 @@ use crate::worker::{Current, Running, Worker};
 /// The number in place of an upload's, of a request whose body is to be read by [`Worker::read_body`].
 pub const ARRIVING: u32 = u32::MAX;
 
+/// Bytes of one body that are read in a row before other clients get their turn.
+pub(crate) const TURN_BYTES_MAX: usize = 256 * 1024;
+
 /// What `Partial` knows besides of a body that is read while it arrives.
 pub(crate) struct Early {
     /// Whether the connection may go on when all of the body was read.
@@ -33,6 +39,11 @@ pub(crate) struct Early {
     waits_since_ms: Option<u64>,
     /// How long it has waited before.
     waited_ms: u64,
+    /// The turn of the loop in which it was read from last, and how many bytes were.
+    turn: u64,
+    turn_bytes: usize,
+    /// The handler waits for the next turn, and not for its client.
+    awaits_turn: bool,
     /// Why the rest cannot be had.
     failure: Option<ReadError>,
 }
@@ -88,6 +99,9 @@ impl<D: Driver> Worker<D> {
             is_drained: false,
             waits_since_ms: None,
             waited_ms: 0,
+            turn: self.uploads.turn,
+            turn_bytes: 0,
+            awaits_turn: false,
             failure: None,
         };
         connection.partial = Some(Box::new(Partial {
@@ -128,7 +142,15 @@ impl<D: Driver> Worker<D> {
         self.uploads.piece.clear();
         self.begin_reading(handle)?;
         loop {
+            let turn = self.uploads.turn;
             let connection = open_early(self.connections.at_mut(index), handle)?;
+            if let Some(early) = early_of(connection)
+                && early.has_had_its_turn(turn)
+            {
+                early.awaits_turn = true;
+                self.go_on(index);
+                return Ok(Read::Pending);
+            }
             let raw = &mut self.uploads.raw;
             raw.clear();
             if !connection.inbox.is_empty() {
@@ -163,6 +185,9 @@ impl<D: Driver> Worker<D> {
                         return Err(ReadError::Gone);
                     }
                 }
+            }
+            if let Some(early) = early_of(connection) {
+                early.turn_bytes += self.uploads.raw.len();
             }
             if let Some(read) = self.take_piece(handle)? {
                 return Ok(read);
@@ -333,7 +358,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         early.is_drained = false;
-        if self.end_waiting(index) {
+        if std::mem::take(&mut early.awaits_turn) || self.end_waiting(index) {
             self.waiting.news.push_back(News::Body(handle));
         }
     }
@@ -356,7 +381,16 @@ impl<D: Driver> Worker<D> {
 impl Early {
     /// Whether a handler has to be told when its connection ends.
     pub fn is_waited_for(&self) -> bool {
-        self.waits_since_ms.is_some()
+        self.waits_since_ms.is_some() || self.awaits_turn
+    }
+
+    /// Whether so much was read in this turn that it is for others to go on.
+    fn has_had_its_turn(&mut self, turn: u64) -> bool {
+        if self.turn != turn {
+            self.turn = turn;
+            self.turn_bytes = 0;
+        }
+        self.turn_bytes >= TURN_BYTES_MAX
     }
 }
 

@@ -23,6 +23,8 @@ use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
 use early::Early;
+#[cfg(test)]
+pub(crate) use early::TURN_BYTES_MAX;
 pub use early::{ARRIVING, Read, ReadError};
 pub(crate) use form::Form;
 pub use form::UploadedFile;
@@ -214,8 +216,12 @@ impl Partial {
 pub(crate) struct Uploads {
     live: HashMap<u32, Upload>,
     last: u32,
-    /// Bytes written to temporary files since bodies were last told to wait for their turn.
+    /// The number of this turn of the loop.
+    pub turn: u64,
+    /// Bytes written to temporary files in this turn.
     pub turn_bytes: u64,
+    /// Connections that have had to wait for the next turn because others have written so many.
+    pub postponed: Vec<u32>,
     /// What was last read of a body whose handler reads it, as it came.
     raw: Vec<u8>,
     /// The same without the transfer coding.
@@ -223,6 +229,12 @@ pub(crate) struct Uploads {
 }
 
 impl Uploads {
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self) {
+        self.turn += 1;
+        self.turn_bytes = 0;
+    }
+
     /// Keeps a body until it is released; its number is neither 0 nor `ARRIVING`.
     pub fn keep(&mut self, upload: Upload) -> u32 {
         loop {

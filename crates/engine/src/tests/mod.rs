@@ -7,6 +7,7 @@ mod bounds;
 mod client;
 mod deadlines;
 mod early;
+mod fair;
 mod fanout;
 mod handover;
 mod holds;

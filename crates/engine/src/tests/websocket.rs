@@ -71,7 +71,7 @@ fn pipelined_messages_are_answered_in_one_write() {
     let mut rig = Rig::new(3);
     let mut client = rig.socket("/ws");
     let mut bytes = Vec::new();
-    let texts: Vec<String> = (0..500).map(|at| format!("message {at}")).collect();
+    let texts: Vec<String> = (0..120).map(|at| format!("message {at}")).collect();
     for each in &texts {
         bytes.extend(text(each));
     }
