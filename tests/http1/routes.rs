@@ -103,7 +103,10 @@ fn a_slash_that_is_part_of_an_id() {
     assert_eq!(connection.get("/rooms/a%2Fb").text(), "a/b");
     assert_eq!(connection.get("/rooms/%2f").text(), "/");
     assert_eq!(connection.get("/rooms/a%252Fb").text(), "a%2Fb");
-    assert_eq!(connection.get("/rooms/a%2Fb/messages/c%2fd").text(), "a/b|c/d");
+    assert_eq!(
+        connection.get("/rooms/a%2Fb/messages/c%2fd").text(),
+        "a/b|c/d"
+    );
     // Literal text has no slash in it, and what takes the rest of a path cannot tell the two kinds apart.
     for path in [
         "/rooms%2Fnew",

@@ -4,8 +4,8 @@ mod access_log;
 mod blocking;
 mod listeners;
 mod metrics;
-mod stuck_log;
 mod proxies;
+mod stuck_log;
 
 use fermata_testkit::Server;
 
