@@ -2,7 +2,7 @@
 
 use fermata_io::Driver;
 
-use crate::stats::Counter;
+use crate::stats::{Counter, EdgeOpen};
 use crate::worker::Worker;
 
 /// Where a task comes from. The order is that of the counters.
@@ -96,6 +96,11 @@ impl<D: Driver> Worker<D> {
     /// So many calls of jobs have not ended.
     pub fn set_jobs_pending(&mut self, calls: u32) {
         self.reporter.jobs_pending = u64::from(calls);
+    }
+
+    /// What the GRIP edge has open.
+    pub fn set_edge_open(&mut self, open: EdgeOpen) {
+        self.reporter.edge = open;
     }
 
     /// A call of a job has ended.

@@ -13,6 +13,7 @@ mod shared;
 mod snapshot;
 mod table;
 
+pub use report::EdgeOpen;
 pub use shared::{BusyChannel, Shared, SlowClient};
 pub use snapshot::{Figures, Snapshot, WorkerFigures, fetch};
 pub use table::{Counter, Figure, Gauge, Merge, Unit};

@@ -104,18 +104,10 @@ impl Snapshot {
             writeln!(out, "fermata_{name} {value}")?;
         }
         let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
-        let counters = match is_edge {
-            true => Counter::TABLE,
-            // They are the last ones.
-            false => {
-                let end = Counter::TABLE.partition_point(|it| !it.key.starts_with(EDGE));
-                &Counter::TABLE[..end]
-            }
-        };
-        self.write_table(out, counters, "counter", &counter)?;
+        self.write_table(out, Counter::TABLE, "counter", is_edge, &counter)?;
         self.write_histogram(out, &counter)?;
         let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
-        self.write_table(out, Gauge::TABLE, "gauge", &gauge)
+        self.write_table(out, Gauge::TABLE, "gauge", is_edge, &gauge)
     }
 
     fn write_table(
@@ -123,12 +115,13 @@ impl Snapshot {
         out: &mut String,
         table: &[Figure],
         kind: &str,
+        is_edge: bool,
         value: &dyn Fn(usize, usize) -> u64,
     ) -> fmt::Result {
         let mut last_key = "";
         for (at, figure) in table.iter().enumerate() {
             let metric = figure.metric;
-            if metric.starts_with(HISTOGRAM) {
+            if metric.starts_with(HISTOGRAM) || (!is_edge && figure.key.starts_with(EDGE)) {
                 continue;
             }
             if figure.key != last_key {

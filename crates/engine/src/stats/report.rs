@@ -79,6 +79,21 @@ impl Counts {
     }
 }
 
+/// What a GRIP edge has open at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EdgeOpen {
+    /// Requests to backends.
+    pub requests: usize,
+    /// Connections that these and WebSockets use.
+    pub connections: usize,
+    /// Connections to backends that wait for the next request.
+    pub idle: usize,
+    /// Clients that are held one by one, WebSockets, and sessions of SockJS.
+    pub sessions: usize,
+    /// Bodies of requests.
+    pub bodies: usize,
+}
+
 /// When and where figures are copied to, and the gauges that cost too much to find out later.
 pub(crate) struct Reporter {
     pub shared: Shared,
@@ -97,6 +112,8 @@ pub(crate) struct Reporter {
     pub tasks_queued: u64,
     /// Calls of jobs that have not ended.
     pub jobs_pending: u64,
+    /// What a GRIP edge has open.
+    pub edge: EdgeOpen,
     /// From when on figures may be copied again.
     due_ms: u64,
     /// Something has been counted since they were copied.
@@ -123,6 +140,7 @@ impl Reporter {
             fibers_waiting: 0,
             tasks_queued: 0,
             jobs_pending: 0,
+            edge: EdgeOpen::default(),
             due_ms: 0,
             has_news: false,
             sample_ms: u64::MAX,
@@ -227,6 +245,11 @@ impl<D: Driver> Worker<D> {
             (Gauge::FibersWaiting, reporter.fibers_waiting),
             (Gauge::TasksQueued, reporter.tasks_queued),
             (Gauge::JobsPending, reporter.jobs_pending),
+            (Gauge::EdgeRequests, reporter.edge.requests as u64),
+            (Gauge::EdgeConnections, reporter.edge.connections as u64),
+            (Gauge::EdgeIdle, reporter.edge.idle as u64),
+            (Gauge::EdgeSessions, reporter.edge.sessions as u64),
+            (Gauge::EdgeBodies, reporter.edge.bodies as u64),
             (Gauge::Channels, self.local.channels() as u64),
             (Gauge::Subscriptions, self.local.subscriptions() as u64),
             (
