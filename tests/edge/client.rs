@@ -1,7 +1,7 @@
 //! A client that reads what any of the two servers sends, and shows it unchanged.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use fermata_testkit::{Chunked, deadline};
@@ -325,6 +325,11 @@ impl Client {
     pub fn has_ended(&mut self, patience: Duration) -> bool {
         while !self.has_ended && self.receive(patience).is_some() {}
         self.has_ended
+    }
+
+    /// Sends nothing more.
+    pub fn end_side(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Whether the server has closed.

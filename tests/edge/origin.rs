@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
@@ -82,8 +83,17 @@ impl Origin {
         Self::start_on(0)
     }
 
+    /// The same, but connections without a request for this long are closed.
+    pub fn start_impatient(patience: Duration) -> Self {
+        Self::serve_on(0, Some(patience))
+    }
+
     /// Listens on this port.
     pub fn start_on(port: u16) -> Self {
+        Self::serve_on(port, None)
+    }
+
+    fn serve_on(port: u16, patience: Option<Duration>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let origin = Self {
@@ -95,7 +105,7 @@ impl Origin {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = server.clone();
-                thread::spawn(move || server.serve(stream));
+                thread::spawn(move || server.serve(stream, patience));
             }
         });
         origin
@@ -122,8 +132,9 @@ impl Origin {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, stream: TcpStream) {
+    fn serve(&self, stream: TcpStream, patience: Option<Duration>) {
         let _ = stream.set_nodelay(true);
+        let _ = stream.set_read_timeout(patience);
         let Ok(mut writer) = stream.try_clone() else {
             return;
         };
@@ -174,7 +185,8 @@ impl Origin {
     }
 }
 
-fn answer(status: u16, headers: &[(&str, String)], body: &[u8], is_head: bool) -> Vec<u8> {
+/// An answer as bytes.
+pub fn answer(status: u16, headers: &[(&str, String)], body: &[u8], is_head: bool) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {status} Whatever\r\n");
     for (name, value) in headers {
         text += &format!("{name}: {value}\r\n");

@@ -66,6 +66,32 @@ impl Own {
         self.client().get(target)
     }
 
+    /// The processes that serve: the master's own.
+    pub fn workers(&self) -> Vec<u32> {
+        let master = self.child.id();
+        let path = format!("/proc/{master}/task/{master}/children");
+        let children = fs::read_to_string(path).unwrap_or_default();
+        children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect()
+    }
+
+    /// All figures whose names begin so, with their labels.
+    pub fn figures(&self, start: &str) -> Vec<(String, u64)> {
+        let answer = Client::open(self.metrics, "localhost").get("/metrics");
+        let lines = answer.text().lines().filter(|line| line.starts_with(start));
+        lines
+            .filter_map(|line| line.rsplit_once(' '))
+            .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+            .collect()
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

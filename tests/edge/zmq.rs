@@ -91,19 +91,28 @@ impl Zmq {
     #[track_caller]
     pub fn answer(&mut self, count: usize, respond: impl Fn(&Value) -> Value) {
         for _ in 0..count {
-            let mut parts = self.receive();
-            let payload = parts.pop().expect("a request");
-            let (request, _) = decode(&payload).expect("a packet");
-            let mut response = vec![(b"id".to_vec(), request.get("id").expect("an id").clone())];
-            if let Value::Map(entries) = respond(&request) {
-                response.extend(entries);
-            }
-            let mut payload = Vec::new();
-            encode(&mut payload, &Value::Map(response), Notation::Tnetstring);
-            parts.push(payload);
-            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            self.send(&parts);
+            self.answer_or_not(|request| Some(respond(request)));
         }
+    }
+
+    /// Takes the next request; `None` leaves it without an answer.
+    #[track_caller]
+    pub fn answer_or_not(&mut self, respond: impl Fn(&Value) -> Option<Value>) {
+        let mut parts = self.receive();
+        let payload = parts.pop().expect("a request");
+        let (request, _) = decode(&payload).expect("a packet");
+        let mut response = vec![(b"id".to_vec(), request.get("id").expect("an id").clone())];
+        let Some(answer) = respond(&request) else {
+            return;
+        };
+        if let Value::Map(entries) = answer {
+            response.extend(entries);
+        }
+        let mut payload = Vec::new();
+        encode(&mut payload, &Value::Map(response), Notation::Tnetstring);
+        parts.push(payload);
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        self.send(&parts);
     }
 
     /// The next subscription of the other end.

@@ -485,7 +485,7 @@ impl<D: Driver> Worker<D> {
         self.begin_upgrade(index, route) == Some(Event::Upgrade)
     }
 
-    fn drop_subscriptions(&mut self, index: u32) {
+    pub(crate) fn drop_subscriptions(&mut self, index: u32) {
         if let Some(connection) = self.connections.at_mut(index) {
             self.local.unsubscribe(connection.chain);
             connection.chain = SubId::NONE;

@@ -165,6 +165,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The handler of a request waits. Its client is watched from now on.
+    ///
+    /// Whoever defers a request owns its end: the connection stays until it is answered, held, upgraded or dropped
+    /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
         // An embedder that passes responses on settles what they are itself.
@@ -185,6 +188,30 @@ impl<D: Driver> Worker<D> {
     /// The handler of a request that has waited has come to its end, whatever it has answered.
     pub fn settle_request(&mut self, handle: u64) {
         self.waiting.take_asked(handle);
+    }
+
+    /// Ends a request that gets no answer, or no end of it: its client has left, or there is none to give. What was queued
+    /// for the client before is still sent; then its connection is closed. Nothing happens to a request that was answered.
+    pub fn drop_request(&mut self, handle: u64) {
+        // The program may have begun to answer before it was told that the client has left.
+        self.drop_stream(handle);
+        let Ok(index) = self.open_request(handle) else {
+            return;
+        };
+        self.drop_subscriptions(index);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        // Its owner knows: it is not told of the end any more.
+        connection.is_deferred = false;
+        connection.partial = None;
+        if connection.has_output() {
+            connection.keeps_alive = false;
+            connection.writing = Writing::Close;
+            self.mark_dirty(index);
+        } else {
+            self.close(index);
+        }
     }
 
     /// The program waits before it can give the next piece of a stream. Its client is watched until it does.

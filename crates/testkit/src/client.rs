@@ -98,6 +98,11 @@ pub struct Connection {
     inbox: Vec<u8>,
 }
 
+/// Has a socket's close be a reset instead of an orderly end.
+pub fn reset_on_close(stream: &TcpStream) {
+    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+}
+
 impl Connection {
     /// Connects to `address`.
     ///
@@ -410,8 +415,7 @@ impl Connection {
 
     /// Closes with a reset instead of an orderly end, as a crashed or vanished peer would.
     pub fn reset(self) {
-        let linger = Some(Duration::ZERO);
-        let _ = sockopt::set_socket_linger(&self.stream, linger);
+        reset_on_close(&self.stream);
     }
 
     /// Our own address, as the server sees it.

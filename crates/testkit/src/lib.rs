@@ -29,7 +29,7 @@ pub mod sse;
 mod wait;
 pub mod websocket;
 
-pub use client::{Connection, End, ReadError, Target};
+pub use client::{Connection, End, ReadError, Target, reset_on_close};
 pub use directory::Directory;
 pub use log::{Line, Log};
 pub use php::{Php, ScriptOutput, command_path, extension_path, workspace_root};

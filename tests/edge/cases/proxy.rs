@@ -1,10 +1,18 @@
 //! Requests and responses without GRIP go through, cleaned of what belongs to one connection.
 
+use std::thread;
+use std::time::Duration;
+
+use fermata_testkit::deadline;
+
 use super::cases;
 use crate::bench::Bench;
 use crate::client::Client;
 use crate::origin::{Reply, ok, text};
 use crate::subject::Kind;
+
+/// How long a backend takes.
+const SLOW: Duration = Duration::from_millis(400);
 
 cases!(
     methods_and_bodies_pass,
@@ -23,6 +31,7 @@ cases!(
     a_client_of_http_1_0_is_served,
     queries_and_odd_paths_pass_unchanged,
     features_are_announced,
+    a_client_that_ends_its_side_has_left,
 );
 
 fn echo(bench: &Bench) {
@@ -312,4 +321,16 @@ fn features_are_announced(bench: &Bench) {
         Kind::Fermata if features == old => {}
         _ => bench.differs(features, old.to_owned(), new),
     }
+}
+
+fn a_client_that_ends_its_side_has_left(bench: &Bench) {
+    bench.origin(|_| {
+        thread::sleep(SLOW);
+        text("late")
+    });
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/x"), &[], b"");
+    client.end_side();
+    assert!(client.has_ended(deadline()), "the connection stays");
+    assert_eq!(client.try_status(SLOW), None);
 }

@@ -117,6 +117,7 @@ impl Edge {
             match copy.and_then(|copy| self.worker.adopt_wire(copy)) {
                 Ok(wire) => {
                     self.wires.insert(wire, WireUse::Names);
+                    self.bells += 1;
                 }
                 Err(error) => {
                     // Nobody would be told of names: who asks next tries again.

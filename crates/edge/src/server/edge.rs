@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use fermata_engine::stats::Counter;
+use fermata_engine::stats::{Counter, EdgeOpen};
 use fermata_engine::{ARRIVING, Event, Left, Temporary, Worker};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
@@ -207,6 +207,8 @@ pub(super) struct Edge {
     pub wires: HashMap<u64, WireUse>,
     pub pool: Pool<Place, u64>,
     pub resolver: Resolver,
+    /// Wires of `WireUse::Names`.
+    pub bells: usize,
     /// How targets fare.
     pub targets: Targets,
     /// The routes of now, for figures.
@@ -298,6 +300,7 @@ impl Edge {
             wires: HashMap::new(),
             pool: Pool::new(PoolLimits::default()),
             resolver: Resolver::default(),
+            bells: 0,
             sessions: HashMap::new(),
             forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
@@ -341,6 +344,7 @@ impl Edge {
     pub fn run(&mut self) -> i32 {
         loop {
             self.worker.wake_at(self.timers.next_ms());
+            self.worker.set_edge_open(self.count_open());
             match self.worker.next_event() {
                 Event::Request => match self.worker.request().handler() {
                     HANDLER_CONTROL => self.on_control(),
@@ -381,6 +385,16 @@ impl Edge {
                 Event::Ready | Event::Upgrade | Event::Open => {}
                 Event::Stop => return self.worker.exit_code(),
             }
+        }
+    }
+
+    fn count_open(&self) -> EdgeOpen {
+        EdgeOpen {
+            requests: self.talks.len().max(self.asking.len()),
+            connections: self.wires.len() - self.pool.len() - self.bells,
+            idle: self.pool.len(),
+            sessions: self.sessions.len() + self.sockjs.len(),
+            bodies: self.collecting.len() + self.temporaries.len() + self.uploads.len(),
         }
     }
 
@@ -547,8 +561,9 @@ impl Edge {
         self.forget_request(handle);
     }
 
-    /// A request is over: its body is needed no more.
+    /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
     pub(super) fn forget_request(&mut self, handle: u64) {
+        self.worker.drop_request(handle);
         self.scripts.remove(&handle);
         self.temporaries.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {

@@ -56,6 +56,52 @@ fn a_client_that_leaves_is_told_of_once_and_may_still_be_answered() {
 }
 
 #[test]
+fn a_request_that_is_dropped_gives_its_place_back() {
+    let (mut rig, peer, handle) = waiting();
+    peer.shutdown_write();
+    rig.run();
+    assert_eq!(rig.left, [Left::Request(handle)]);
+    let open = rig.worker.connections_len();
+    rig.worker.drop_request(handle);
+    rig.run();
+    assert_eq!(rig.worker.connections_len(), open - 1);
+    assert_eq!(rig.left.len(), 1, "its owner knows already");
+    assert!(bodies(&peer).is_empty());
+    // What was answered is nobody's to drop.
+    let (mut rig, peer, handle) = waiting();
+    answer(&mut rig, handle, "late").expect("the client is there");
+    rig.worker.drop_request(handle);
+    rig.run();
+    assert_eq!(bodies(&peer), ["late"]);
+}
+
+#[test]
+fn an_answer_that_has_begun_is_dropped_too() {
+    let (mut rig, peer, handle) = waiting();
+    peer.shutdown_write();
+    let begun = rig
+        .worker
+        .begin_stream(handle, 200, None, std::iter::empty(), None, b"some");
+    assert_eq!(begun, Ok(4));
+    rig.worker.drop_request(handle);
+    rig.run();
+    assert_eq!(peer.end(), End::Finished);
+    assert!(!peer.read().ends_with(b"0\r\n\r\n"), "it is not whole");
+}
+
+#[test]
+fn answers_before_a_dropped_request_are_sent() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&[get("/hello"), get("/late")].concat());
+    let handle = rig.late.pop_front().expect("it was handed out");
+    rig.worker.defer(handle).expect("it is open");
+    rig.worker.drop_request(handle);
+    rig.run();
+    assert_eq!(bodies(&peer), ["hello"]);
+    assert_eq!(peer.end(), End::Finished);
+}
+
+#[test]
 fn a_client_that_has_left_before_the_handler_waits_is_told_of() {
     let mut rig = Rig::new(2);
     let peer = rig.connect();

@@ -58,6 +58,11 @@ pub(super) struct SockJs {
 type Name = (String, String, Vec<u8>);
 
 impl SockJs {
+    /// Sessions of this worker.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
     pub fn new(settings: &Settings, paths: &[PathBuf]) -> Self {
         Self {
             url: settings.text("sockjs_url").to_owned(),
