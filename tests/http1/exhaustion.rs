@@ -94,3 +94,34 @@ fn a_program_that_takes_every_descriptor_makes_new_clients_wait() {
     assert_eq!(inside.get("/assets/a.txt").text(), "a file");
     assert_eq!(server.worker_pids(), pids, "no worker was replaced");
 }
+
+/// More of them than `select()` has numbers for.
+#[test]
+fn a_program_has_low_descriptors_for_select_beside_many_clients() {
+    let builder = fixture("exhaustion").workers(1);
+    builder.directory().write("assets/a.txt", "a file");
+    let server = builder.start();
+    let mut clients = Vec::new();
+    while clients.len() < 1_300 {
+        match Connection::try_open(server.address()) {
+            Ok(connection) => clients.push(connection),
+            Err(error) => {
+                println!("not run: {} clients at most: {error}", clients.len());
+                return;
+            }
+        }
+    }
+    for client in &mut clients {
+        assert_eq!(client.get("/pid").status(), 200);
+    }
+    assert_eq!(clients[1_299].get("/process").text(), "said");
+    // Places that become free are no reason to have none the next time.
+    clients.drain(..600);
+    for _ in 0..600 {
+        let mut client = server.connect();
+        assert_eq!(client.get("/pid").status(), 200);
+        clients.push(client);
+    }
+    assert_eq!(clients[0].get("/process").text(), "said");
+    assert_eq!(clients[1_299].get("/process").text(), "said");
+}

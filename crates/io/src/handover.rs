@@ -10,6 +10,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
+use crate::descriptors::lift;
 use crate::driver::{Accepted, Fd, Peer, borrow};
 
 /// A message: which kind of address, port, address.
@@ -97,7 +98,7 @@ impl Inbox {
             });
             return match fd {
                 Some(fd) => Taken::Connection(Accepted {
-                    fd: fd.into_raw_fd(),
+                    fd: lift(fd).into_raw_fd(),
                     peer: decode(&message),
                 }),
                 None => Taken::Lost,

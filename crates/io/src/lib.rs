@@ -8,7 +8,7 @@
 //!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
 //! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
 //!   millisecond, reusable buffers, waking another process, handing it a connection.
-//! - [`watch`]: descriptors of the embedding program.
+//! - [`watch`]: descriptors of the embedding program; [`descriptors`]: low numbers are kept for them.
 //! - [`files`]: work on files that does not hold the loop.
 //! - [`net`], [`log_file`], [`systemd`], [`users`],
 //!   [`shm`], [`signal`], [`process`], [`thread`], [`probe`], [`random`], [`clock`]: set-up and
@@ -17,6 +17,7 @@
 pub mod alarm;
 pub mod buffer;
 pub mod clock;
+pub mod descriptors;
 pub mod driver;
 pub mod files;
 pub mod handover;

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use fermata_io::descriptors::lift;
 use fermata_proto::response::valid_value;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -206,7 +207,8 @@ fn open_within(
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RETRIES_MAX {
         match rustix::fs::openat2(directory, relative, flags, Mode::empty(), within) {
-            Ok(file) => return Ok(file.into()),
+            // It stays open for as long as its client takes.
+            Ok(file) => return Ok(lift(file).into()),
             // A rename at the same moment; the kernel could not be sure.
             Err(Errno::AGAIN | Errno::INTR) => {}
             // An old kernel, or a container that does not know the call.
@@ -235,11 +237,12 @@ pub(crate) fn open_anywhere(path: &Path) -> Result<fs::File, FileError> {
 
 fn open_plain(path: &Path, further: OFlags) -> Result<fs::File, FileError> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | further;
-    fs::OpenOptions::new()
+    let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits() as i32)
         .open(path)
-        .map_err(not_found_or)
+        .map_err(not_found_or)?;
+    Ok(lift(file.into()).into())
 }
 
 /// What a wrong path causes is "not found"; all else is the server's trouble.

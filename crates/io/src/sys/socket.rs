@@ -12,6 +12,7 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
 };
 
+use crate::descriptors::lift;
 use crate::driver::{Accepted, Fd, Peer, borrow};
 
 /// Buffers that one `sendmsg` takes (`UIO_MAXIOV`); more are left for the next call.
@@ -24,7 +25,7 @@ pub(super) fn accept(listener: Fd) -> io::Result<Option<Accepted>> {
         match rustix::net::acceptfrom_with(borrow(listener), flags) {
             Ok((fd, address)) => {
                 return Ok(Some(Accepted {
-                    fd: fd.into_raw_fd(),
+                    fd: lift(fd).into_raw_fd(),
                     peer: peer(address),
                 }));
             }

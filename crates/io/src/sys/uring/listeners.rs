@@ -6,6 +6,7 @@ use std::io;
 use super::Uring;
 use super::ring::Completion;
 use super::ticket::{Op, Ticket};
+use crate::descriptors::lift_raw;
 use crate::driver::{Accepted, Fd};
 use crate::sys::socket;
 
@@ -109,7 +110,10 @@ impl Uring {
         };
         if let Some(fd) = listener.accepted.pop_front() {
             return match socket::peer_of(fd) {
-                Ok(peer) => Ok(Some(Accepted { fd, peer })),
+                Ok(peer) => Ok(Some(Accepted {
+                    fd: lift_raw(fd),
+                    peer,
+                })),
                 Err(_) => {
                     socket::close(fd);
                     Err(io::ErrorKind::ConnectionAborted.into())
