@@ -3,6 +3,7 @@
 mod burst;
 mod channels;
 mod crash;
+mod history_file;
 mod many;
 mod presence;
 mod publisher;

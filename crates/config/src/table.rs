@@ -373,7 +373,8 @@ settings! {
         "Size of the ring in shared memory that holds the events of all channels, rounded up to a power of two.\n\
          The oldest events make room for new ones.";
     history_path: Option<PathBuf> = "", Kind::Path, Some("History path"),
-        "File that holds the ring, so that history survives a restart.\n\
+        "File that holds the ring, so that history survives a restart; 51 MiB larger than history_bytes_max with the default settings.\n\
+         A damaged one is moved aside; one that is no history file stops the start and stays as it is.\n\
          Empty keeps it in memory.";
     fibers_max: usize = "2048", Kind::Count { min: 2, max: 30_000, unit: "fibers" }, None,
         "Handlers and tasks per worker that may wait at the same time, plus one.\n\

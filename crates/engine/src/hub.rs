@@ -8,7 +8,7 @@ use fermata_hub::{
     Config, ConfigError, ID_BYTES_MAX, IdRef, Kind, Layout, LockError, Message as Record,
     OpenError, Owner, PublishError, ReplayRange, Ring,
 };
-use fermata_io::shm::Shared;
+use fermata_io::shm::{Held, Shared};
 use fermata_io::{Driver, process, random};
 
 use crate::log::Logger;
@@ -21,6 +21,9 @@ pub(crate) const SLOTS: u16 = 64;
 
 /// Buckets of the channel index per MiB of ring: one per 128 records of 128 bytes.
 const INDEX_BUCKETS_PER_MIB: usize = 1024;
+
+/// Exit code of a process whose history file is gone under it (`EX_IOERR`).
+const EXIT_LOST: i32 = 74;
 
 /// Waits of a publisher for a worker that is behind: short, because that worker is running.
 const BEHIND_WAIT: Duration = Duration::from_micros(500);
@@ -45,7 +48,7 @@ pub enum HubError {
         fix: &'static str,
     },
     /// The history file is of another kind.
-    #[error("history_path: {}: {source}; move the file away, or set the sizes it was made with", path.display())]
+    #[error("history_path: {}: {source}; the file was left as it is: move it away, name another one, or set the sizes it was made with", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -193,13 +196,11 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
         })?;
         return create(&shared, &config);
     };
-    let shared = map_file(path, words)?;
-    if !shared.existed() {
-        let mut ring = create(&shared, &config)?;
-        ring.adopt(boot(), random::u64());
-        return Ok(ring);
+    let held = hold_file(path)?;
+    if held.bytes() == 0 {
+        return begin(path, held, words, &config, logger);
     }
-    match Ring::open(shared.words(), &config) {
+    match reopen(path, held, words, &config, logger)? {
         Ok(mut ring) => {
             if ring.adopt(boot(), random::u64()) {
                 let message = format!(
@@ -213,7 +214,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
         }
         Err(OpenError::Damaged) => {
             // History is a convenience; refusing to start until somebody looks would be worse.
-            let aside = path.with_extension("damaged");
+            let aside = aside(path);
             let message = format!(
                 "history_path: {} is damaged; moved to {}, starting without history",
                 path.display(),
@@ -226,10 +227,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
                 fix: "the damaged file could not be moved aside; move it yourself",
             };
             std::fs::rename(path, &aside).map_err(failed)?;
-            let shared = map_file(path, words)?;
-            let mut ring = create(&shared, &config)?;
-            ring.adopt(boot(), random::u64());
-            Ok(ring)
+            begin(path, hold_file(path)?, words, &config, logger)
         }
         Err(source) => Err(HubError::File {
             path: path.clone(),
@@ -238,21 +236,84 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
     }
 }
 
-fn map_file(path: &Path, words: usize) -> Result<Shared, HubError> {
-    Shared::file(path, words).map_err(|source| {
-        let fix = match source.kind() {
-            std::io::ErrorKind::WouldBlock => {
-                "another server is using this file; give each its own"
-            }
-            std::io::ErrorKind::NotFound => "create its directory first",
-            _ => "the server must be able to read and write it",
-        };
-        HubError::Io {
-            path: Some(path.to_owned()),
-            source,
-            fix,
-        }
-    })
+/// Makes a ring in a new file.
+fn begin(
+    path: &Path,
+    held: Held,
+    words: usize,
+    config: &Config,
+    logger: &Logger,
+) -> Result<Ring, HubError> {
+    let shared = map_file(path, held, words, logger)?;
+    let mut ring = create(&shared, config)?;
+    ring.adopt(boot(), random::u64());
+    Ok(ring)
+}
+
+/// Opens the ring in a file that has content. One that is not to be opened is left as it is, to the byte.
+fn reopen(
+    path: &Path,
+    held: Held,
+    words: usize,
+    config: &Config,
+    logger: &Logger,
+) -> Result<Result<Ring, OpenError>, HubError> {
+    let head = held.head().map_err(|source| HubError::Io {
+        path: Some(path.to_owned()),
+        source,
+        fix: "the server must be able to read and write it",
+    })?;
+    if let Err(error) = Ring::check_head(&head, config) {
+        return Ok(Err(error));
+    }
+    if held.bytes() < (words * size_of::<u64>()) as u64 {
+        // It says that it has our sizes and does not: somebody has cut it.
+        return Ok(Err(OpenError::Damaged));
+    }
+    let shared = map_file(path, held, words, logger)?;
+    Ok(Ring::open(shared.words(), config))
+}
+
+/// Where a damaged file goes: a name that is not taken.
+fn aside(path: &Path) -> PathBuf {
+    let first = path.with_extension("damaged");
+    let numbered = (2..).map(|number| path.with_extension(format!("damaged-{number}")));
+    std::iter::once(first)
+        .chain(numbered)
+        .find(|name| name.symlink_metadata().is_err())
+        .unwrap_or_default()
+}
+
+fn hold_file(path: &Path) -> Result<Held, HubError> {
+    Held::open(path).map_err(|source| unusable(path, source))
+}
+
+fn map_file(path: &Path, held: Held, words: usize, logger: &Logger) -> Result<Shared, HubError> {
+    let shared = held.map(words).map_err(|source| unusable(path, source))?;
+    let message = format!(
+        "history_path: a part of {} is gone: somebody has cut the file, or its disk fails; this process ends. Started \
+         again, the server moves what is left aside",
+        path.display()
+    );
+    let last_words = logger.last_words(&message);
+    if let Err(error) = shared.tell_loss(last_words, EXIT_LOST) {
+        let message = format!("history_path: its loss would not be told: sigaction: {error}");
+        logger.write(LogLevel::Warning, unix_ms(), &message);
+    }
+    Ok(shared)
+}
+
+fn unusable(path: &Path, source: std::io::Error) -> HubError {
+    let fix = match source.kind() {
+        std::io::ErrorKind::WouldBlock => "another server is using this file; give each its own",
+        std::io::ErrorKind::NotFound => "create its directory first",
+        _ => "the server must be able to read and write it",
+    };
+    HubError::Io {
+        path: Some(path.to_owned()),
+        source,
+        fix,
+    }
 }
 
 fn create(shared: &Shared, config: &Config) -> Result<Ring, HubError> {

@@ -85,6 +85,17 @@ impl Logger {
         }
     }
 
+    /// A line that a process writes by itself when nothing else of it can run any more, and therefore without a time.
+    pub(crate) fn last_words(&self, message: &str) -> Vec<u8> {
+        match self.format {
+            LogFormat::Text => format!("error   {message}\n").into_bytes(),
+            LogFormat::Json => {
+                let fields = serde_json::json!({ "level": "error", "message": message });
+                format!("{fields}\n").into_bytes()
+            }
+        }
+    }
+
     /// Writes text for a person at a terminal as it is.
     pub(crate) fn write_plain(&self, unix_ms: u64, text: &str) {
         self.put(unix_ms, text);

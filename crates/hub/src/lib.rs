@@ -45,5 +45,5 @@ pub use presence::{EachMember, Joined, LeaveData, Presence, PresenceError, Swept
 pub use reader::{Read, Reader};
 pub use record::{Kind, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};
-pub use ring::{OpenError, PublishError, Ring};
+pub use ring::{HEAD_WORDS, OpenError, PublishError, Ring};
 pub use tally::Traffic;

@@ -36,6 +36,9 @@ use crate::words::Words;
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
 const FORMAT_VERSION: u64 = 2;
+
+/// Words at the start of a ring that tell what it is.
+pub const HEAD_WORDS: usize = 3;
 /// The first record's position. Not zero, so that zero can mean "no record".
 const START: u64 = 1;
 /// The cursor of a worker that ended or was found dead: outside every ring, so nobody waits for it.
@@ -100,9 +103,12 @@ pub enum OpenError {
         /// Words needed.
         needed: usize,
     },
-    /// The memory holds no ring, or one of another version.
-    #[error("the history file was not made by this version")]
+    /// The memory holds something else.
+    #[error("this is no history file of Fermata")]
     NotARing,
+    /// The ring is of another version.
+    #[error("the history file was made by another version")]
+    OtherVersion,
     /// The ring was made with other sizes.
     #[error(
         "the history file was made with other sizes (history_bytes_max, event_bytes_max, members_max or workers)"
@@ -152,12 +158,12 @@ impl Ring {
     pub fn open(words: &'static [AtomicU64], config: &Config) -> Result<Ring, OpenError> {
         let layout = checked_layout(words, config)?;
         let words = Words::new(words);
-        if words.load_acquire(MAGIC) != MAGIC_WORD || words.load(VERSION) != FORMAT_VERSION {
-            return Err(OpenError::NotARing);
-        }
-        if words.load(SHAPE) != layout.fingerprint() {
-            return Err(OpenError::OtherSizes);
-        }
+        let head = [
+            words.load_acquire(MAGIC),
+            words.load(VERSION),
+            words.load(SHAPE),
+        ];
+        Ring::check_head(&head, config)?;
         words.store(LOCK, 0);
         words.store(SLEEPING, 0);
         for slot in 0..layout.workers_max {
@@ -174,6 +180,28 @@ impl Ring {
         ring.rebuild_index(head, tail)?;
         ring.presence_all_leaving();
         Ok(ring)
+    }
+
+    /// Whether a file that begins with these words is to be opened as the ring of this configuration, known without
+    /// changing anything of it.
+    ///
+    /// # Errors
+    /// [`OpenError::Damaged`] for zeros, which a ring begins with until it is complete, and which a machine that lost power
+    /// may leave; otherwise as [`Ring::open`].
+    pub fn check_head(head: &[u64; HEAD_WORDS], config: &Config) -> Result<(), OpenError> {
+        let [magic, version, shape] = *head;
+        match magic {
+            0 => return Err(OpenError::Damaged),
+            MAGIC_WORD => {}
+            _ => return Err(OpenError::NotARing),
+        }
+        if version != FORMAT_VERSION {
+            return Err(OpenError::OtherVersion);
+        }
+        if shape != Layout::new(config)?.fingerprint() {
+            return Err(OpenError::OtherSizes);
+        }
+        Ok(())
     }
 
     pub(crate) fn attach(words: Words, layout: Layout, config: &Config) -> Ring {

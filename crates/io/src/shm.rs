@@ -7,9 +7,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{
     FallocateFlags, FlockOperation, MemfdFlags, fallocate, flock, ftruncate, memfd_create,
@@ -42,39 +43,12 @@ impl Shared {
         })
     }
 
-    /// Memory that is a file, created or grown to the size wanted (never shrunk) and locked until
-    /// the last process of this server is gone.
-    ///
-    /// Its blocks are reserved at once: on a sparse file, a disk that fills up later would end the
-    /// writing process by SIGBUS. A file system that cannot reserve gives a sparse file.
+    /// Memory that is a file: [`Held::open`] and [`Held::map`] in one.
     ///
     /// # Errors
-    /// `WouldBlock` when another server uses the file, `InvalidInput` for zero or impossibly many
-    /// words, or what the file system says.
+    /// Those of both.
     pub fn file(path: &Path, words: usize) -> io::Result<Self> {
-        let bytes = bytes_of(words)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(FILE_MODE)
-            .open(path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let old_bytes = file.metadata()?.len();
-        if old_bytes < bytes {
-            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                Ok(()) => {}
-                Err(Errno::OPNOTSUPP) => file.set_len(bytes)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let words = map(&file, words)?;
-        keep_lock(file);
-        Ok(Self {
-            words,
-            existed: old_bytes != 0,
-        })
+        Held::open(path)?.map(words)
     }
 
     /// The memory.
@@ -87,6 +61,147 @@ impl Shared {
     #[must_use]
     pub fn existed(&self) -> bool {
         self.existed
+    }
+}
+
+/// A file that nobody else uses as memory, and that is as it was until it is mapped.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    bytes: u64,
+}
+
+impl Held {
+    /// Creates the file or opens it, and locks it until the last process of this server is gone.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another server uses the file, or what the file system says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+
+    /// How large it is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its first words; what it does not have is zero.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn head<const WORDS: usize>(&self) -> io::Result<[u64; WORDS]> {
+        let mut head = [0; WORDS];
+        for (at, word) in head.iter_mut().enumerate() {
+            let mut bytes = [0; size_of::<u64>()];
+            let mut filled = 0;
+            while filled < bytes.len() {
+                let place = (at * bytes.len() + filled) as u64;
+                match self.file.read_at(&mut bytes[filled..], place)? {
+                    0 => break,
+                    read => filled += read,
+                }
+            }
+            *word = u64::from_ne_bytes(bytes);
+        }
+        Ok(head)
+    }
+
+    /// Makes it memory, grown to the size wanted (never shrunk).
+    ///
+    /// Its blocks are reserved at once: on a sparse file, a disk that fills up later would end the
+    /// writing process by SIGBUS. A file system that cannot reserve gives a sparse file.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero or impossibly many words, or what the file system says.
+    pub fn map(self, words: usize) -> io::Result<Shared> {
+        let bytes = bytes_of(words)?;
+        if self.bytes < bytes {
+            match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP) => self.file.set_len(bytes)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let words = map(&self.file, words)?;
+        keep_lock(self.file);
+        Ok(Shared {
+            words,
+            existed: self.bytes != 0,
+        })
+    }
+}
+
+/// Where the memory is whose loss is told, and what is told.
+static WATCHED: AtomicUsize = AtomicUsize::new(0);
+static WATCHED_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LAST_WORDS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+static LAST_WORDS_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+impl Shared {
+    /// Has a process that finds a part of this memory gone, because its file was cut or its disk fails, write `last_words`
+    /// to standard error and end with `code`, instead of being ended by SIGBUS without a word. Forked processes do the
+    /// same. For one memory of a process; to be called once.
+    ///
+    /// # Errors
+    /// The kernel refuses the handler.
+    pub fn tell_loss(&self, last_words: Vec<u8>, code: i32) -> io::Result<()> {
+        let text = last_words.leak();
+        LAST_WORDS_BYTES.store(text.len(), Ordering::SeqCst);
+        LAST_WORDS.store(text.as_mut_ptr(), Ordering::SeqCst);
+        LOSS_CODE.store(code, Ordering::SeqCst);
+        WATCHED_BYTES.store(size_of_val(self.words), Ordering::SeqCst);
+        WATCHED.store(self.words.as_ptr().addr(), Ordering::SeqCst);
+        // SAFETY: all-zero is a valid `sigaction` (no flags, no signals blocked).
+        let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+        new.sa_sigaction = on_loss as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)
+            as libc::sighandler_t;
+        new.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: `new` is initialised, and the handler makes async-signal-safe calls only.
+        match unsafe { libc::sigaction(libc::SIGBUS, &raw const new, ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// What a process exits with that has lost its memory.
+static LOSS_CODE: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel gives a valid structure to a handler with SA_SIGINFO; for SIGBUS it holds an address.
+    let address = unsafe { (*info).si_addr() }.addr();
+    let start = WATCHED.load(Ordering::SeqCst);
+    let is_ours = address >= start && address - start < WATCHED_BYTES.load(Ordering::SeqCst);
+    if !is_ours {
+        // Somebody else's: the instruction is run again, and the signal then does what it does by default.
+        // SAFETY: restoring the default action is async-signal-safe.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
+    }
+    let mut standard_error = libc::pollfd {
+        fd: libc::STDERR_FILENO,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: both calls are async-signal-safe; the text was leaked in `tell_loss`, so it is there for ever. Nobody waits for
+    // a log, also not here.
+    unsafe {
+        if libc::poll(&raw mut standard_error, 1, 0) == 1 {
+            let text = LAST_WORDS.load(Ordering::SeqCst);
+            let bytes = LAST_WORDS_BYTES.load(Ordering::SeqCst);
+            libc::write(libc::STDERR_FILENO, text.cast(), bytes);
+        }
+        libc::_exit(LOSS_CODE.load(Ordering::SeqCst));
     }
 }
 

@@ -161,7 +161,7 @@ fn a_start_killed_at_any_step_is_repaired() {
         }
         assert_eq!(
             Ring::open(words, &config).err(),
-            Some(OpenError::NotARing),
+            Some(OpenError::Damaged),
             "step {step}"
         );
     }

@@ -301,6 +301,11 @@ fn sleepers_are_named_once_and_nobody_sleeps_over_a_record() {
 fn opening_refuses_other_memory() {
     let config = small();
     let words = memory(&config);
+    assert_eq!(Ring::open(words, &config).err(), Some(OpenError::Damaged));
+    words[0].store(
+        u64::from_le_bytes(*b"%PDF-1.7"),
+        std::sync::atomic::Ordering::Relaxed,
+    );
     assert_eq!(Ring::open(words, &config).err(), Some(OpenError::NotARing));
     let mut ring = Ring::create(words, &config, 5, 2).unwrap();
     for round in 0..30 {
