@@ -110,7 +110,11 @@ make_debian() {
             cannot "debootstrap has failed"
         }
         : >"$debian.new/etc/fermata-packages"
-        [ "$suite" != sid ] || echo "deb $archive experimental main" >"$debian.new/etc/apt/sources.list.d/experimental.list"
+        if [ "$suite" = sid ]; then
+            echo "deb $archive experimental main" >"$debian.new/etc/apt/sources.list.d/experimental.list"
+            # A copy of the archive may be a few weeks behind. Its signatures are checked all the same.
+            echo 'Acquire::Check-Valid-Until "false";' >"$debian.new/etc/apt/apt.conf.d/fermata"
+        fi
         mv "$debian.new" "$debian"
     fi
     say "installing PHP $version in $debian"
