@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -129,6 +129,9 @@ test-php85: all ## The same with PHP 8.5, from Debian's experimental; no part of
 
 test-versions: all ## Compile the extension against the headers of every PHP that is there
 	scripts/php-versions.sh
+
+test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
+	scripts/test-systemd.sh
 
 test-scripts: ## Tests of the scripts that set a machine up
 	scripts/test-setup.sh

@@ -105,6 +105,8 @@ final class Samples
             $this->ports[$address] = stream_socket_get_name($socket, false);
         }
         array_map(fclose(...), $held);
+        mkdir("$top/ini");
+        file_put_contents("$top/ini/fermata.ini", "extension=$extension\n");
     }
 
     public function page(string $path): void
@@ -273,8 +275,7 @@ final class Samples
     /** @param array<string, string> $environment */
     private function php(string $file, array $environment): Child
     {
-        $command = [PHP_BINARY, '-d', "extension=$this->extension", $file];
-        return new Child($command, $this->folder, $environment + $this->environment());
+        return new Child([PHP_BINARY, $file], $this->folder, $environment + $this->environment());
     }
 
     /** @return array<string, string> */
@@ -283,6 +284,8 @@ final class Samples
         // The command lies beside the extension.
         return [
             'HOME' => $this->top,
+            // As after installing it: whatever PHP a sample starts has it too.
+            'PHP_INI_SCAN_DIR' => ":$this->top/ini",
             'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
             'GRIP_URL' => '',
         ];

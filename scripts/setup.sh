@@ -147,6 +147,7 @@ need_edge() {
     need python3-pip has_pip
     need openssl has openssl
     need systemd has systemd-analyze
+    need iproute2 has ip
     need pushpin has pushpin
     need zurl has zurl
 }
