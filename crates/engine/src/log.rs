@@ -140,8 +140,18 @@ impl Logger {
         if !outlet.put(told.as_deref(), text)
             && let Some(stats) = &self.stats
         {
-            stats.log_dropped();
+            text.lines().for_each(|_| stats.log_dropped());
         }
+    }
+
+    /// Appends a line to those that [`write_lines`](Self::write_lines) takes, whatever its level.
+    pub fn append(&self, lines: &mut String, level: LogLevel, unix_ms: u64, message: &str) {
+        lines.push_str(&self.line(level, unix_ms, message));
+    }
+
+    /// Writes lines that were collected, or leaves all of them out and counts them.
+    pub fn write_lines(&self, unix_ms: u64, lines: &str) {
+        self.put(unix_ms, lines);
     }
 
     fn line(&self, level: LogLevel, unix_ms: u64, message: &str) -> String {
@@ -212,7 +222,7 @@ impl Outlet {
         if text.is_empty() {
             return true;
         }
-        self.dropped += 1;
+        self.dropped += text.lines().count() as u64;
         false
     }
 

@@ -261,6 +261,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Seconds since 1970.
+    pub fn unix_ms(&self) -> u64 {
+        self.driver.unix_ms()
+    }
+
+    /// The same in whole seconds.
     pub fn unix_s(&self) -> u64 {
         self.driver.unix_ms() / 1000
     }

@@ -7,6 +7,7 @@ use fermata_proto::response::bodiless;
 use fermata_proto::ws::client::Client;
 
 use super::edge::{Edge, Owner};
+use super::journal::Outcome;
 use super::jsonp::SCRIPT_BYTES_MAX;
 use super::link_body::LinkBody;
 use super::origin::{Purpose, Step, Talk};
@@ -107,6 +108,7 @@ impl Edge {
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
         self.note_answered(talk);
+        talk.noted.outcome = Outcome::Answered(head.status);
         if head.status == 101 {
             return self.on_switched(talk, &head);
         }
@@ -171,6 +173,7 @@ impl Edge {
     }
 
     fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
+        talk.noted.bytes += piece.len() as u64;
         match &mut talk.phase {
             Phase::Asked | Phase::Socket { .. } => Step::Goes,
             Phase::Streaming { pending, .. } => {
@@ -407,6 +410,7 @@ impl Edge {
             self.on_checked(talk, Err(reason));
             return Step::Over;
         }
+        talk.noted.outcome = Outcome::Failed;
         let request = &talk.source.request;
         let line = format!(
             "{} {}: {status}: {reason}",

@@ -20,6 +20,7 @@ use super::files::Folders;
 use super::forward::Rewriting;
 use super::gone::GoneLinks;
 use super::hold::Session;
+use super::journal::Journal;
 use super::jsonp::Script;
 use super::origin::Talk;
 use super::publishers::Publisher;
@@ -245,6 +246,7 @@ pub(super) struct Edge {
     pub services: Services,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
+    pub journal: Journal,
     pub buffer: Vec<u8>,
     /// How origins are spoken to in TLS.
     pub authority: Authority,
@@ -262,8 +264,10 @@ impl Edge {
                 .targets
                 .watch(&prepared.routes, &[], worker.now_ms()),
         });
+        let journal = Journal::new(&prepared.settings, worker.logger());
         let mut edge = Self {
             worker,
+            journal,
             is_debug: prepared.settings.is_on("debug"),
             is_cross_origin: prepared.settings.is_on("auto_cross_origin"),
             rewriting: Rewriting::new(&prepared.settings),
@@ -383,7 +387,10 @@ impl Edge {
                     self.on_body_arrived(handle);
                 }
                 Event::Ready | Event::Upgrade | Event::Open => {}
-                Event::Stop => return self.worker.exit_code(),
+                Event::Stop => {
+                    self.flush_journal();
+                    return self.worker.exit_code();
+                }
             }
         }
     }
@@ -446,6 +453,15 @@ impl Edge {
             request.is_tls |= said.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
         }
         let Some(rule) = self.find_rule(&request) else {
+            self.log_unrouted(&Source {
+                request: Rc::new(request),
+                table: Rc::clone(&self.table),
+                rule: usize::MAX,
+                target: 0,
+                is_trusted: false,
+                is_sockjs: false,
+                session_id: None,
+            });
             self.answer_text(handle, 502, "Route not found");
             return;
         };
@@ -615,6 +631,7 @@ impl Edge {
                 Timer::Publishers => self.connect_publishers(),
                 Timer::Peers => self.on_peers_due(),
                 Timer::Commands => self.on_commands_due(),
+                Timer::Journal => self.flush_journal(),
                 Timer::Rate => self.on_rate_due(),
                 Timer::LinkBody(handle) => self.on_link_body_due(handle),
                 Timer::Updates => self.on_updates_due(),

@@ -68,6 +68,25 @@ impl Rewriting {
     }
 }
 
+impl Rewriting {
+    /// The client and what came between, as the settings believe it; `None`: they say nothing of it.
+    pub fn client_list(&self, request: &ClientRequest, is_trusted: bool) -> Option<Vec<u8>> {
+        let rule = match is_trusted {
+            true => self.forwarded_for_trusted,
+            false => self.forwarded_for,
+        };
+        if rule == ForwardedFor::default() {
+            return None;
+        }
+        let named = request.headers.iter();
+        let received: Vec<&[u8]> = named
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"x-forwarded-for"))
+            .map(|(_, value)| &value[..])
+            .collect();
+        rule.apply(&received, request.peer.ip())
+    }
+}
+
 /// What becomes of `X-Forwarded-For`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ForwardedFor {

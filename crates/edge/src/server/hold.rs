@@ -15,6 +15,7 @@ use fermata_grip::prefix::Prefix;
 
 use super::answer::passed;
 use super::edge::{Edge, Source};
+use super::journal::Outcome;
 use super::notices::Mode;
 use super::origin::Talk;
 use super::poll::Poll;
@@ -247,9 +248,10 @@ impl Edge {
         takes_items: bool,
     ) {
         self.watch_for_gone(handle, &talk.source, instruct.gone.clone());
+        talk.noted.outcome = Outcome::Held;
         self.on_entered(handle, &talk.source, Mode::Stream);
         for subscription in &subscriptions {
-            self.on_subscribed(handle, &subscription.channel, Mode::Stream);
+            self.on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
         }
         if !takes_items {
             return;

@@ -23,6 +23,7 @@ mod gone;
 mod hold;
 mod internal;
 mod items;
+mod journal;
 mod jsonp;
 mod link_body;
 mod links;

@@ -15,7 +15,14 @@ pub(super) enum Mode {
 
 impl Edge {
     /// A client of this worker has been subscribed to a channel.
-    pub(super) fn on_subscribed(&mut self, handle: u64, channel: &[u8], mode: Mode) {
+    pub(super) fn on_subscribed(
+        &mut self,
+        handle: u64,
+        source: &Source,
+        channel: &[u8],
+        mode: Mode,
+    ) {
+        self.log_subscription("subscribe", source, mode == Mode::Socket, channel);
         self.stats_subscribe(handle, mode, channel);
     }
 

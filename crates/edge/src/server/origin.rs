@@ -15,6 +15,7 @@ use super::answer::Phase;
 use super::arriving::Arriving;
 use super::edge::{Edge, Owner, Source, WireUse};
 use super::files::Filed;
+use super::journal::Noted;
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
 use super::test_origin;
@@ -83,6 +84,8 @@ pub(super) struct Talk {
     deadline_ms: u64,
     /// Why targets have failed, for the log.
     pub failures: Vec<Unopened>,
+    /// For its line in the log.
+    pub noted: Noted,
 }
 
 /// What a connection waits for.
@@ -138,6 +141,7 @@ impl Talk {
             due_ms: u64::MAX,
             deadline_ms: u64::MAX,
             failures: Vec::new(),
+            noted: Noted::default(),
         })
     }
 
@@ -222,6 +226,7 @@ impl Edge {
     /// A conversation is over; its connection may be one that the origin still has.
     fn end(&mut self, talk: Box<Talk>) {
         let mut talk = talk;
+        self.log_talk(&mut talk);
         self.drop_wire(&mut talk);
         self.leave_target(&mut talk);
     }

@@ -127,6 +127,8 @@ impl OverHttp {
 impl Edge {
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
     pub(super) fn on_opening(&mut self, talk: &mut Talk, handle: u64, head: &Head, body: &[u8]) {
+        // While it is known to be an opening.
+        self.log_talk(talk);
         let Purpose::Events(over) = &mut talk.purpose else {
             return;
         };

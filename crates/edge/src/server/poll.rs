@@ -8,6 +8,7 @@ use fermata_grip::item::{Body, Response, ResponseAction};
 use super::answer::{FAILED, STATUS_FINAL_MIN};
 use super::edge::Edge;
 use super::hold::{Kind, Session};
+use super::journal::Outcome;
 use super::notices::Mode;
 use super::origin::Talk;
 use super::reliable::Standing;
@@ -39,9 +40,10 @@ impl Edge {
             self.forget_request(handle);
             return;
         }
+        talk.noted.outcome = Outcome::Held;
         self.on_entered(handle, &talk.source, Mode::Response);
         for channel in &channels {
-            self.on_subscribed(handle, channel, Mode::Response);
+            self.on_subscribed(handle, &talk.source, channel, Mode::Response);
         }
         let due_ms = self.worker.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));

@@ -60,6 +60,7 @@ impl Edge {
             data: data.as_bytes(),
         };
         self.worker.publish(&item.channel, message)?;
+        self.log_published(item);
         self.stats_message(item);
         Ok(())
     }

@@ -160,7 +160,8 @@ impl Edge {
             ahead: Vec::new(),
             filters,
         });
-        self.on_subscribed(handle, &channel, Mode::Socket);
+        let source = session.source.clone();
+        self.on_subscribed(handle, &source, &channel, Mode::Socket);
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
@@ -215,6 +216,8 @@ impl Edge {
                     return;
                 };
                 let subscription = session.subscriptions.remove(at);
+                let source = session.source.clone();
+                self.log_subscription("unsubscribe", &source, true, &subscription.channel);
                 self.worker
                     .unsubscribe_socket(handle, &subscription.channel);
                 self.stats_unsubscribe(handle, &subscription.channel);

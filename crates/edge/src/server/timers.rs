@@ -49,6 +49,8 @@ pub(super) enum Timer {
     Peers,
     /// Other workers have not answered what a program asks.
     Commands,
+    /// Lines about requests are written.
+    Journal,
     /// Deliveries at a rate go on.
     Rate,
     /// A stream whose client takes less than its next link answers.

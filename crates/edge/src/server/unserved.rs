@@ -4,11 +4,7 @@ use crate::routes::{Origin, Routes};
 use crate::settings::{Settings, table};
 
 /// Settings without effect, and what holds instead.
-const SETTINGS: [(&str, &str); 3] = [
-    ("share_all", "every request goes to its backend by itself"),
-    ("log_from", "log lines name no addresses of clients"),
-    ("log_user_agent", "log lines name no programs of clients"),
-];
+const SETTINGS: [(&str, &str); 1] = [("share_all", "every request goes to its backend by itself")];
 
 /// Which parts that routes may ask for are there.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +44,6 @@ pub(super) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
         }
         if rule.sockjs.is_some() && !parts.has_sockjs_url {
             say("sockjs has no page for iframes without sockjs_url");
-        }
-        if rule.log_level.is_some() {
-            say("log_level has no effect: the setting log_level is that of all routes");
         }
         for target in &rule.targets {
             if let Origin::Zhttp(spec) = &target.origin {
@@ -93,7 +86,7 @@ mod tests {
         let (rules, problems) = Routes::read(text, |_| Ok(()));
         assert_eq!(problems, []);
         let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();
-        assert_eq!(count(&[]), 4);
-        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 2);
+        assert_eq!(count(&[]), 3);
+        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 1);
     }
 }

@@ -135,6 +135,7 @@ impl Edge {
             true => None,
             false => ws_control::accepted_prefix(&borrowed(&head.headers)),
         };
+        self.log_talk(talk);
         self.asking.remove(&handle);
         let Some(socket) = self.accept(handle, head) else {
             return self.fail(

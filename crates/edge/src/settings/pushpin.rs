@@ -79,6 +79,8 @@ pub fn read_pushpin(
         ),
     ]);
     let mut notices = Vec::new();
+    // Pushpin has no switch for them.
+    settings.set(place, "log_requests", &["true".to_owned()])?;
     for Entry { line, key, value } in &entries {
         let value = variables.iter().fold(value.clone(), |value, (name, text)| {
             value.replace(name, text)

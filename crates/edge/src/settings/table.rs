@@ -103,6 +103,7 @@ const TABLE: &[Setting] = &[
     row("body_rate_min", "1", Kind::Number(0, 1 << 30), None, "Bytes a second at which a body may take longer than body_timeout_ms; 0: none may."),
     row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
     row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
+    row("log_requests", "false", Kind::Switch, None, "Lines for requests, subscriptions and published items at log_level 2; at 3 they are there anyway. With a pushpin.conf they are on, as in Pushpin."),
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),
     row("route", "", Kind::List, None, "Routes in place of a file, each a line of one; the edge does not start with one that is malformed."),
     row("origin_connect_timeout_ms", "10000", SOME, None, "Time that a connection to a backend has until it stands, or the next target is tried."),

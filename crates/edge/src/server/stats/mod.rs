@@ -237,6 +237,20 @@ impl Edge {
         }
     }
 
+    /// How many clients an item reaches, where that is known.
+    pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+            return None;
+        };
+        let count = |is_for_it: bool, mode| match is_for_it {
+            true => speaker.tally.count(mode, &item.channel),
+            false => 0,
+        };
+        let polls = count(item.http_response.is_some(), Mode::Response);
+        let streams = count(item.http_stream.is_some(), Mode::Stream);
+        Some(polls + streams + count(item.ws_message.is_some(), Mode::Socket))
+    }
+
     /// An item is on its way to its channel's clients.
     pub(super) fn stats_message(&mut self, item: &Item) {
         let Some(stats) = &mut self.stats else {
