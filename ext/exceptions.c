@@ -4,6 +4,7 @@
 #include "zend_smart_str.h"
 
 #define PREVIOUS_MAX 8 /* how many previous exceptions a log line names */
+#define TRACE_CALLS_MAX 50
 
 ZEND_COLD void fermata_throw(uint32_t code, const FmError *error)
 {
@@ -100,6 +101,49 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place)
 		ZVAL_DEREF(previous);
 		exception = Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
 	}
+	smart_str_0(&text);
+	return text;
+}
+
+static FmStr call_string(zend_array *call, zend_known_string_id name)
+{
+	zval *value = zend_hash_find(call, ZSTR_KNOWN(name));
+	return value && Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
+}
+
+/* "#0 file(line): Class->function()" for each call, one a line. Without arguments: they hold secrets. The caller frees. */
+smart_str fermata_exception_trace(zend_object *exception)
+{
+	smart_str text = {0};
+	zval storage, *calls = exception_property(exception, ZEND_STR_TRACE, &storage), *call;
+	uint32_t number = 0;
+	ZVAL_DEREF(calls);
+	if (Z_TYPE_P(calls) != IS_ARRAY) {
+		return text;
+	}
+	ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(calls), call) {
+		if (Z_TYPE_P(call) != IS_ARRAY || number == TRACE_CALLS_MAX) {
+			break;
+		}
+		FmStr file = call_string(Z_ARR_P(call), ZEND_STR_FILE), class = call_string(Z_ARR_P(call), ZEND_STR_CLASS);
+		zval *line = zend_hash_find(Z_ARR_P(call), ZSTR_KNOWN(ZEND_STR_LINE));
+		smart_str_appendc(&text, '#');
+		smart_str_append_unsigned(&text, number++);
+		smart_str_appendc(&text, ' ');
+		if (file.len) {
+			append_str(&text, file);
+			smart_str_appendc(&text, '(');
+			smart_str_append_long(&text, line && Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
+			smart_str_appendc(&text, ')');
+		} else {
+			smart_str_appends(&text, "[PHP]");
+		}
+		smart_str_appends(&text, ": ");
+		smart_str_appendl(&text, class.ptr, strnlen(class.ptr, class.len));
+		append_str(&text, call_string(Z_ARR_P(call), ZEND_STR_TYPE));
+		append_str(&text, call_string(Z_ARR_P(call), ZEND_STR_FUNCTION));
+		smart_str_appends(&text, "()\n");
+	} ZEND_HASH_FOREACH_END();
 	smart_str_0(&text);
 	return text;
 }

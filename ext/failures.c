@@ -9,6 +9,36 @@
 #define CLOSE_REASON_BYTES_MAX 123
 #define CLOSE_INVALID_PAYLOAD 1007
 
+/* What the line is about: the handler or task that runs now. */
+void fermata_detail(FmDetail *detail)
+{
+	const FmEvent *event = &fermata_run.request->event;
+	*detail = (FmDetail){.handler = event->handler};
+	if (fermata_run.fiber && fermata_run.fiber->future) {
+		detail->handler = FM_HANDLER_TASK;
+	} else if (fermata_run.socket) {
+		detail->handler |= FM_HANDLER_WEBSOCKET;
+		detail->method = FERMATA_LITERAL("WebSocket");
+	} else if (event->kind == FM_EVENT_UPGRADE) {
+		detail->handler |= FM_HANDLER_WEBSOCKET;
+		detail->method = event->method;
+	} else {
+		detail->method = event->method;
+	}
+}
+
+/* The same of an exception. The caller frees the trace. */
+static void detail_of(FmDetail *detail, zend_object *exception, smart_str *trace)
+{
+	*trace = fermata_exception_trace(exception);
+	fermata_detail(detail);
+	/* The name of an anonymous class goes on behind a NUL byte. */
+	detail->exception = (FmStr){ZSTR_VAL(exception->ce->name), strlen(ZSTR_VAL(exception->ce->name))};
+	detail->file = fermata_exception_string(exception, ZEND_STR_FILE);
+	detail->line = fermata_exception_line(exception);
+	detail->trace = fermata_str_or_empty(trace->s);
+}
+
 /* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
 ZEND_COLD void fermata_log_exception(uint32_t level)
 {
@@ -16,70 +46,59 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 		zend_object *exception = EG(exception);
 		/* A process that runs jobs has no core to log with. */
 		if (i < EXCEPTIONS_MAX && fermata_run.worker && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
-			smart_str text = fermata_exception_text(exception, true);
-			fm_worker_log(fermata_run.worker, level, fermata_str(text.s));
+			FmDetail detail;
+			smart_str trace = {0}, text = fermata_exception_text(exception, false);
+			detail_of(&detail, exception, &trace);
+			if (level != FERMATA_LOG_ERROR) {
+				detail.trace = FERMATA_LITERAL("");
+			}
+			fm_worker_tell(fermata_run.worker, level, level != FERMATA_LOG_ERROR, fermata_str(text.s), &detail);
 			smart_str_free(&text);
+			smart_str_free(&trace);
 		}
 		zend_clear_exception();
 	}
 }
 
-/* A line for the log in a buffer of LOG_LINE_BYTES_MAX; returns its length. */
-static size_t with_place(char *text, const char *prefix, FmStr message, FmStr file, uint32_t line)
-{
-	char place[32];
-	size_t size = LOG_LINE_BYTES_MAX, len = fermata_copy(text, size, prefix, message);
-	if (file.len) {
-		len += fermata_copy(text + len, size - len, " in ", file);
-		snprintf(place, sizeof(place), ":%u", line);
-		len += fermata_copy(text + len, size - len, place, FERMATA_LITERAL(""));
-	}
-	return len;
-}
-
-/* The client gets nothing but the code: the details are for the log. Allocates nothing, for memory may be the problem. */
-static void fail_socket(FmStr message, FmStr file, uint32_t line)
+/* The log line of a failure that no client's answer goes with. Allocates nothing, for memory may be the problem. */
+static void tell(const char *prefix, FmStr message, const FmDetail *detail)
 {
 	char text[LOG_LINE_BYTES_MAX];
-	size_t len = with_place(text, "WebSocket handler: ", message, file, line);
-	fm_ws_fail(fermata_run.worker, fermata_run.socket, (FmStr){text, len});
+	fm_worker_tell(fermata_run.worker, FERMATA_LOG_ERROR, false,
+		(FmStr){text, fermata_copy(text, sizeof(text), prefix, message)}, detail);
 }
 
-/* Nobody is answered: whoever awaits the task is told by it. Allocates nothing. */
-static void fail_task(FmStr message, FmStr file, uint32_t line)
-{
-	char text[LOG_LINE_BYTES_MAX];
-	fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, with_place(text, "task: ", message, file, line)});
-}
-
-static void fail(FmStr message, FmStr file, uint32_t line)
+static void fail(FmStr message, const FmDetail *detail)
 {
 	if (fermata_run.fiber->future) {
-		fail_task(message, file, line);
+		/* Nobody is answered: whoever awaits the task is told by it. */
+		tell("task: ", message, detail);
 	} else if (fermata_run.socket) {
-		fail_socket(message, file, line);
-	} else if (fermata_run.stream) {
-		if (fm_stream_fail(fermata_run.worker, fermata_run.stream, message, file, line) != FM_OK) {
-			/* Its client has left before it. */
-			fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, message);
-		}
-	} else if (fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, file, line) != FM_OK) {
-		/* Its client has left, or has its answer. */
+		/* The client gets nothing but the code: the details are for the log. */
 		char text[LOG_LINE_BYTES_MAX];
-		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, (FmStr){text, with_place(text, "", message, file, line)});
+		fm_ws_fail(fermata_run.worker, fermata_run.socket,
+			(FmStr){text, fermata_copy(text, sizeof(text), "WebSocket handler: ", message)}, detail);
+	} else if (fermata_run.stream) {
+		if (fm_stream_fail(fermata_run.worker, fermata_run.stream, message, detail) != FM_OK) {
+			/* Its client has left before it. */
+			tell("", message, detail);
+		}
+	} else if (fm_fail(fermata_run.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, detail) != FM_OK) {
+		/* Its client has left, or has its answer. */
+		tell("", message, detail);
 	}
 }
 
 ZEND_COLD void fermata_fail_at_handler(const fermata_handler *handler, FmStr message)
 {
 	const zend_function *function = handler->call.function_handler;
-	FmStr file = FERMATA_LITERAL("");
-	uint32_t line = 0;
+	FmDetail detail;
+	fermata_detail(&detail);
 	if (function->type == ZEND_USER_FUNCTION) {
-		file = fermata_str_or_empty(function->op_array.filename);
-		line = function->op_array.line_start;
+		detail.file = fermata_str_or_empty(function->op_array.filename);
+		detail.line = function->op_array.line_start;
 	}
-	fail(message, file, line);
+	fail(message, &detail);
 }
 
 /* At most so many bytes of a text, cut between two characters. */
@@ -190,11 +209,12 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 		fermata_log_exception(FERMATA_LOG_DEBUG);
 		return;
 	}
-	FmStr file = fermata_exception_string(exception, ZEND_STR_FILE);
-	uint32_t line = fermata_exception_line(exception);
-	smart_str text = fermata_exception_text(exception, false);
-	fail(fermata_str(text.s), file, line);
+	FmDetail detail;
+	smart_str trace, text = fermata_exception_text(exception, false);
+	detail_of(&detail, exception, &trace);
+	fail(fermata_str(text.s), &detail);
 	smart_str_free(&text);
+	smart_str_free(&trace);
 	/* Releasing an exception frees the arguments in its trace, whose destructors may throw in turn. */
 	zend_clear_exception();
 }
@@ -237,8 +257,11 @@ ZEND_COLD void fermata_after_fatal(void)
 	}
 	if (fermata.handling) {
 		fermata.handling = false;
-		fail(PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("fatal error in handler"),
-			fermata_str_or_empty(PG(last_error_file)), PG(last_error_lineno) > 0 ? (uint32_t)PG(last_error_lineno) : 0);
+		FmDetail detail;
+		fermata_detail(&detail);
+		detail.file = fermata_str_or_empty(PG(last_error_file));
+		detail.line = PG(last_error_lineno) > 0 ? (uint32_t)PG(last_error_lineno) : 0;
+		fail(PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("fatal error in handler"), &detail);
 	}
 	fermata_let_go();
 	if (fermata_run.fiber) {

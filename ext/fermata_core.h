@@ -783,6 +783,36 @@ typedef struct FmError {
 } FmError;
 
 /**
+ * What is known of the code that a log line is about. Strings may be absent.
+ */
+typedef struct FmDetail {
+  /**
+   * Whose route it is, as for `fm_note_handler`.
+   */
+  uint32_t handler;
+  /**
+   * The line in `file`.
+   */
+  uint32_t line;
+  /**
+   * Method of the request.
+   */
+  struct FmStr method;
+  /**
+   * The class of what was thrown.
+   */
+  struct FmStr exception;
+  /**
+   * Where.
+   */
+  struct FmStr file;
+  /**
+   * The calls that have led there, one a line.
+   */
+  struct FmStr trace;
+} FmDetail;
+
+/**
  * A file to answer with.
  */
 typedef struct FmFile {
@@ -1639,17 +1669,16 @@ uint32_t fm_stream_end(struct FmWorker *worker,
                        struct FmError *error);
 
 /**
- * Ends a stream that cannot go on: its client sees that something is missing, and `message in file:line` goes to
+ * Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
  * the log. FM_GONE.
  *
  * # Safety
- * `worker` is a live worker; strings are valid.
+ * `worker` is a live worker; `detail` is valid; so are strings.
  */
 uint32_t fm_stream_fail(struct FmWorker *worker,
                         uint64_t request,
                         struct FmStr message,
-                        struct FmStr file,
-                        uint32_t line);
+                        const struct FmDetail *detail);
 
 /**
  * Ends a stream without its end and without a word in the log, if it has not ended.
@@ -2316,9 +2345,12 @@ uint32_t fm_ws_disconnect(struct FmWorker *worker,
  * as a failure of a handler.
  *
  * # Safety
- * `worker` is a live worker; the string is valid.
+ * `worker` is a live worker; `detail` is valid; so are strings.
  */
-void fm_ws_fail(struct FmWorker *worker, uint64_t socket, struct FmStr message);
+void fm_ws_fail(struct FmWorker *worker,
+                uint64_t socket,
+                struct FmStr message,
+                const struct FmDetail *detail);
 
 /**
  * Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
@@ -2607,17 +2639,16 @@ uint32_t fm_respond(struct FmWorker *worker, uint64_t request, const struct FmRe
 
 /**
  * Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
- * client, `message in file:line` to the log.
+ * client, `message` and what is known to the log.
  *
  * # Safety
- * `worker` is a live worker; strings are valid.
+ * `worker` is a live worker; `detail` is valid; so are strings.
  */
 uint32_t fm_fail(struct FmWorker *worker,
                  uint64_t request,
                  uint32_t status,
                  struct FmStr message,
-                 struct FmStr file,
-                 uint32_t line);
+                 const struct FmDetail *detail);
 
 /**
  * Counts a handler that has failed, whose client the program itself answers.
@@ -2735,6 +2766,19 @@ uint32_t fm_history(struct FmWorker *worker,
  * `worker` is a live worker; the string is valid.
  */
 void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message);
+
+/**
+ * Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
+ * written per second.
+ *
+ * # Safety
+ * `worker` is a live worker; `detail` is valid; so are strings.
+ */
+void fm_worker_tell(struct FmWorker *worker,
+                    uint32_t level,
+                    bool is_bounded,
+                    struct FmStr message,
+                    const struct FmDetail *detail);
 
 /**
  * Frees a worker after FM_EVENT_STOP.

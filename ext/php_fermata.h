@@ -88,6 +88,7 @@ FmStr fermata_exception_string(zend_object *exception, zend_known_string_id name
 uint32_t fermata_exception_line(zend_object *exception);
 zend_long fermata_exception_code(zend_object *exception);
 smart_str fermata_exception_text(zend_object *exception, bool with_place);
+smart_str fermata_exception_trace(zend_object *exception);
 
 /* tls.c */
 bool fermata_strings_check(HashTable *list, uint32_t argument);

@@ -84,6 +84,7 @@ void fermata_streams_release(void);
 ZEND_COLD bool fermata_error_handled(void);
 
 /* failures.c */
+void fermata_detail(FmDetail *detail);
 ZEND_COLD void fermata_log_exception(uint32_t level);
 ZEND_COLD void fermata_fail_at_handler(const fermata_handler *handler, FmStr message);
 ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler);

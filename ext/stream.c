@@ -218,7 +218,9 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 	if (code == FM_OK && !has_piece) {
 		code = fm_stream_end(fermata_run.worker, request, &error);
 		if (code == FM_MISUSE) {
-			fm_stream_fail(fermata_run.worker, request, (FmStr){error.message, error.len}, FERMATA_LITERAL(""), 0);
+			FmDetail detail;
+			fermata_detail(&detail);
+			fm_stream_fail(fermata_run.worker, request, (FmStr){error.message, error.len}, &detail);
 		}
 	} else if (code == FM_OK) {
 		note_taken(s, taken);

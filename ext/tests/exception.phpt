@@ -24,7 +24,7 @@ foreach (['/exception', '/error', '/type', '/odd'] as $target) {
     echo $answer->status, str_contains($answer->body, 'secret') ? ' leaks' : '', "\n";
 }
 var_dump($server->get('/')->body === $pid);
-foreach (explode("\n", $server->logged('/server\.php/')) as $line) {
+foreach (explode("\n", $server->logged('/server\.php:.*\(GET/', withRequest: true)) as $line) {
     echo preg_replace('/^.*?((Runtime|Type)?(Exception|Error))/', '$1', $line), "\n";
 }
 ?>
@@ -34,7 +34,7 @@ foreach (explode("\n", $server->logged('/server\.php/')) as $line) {
 500
 500
 bool(true)
-RuntimeException: secret, caused by LogicException: inner in server.php:4 in server.php:3
-Error: Call to undefined function nothing() in server.php:6
-TypeError: {closure%S}(): Argument #1 ($r) must be of type int, Fermata\Request given in server.php:7
-Exception@anonymous:  in server.php:9
+RuntimeException: secret, caused by LogicException: inner in server.php:4 in server.php:3 (GET /exception)
+Error: Call to undefined function nothing() in server.php:6 (GET /error)
+TypeError: {closure%S}(): Argument #1 ($r) must be of type int, Fermata\Request given in server.php:7 (GET /type)
+Exception@anonymous:  in server.php:9 (GET /odd)

@@ -62,7 +62,7 @@ WebSocket handler: exit() called in handler; call close() to end a connection in
 WebSocket handler: TypeError: %s: Argument #1 ($n) must be of type int, string given, called in server.php on line 6 in server.php:6
 WebSocket handler: RuntimeException: after send in server.php:7
 Fermata\Exception\BadRequestException: no such command in server.php:8
-Fermata\Exception\BadRequestException: the message is not valid JSON in server.php:9, caused by JsonException: Syntax error in server.php:9
+Fermata\Exception\BadRequestException: the message is not valid JSON, caused by JsonException: Syntax error in server.php:9 in server.php:9
 WebSocket handler: RuntimeException: in open in server.php:1
 WebSocket handler: RuntimeException: in close in server.php:13
 close: 1000

@@ -5,6 +5,7 @@ use fermata_io::Driver;
 use fermata_proto::response::{self, Connection as KeepAlive, Framing, bodiless};
 
 use crate::connection::{Origin, Reading, Writing};
+use crate::log::Detail;
 use crate::slab::Key;
 use crate::stats::Counter;
 use crate::trace::End;
@@ -44,10 +45,16 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
-    pub fn fail(&mut self, handle: u64, status: u16, log_message: &str) -> Result<(), Gone> {
+    pub fn fail(
+        &mut self,
+        handle: u64,
+        status: u16,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
         self.counts.add(Counter::HandlerFailures, 1);
-        self.log(LogLevel::Error, log_message);
+        self.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",
             _ => "The request cannot be answered.",

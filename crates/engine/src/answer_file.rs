@@ -20,6 +20,7 @@ use crate::files::{
     self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
     part_head, parts_tail,
 };
+use crate::log::Detail;
 use crate::outgoing::{FileBody, Outgoing, Part};
 use crate::represent::VARY;
 use crate::worker::Worker;
@@ -174,7 +175,7 @@ impl<D: Driver> Worker<D> {
             Ok(opened) => opened,
             Err(FileError::Io(error)) => {
                 let message = format!("Response::file: {}: {error}", path.display());
-                self.fail(handle, status_of(&error), &message)?;
+                self.fail(handle, status_of(&error), &message, &Detail::default())?;
                 return Ok(());
             }
             Err(FileError::NotFound | FileError::Directory) => {

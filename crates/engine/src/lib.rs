@@ -69,7 +69,7 @@ pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{
     EventId, HubError, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
-pub use log::Logger;
+pub use log::{Detail, Logger};
 pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use metrics::MoreMetrics;
 pub use publisher::{PublisherError, publish};

@@ -23,6 +23,49 @@ pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
 /// worker write to it as well; none holds the lock for longer than a write that does not wait.
 static STANDARD_ERROR: Mutex<Option<Outlet>> = Mutex::new(None);
 
+/// Bytes of a stack trace that a line takes with it; what is longer is cut.
+const TRACE_BYTES_MAX: usize = 8192;
+
+/// What a line says besides its message, of the program's code that has caused it. Empty = not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail<'a> {
+    /// The method of the request.
+    pub method: &'a str,
+    /// The pattern of its route.
+    pub route: &'a str,
+    /// The class of what was thrown.
+    pub exception: &'a str,
+    /// Where.
+    pub file: &'a str,
+    /// The line in `file`.
+    pub line: u32,
+    /// The calls that have led there, one a line.
+    pub trace: &'a str,
+}
+
+impl Detail<'_> {
+    /// The message with the place and the request, for a reader who has nothing but the line.
+    fn sentence(&self, message: &str) -> String {
+        let mut text = message.to_owned();
+        if !self.file.is_empty() {
+            let _ = write!(text, " in {}:{}", self.file, self.line);
+        }
+        if !self.route.is_empty() {
+            let gap = if self.method.is_empty() { "" } else { " " };
+            let _ = write!(text, " ({}{gap}{})", self.method, self.route);
+        }
+        text
+    }
+
+    fn trace(&self) -> &str {
+        let mut end = self.trace.len().min(TRACE_BYTES_MAX);
+        while !self.trace.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.trace[..end]
+    }
+}
+
 /// A process' logger. Cheap to clone; holds no file handle of its own.
 #[derive(Clone)]
 pub struct Logger {
@@ -80,8 +123,19 @@ impl Logger {
 
     /// Writes one line, or leaves it out and counts it when that would have to wait.
     pub fn write(&self, level: LogLevel, unix_ms: u64, message: &str) {
+        self.write_detailed(level, unix_ms, message, &Detail::default());
+    }
+
+    /// The same with what is known of the program's code. As text, a stack trace follows in lines of its own.
+    pub fn write_detailed(
+        &self,
+        level: LogLevel,
+        unix_ms: u64,
+        message: &str,
+        detail: &Detail<'_>,
+    ) {
         if self.is_on(level) {
-            self.put(unix_ms, &self.line(level, unix_ms, message));
+            self.put(unix_ms, &self.line(level, unix_ms, message, detail));
         }
     }
 
@@ -135,7 +189,7 @@ impl Logger {
             let message = format!(
                 "{dropped} lines of this process were left out: whoever reads standard error did not take them"
             );
-            self.line(LogLevel::Warning, unix_ms, &message)
+            self.line(LogLevel::Warning, unix_ms, &message, &Detail::default())
         });
         if !outlet.put(told.as_deref(), text)
             && let Some(stats) = &self.stats
@@ -146,7 +200,7 @@ impl Logger {
 
     /// Appends a line to those that [`write_lines`](Self::write_lines) takes, whatever its level.
     pub fn append(&self, lines: &mut String, level: LogLevel, unix_ms: u64, message: &str) {
-        lines.push_str(&self.line(level, unix_ms, message));
+        lines.push_str(&self.line(level, unix_ms, message, &Detail::default()));
     }
 
     /// Writes lines that were collected, or leaves all of them out and counts them.
@@ -154,7 +208,7 @@ impl Logger {
         self.put(unix_ms, lines);
     }
 
-    fn line(&self, level: LogLevel, unix_ms: u64, message: &str) -> String {
+    fn line(&self, level: LogLevel, unix_ms: u64, message: &str, detail: &Detail<'_>) -> String {
         let time = rfc3339(unix_ms);
         let level = match level {
             LogLevel::Error => "error",
@@ -164,23 +218,34 @@ impl Logger {
         };
         match self.format {
             LogFormat::Text => {
-                // Control characters would let a peer forge lines or drive the terminal.
                 let mut clean = String::with_capacity(message.len() + 48);
                 let _ = write!(clean, "{time} {level:7} [{}] ", self.process);
-                for character in message.chars() {
-                    if character.is_control() {
-                        let _ = write!(clean, "{}", character.escape_default());
-                    } else {
-                        clean.push(character);
-                    }
-                }
+                push_clean(&mut clean, &detail.sentence(message));
                 clean.push('\n');
+                for call in detail.trace().lines() {
+                    clean.push_str("    ");
+                    push_clean(&mut clean, call);
+                    clean.push('\n');
+                }
                 clean
             }
             LogFormat::Json => {
-                let fields = serde_json::json!({
-                    "time": time, "level": level, "process": self.process, "message": message,
+                let mut fields = serde_json::json!({
+                    "time": time, "level": level, "process": self.process, "message": detail.sentence(message),
                 });
+                let known = [
+                    ("method", detail.method),
+                    ("route", detail.route),
+                    ("exception", detail.exception),
+                    ("file", detail.file),
+                    ("trace", detail.trace()),
+                ];
+                for (name, value) in known.into_iter().filter(|(_, value)| !value.is_empty()) {
+                    fields[name] = value.into();
+                }
+                if !detail.file.is_empty() {
+                    fields["line"] = detail.line.into();
+                }
                 format!("{fields}\n")
             }
         }
@@ -234,6 +299,17 @@ impl Outlet {
     }
 }
 
+/// Control characters would let a peer forge lines or drive the terminal.
+fn push_clean(to: &mut String, text: &str) {
+    for character in text.chars() {
+        if character.is_control() {
+            let _ = write!(to, "{}", character.escape_default());
+        } else {
+            to.push(character);
+        }
+    }
+}
+
 /// Bounds the lines that peers can cause.
 #[derive(Debug, Default)]
 pub(crate) struct Limiter {
@@ -245,6 +321,18 @@ pub(crate) struct Limiter {
 impl Limiter {
     /// Writes the line unless this second's share is used up.
     pub fn write(&mut self, logger: &Logger, level: LogLevel, unix_ms: u64, message: &str) {
+        self.write_detailed(logger, level, unix_ms, message, &Detail::default());
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn write_detailed(
+        &mut self,
+        logger: &Logger,
+        level: LogLevel,
+        unix_ms: u64,
+        message: &str,
+        detail: &Detail<'_>,
+    ) {
         if !logger.is_on(level) {
             return;
         }
@@ -262,7 +350,7 @@ impl Limiter {
         }
         if self.written < PEER_LINES_PER_SECOND_MAX {
             self.written += 1;
-            logger.write(level, unix_ms, message);
+            logger.write_detailed(level, unix_ms, message, detail);
         } else {
             self.suppressed += 1;
         }
@@ -311,12 +399,35 @@ mod tests {
     #[test]
     fn a_message_cannot_forge_a_line() {
         let logger = Logger::new(LogFormat::Text, LogLevel::Info, "worker 0");
-        let line = logger.line(LogLevel::Info, 0, "a\nb\u{1b}[2J");
+        let line = logger.line(LogLevel::Info, 0, "a\nb\u{1b}[2J", &Detail::default());
         assert_eq!(line.matches('\n').count(), 1);
         assert!(!line.contains('\u{1b}'));
         let logger = Logger::new(LogFormat::Json, LogLevel::Info, "master");
-        let line = logger.line(LogLevel::Info, 0, "a\n\"b\"");
+        let line = logger.line(LogLevel::Info, 0, "a\n\"b\"", &Detail::default());
         assert_eq!(line.matches('\n').count(), 1);
         assert!(line.contains("\\\"b\\\""));
+    }
+
+    #[test]
+    fn a_trace_follows_as_lines_and_is_a_field_of_json() {
+        let detail = Detail {
+            method: "GET",
+            route: "/a/{id}",
+            exception: "LogicException",
+            file: "a.php",
+            line: 7,
+            trace: "#0 a.php(7): f()\n#1 {main}\u{1b}",
+        };
+        let logger = Logger::new(LogFormat::Text, LogLevel::Info, "worker 0");
+        let line = logger.line(LogLevel::Info, 0, "boom", &detail);
+        assert!(line.ends_with(
+            "boom in a.php:7 (GET /a/{id})\n    #0 a.php(7): f()\n    #1 {main}\\u{1b}\n"
+        ));
+        let logger = Logger::new(LogFormat::Json, LogLevel::Info, "worker 0");
+        let line = logger.line(LogLevel::Info, 0, "boom", &detail);
+        let fields: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
+        assert_eq!(fields["route"], "/a/{id}");
+        assert_eq!(fields["line"], 7);
+        assert_eq!(fields["trace"], detail.trace);
     }
 }

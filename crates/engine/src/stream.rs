@@ -12,6 +12,7 @@ use fermata_proto::chunk;
 use fermata_proto::response::{self, Framing};
 
 use crate::answer::Gone;
+use crate::log::Detail;
 use crate::outgoing::{Outgoing, StreamBody, StreamFraming};
 use crate::slab::Key;
 use crate::worker::{Event, Worker};
@@ -246,10 +247,15 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a stream that the program cannot go on with: what was given is sent, and the connection ends without the
     /// mark of a whole body. The reason goes to the log.
-    pub fn fail_stream(&mut self, handle: u64, log_message: &str) -> Result<(), StreamError> {
+    pub fn fail_stream(
+        &mut self,
+        handle: u64,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) -> Result<(), StreamError> {
         let index = self.open_stream(handle)?;
         self.counts.add(crate::stats::Counter::HandlerFailures, 1);
-        self.log(LogLevel::Error, log_message);
+        self.log_detailed(LogLevel::Error, log_message, detail);
         self.cut_stream(index);
         Ok(())
     }

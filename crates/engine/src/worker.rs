@@ -33,7 +33,7 @@ use crate::files::{Compressors, Roots};
 use crate::follow::Told;
 use crate::gather::Gather;
 use crate::hold::SWEEP_MS;
-use crate::log::{Limiter, Logger};
+use crate::log::{Detail, Limiter, Logger};
 use crate::master::Link;
 use crate::metrics::MoreMetrics;
 use crate::relay::Relay;
@@ -540,10 +540,32 @@ impl<D: Driver> Worker<D> {
         self.logger.write(level, self.driver.unix_ms(), message);
     }
 
+    /// The same with what is known of the program's code.
+    pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.driver.unix_ms();
+        self.logger.write_detailed(level, unix_ms, message, detail);
+    }
+
+    /// What a handler was added for, for a log line: the pattern of its route without the method.
+    pub fn route_of(&self, handler: u32) -> &str {
+        if handler == crate::router::TASK {
+            return "a task";
+        }
+        let label = self.router.label(handler).unwrap_or_default();
+        label.find('/').map_or(label, |at| &label[at..])
+    }
+
     /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
     pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
         let unix_ms = self.driver.unix_ms();
         self.limiter.write(&self.logger, level, unix_ms, message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.driver.unix_ms();
+        self.limiter
+            .write_detailed(&self.logger, level, unix_ms, message, detail);
     }
 
     /// The worker's event loop driver.

@@ -4,7 +4,7 @@ use fermata_engine::files::ContentHeaders;
 use fermata_engine::{FileAnswer, FilePlace, StaticFound, StreamError, Wanted};
 
 use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, guard, put};
-use crate::worker::{FmResponse, FmWorker};
+use crate::worker::{FmDetail, FmResponse, FmWorker, Known};
 
 /// `fm_stream_wanted`: the client has left, or the request was answered before.
 pub const FM_STREAM_NOTHING: u32 = 0;
@@ -165,28 +165,27 @@ pub unsafe extern "C" fn fm_stream_end(
     }
 }
 
-/// Ends a stream that cannot go on: its client sees that something is missing, and `message in file:line` goes to
+/// Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
 /// the log. FM_GONE.
 ///
 /// # Safety
-/// `worker` is a live worker; strings are valid.
+/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_stream_fail(
     worker: *mut FmWorker,
     request: u64,
     message: FmStr,
-    file: FmStr,
-    line: u32,
+    detail: *const FmDetail,
 ) -> u32 {
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(std::ptr::null_mut(), || {
-            let mut log_message = format!("stream: {}", message.text());
-            if !file.bytes().is_empty() {
-                log_message = format!("{log_message} in {}:{line}", file.text());
-            }
             let worker = &mut (*worker).worker;
-            worker.fail_stream(request, &log_message).map_err(failure)
+            let known = Known::of(worker, &*detail);
+            let log_message = format!("stream: {}", message.text());
+            worker
+                .fail_stream(request, &log_message, &known.detail())
+                .map_err(failure)
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::abi::{
     put,
 };
 use crate::server::FmServer;
-use crate::worker::{FmWorker, id_of};
+use crate::worker::{FmDetail, FmWorker, Known, id_of};
 
 /// There is a callback for handshakes: FM_EVENT_UPGRADE is handed out.
 pub const FM_WS_ON_UPGRADE: u32 = 1;
@@ -290,13 +290,20 @@ pub unsafe extern "C" fn fm_ws_disconnect(
 /// as a failure of a handler.
 ///
 /// # Safety
-/// `worker` is a live worker; the string is valid.
+/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_fail(worker: *mut FmWorker, socket: u64, message: FmStr) {
+pub unsafe extern "C" fn fm_ws_fail(
+    worker: *mut FmWorker,
+    socket: u64,
+    message: FmStr,
+    detail: *const FmDetail,
+) {
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(std::ptr::null_mut(), || {
-            (*worker).worker.fail_socket(socket, &message.text());
+            let worker = &mut (*worker).worker;
+            let known = Known::of(worker, &*detail);
+            worker.fail_socket(socket, &message.text(), &known.detail());
             Ok(())
         });
     }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Event, Hold, HoldError, Left, Member, MembersError, Message, Past, PublishFailure, RequestView,
-    Worker,
+    Detail, Event, Hold, HoldError, Left, Member, MembersError, Message, Past, PublishFailure,
+    RequestView, Worker,
 };
 use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
@@ -347,31 +347,82 @@ pub unsafe extern "C" fn fm_respond(
     }
 }
 
+/// What is known of the code that a log line is about. Strings may be absent.
+#[repr(C)]
+pub struct FmDetail {
+    /// Whose route it is, as for `fm_note_handler`.
+    pub handler: u32,
+    /// The line in `file`.
+    pub line: u32,
+    /// Method of the request.
+    pub method: FmStr,
+    /// The class of what was thrown.
+    pub exception: FmStr,
+    /// Where.
+    pub file: FmStr,
+    /// The calls that have led there, one a line.
+    pub trace: FmStr,
+}
+
+/// The texts of an [`FmDetail`].
+pub(crate) struct Known {
+    line: u32,
+    route: String,
+    method: String,
+    exception: String,
+    file: String,
+    trace: String,
+}
+
+impl Known {
+    /// # Safety
+    /// The strings are valid.
+    pub(crate) unsafe fn of(worker: &Worker<Tls<Kernel>>, from: &FmDetail) -> Known {
+        // SAFETY: passed on from this function's contract.
+        let text = |string: &FmStr| unsafe { string.text() }.into_owned();
+        Known {
+            line: from.line,
+            route: worker.route_of(from.handler).to_owned(),
+            method: text(&from.method),
+            exception: text(&from.exception),
+            file: text(&from.file),
+            trace: text(&from.trace),
+        }
+    }
+
+    pub(crate) fn detail(&self) -> Detail<'_> {
+        Detail {
+            method: &self.method,
+            route: &self.route,
+            exception: &self.exception,
+            file: &self.file,
+            line: self.line,
+            trace: &self.trace,
+        }
+    }
+}
+
 /// Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
-/// client, `message in file:line` to the log.
+/// client, `message` and what is known to the log.
 ///
 /// # Safety
-/// `worker` is a live worker; strings are valid.
+/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_fail(
     worker: *mut FmWorker,
     request: u64,
     status: u32,
     message: FmStr,
-    file: FmStr,
-    line: u32,
+    detail: *const FmDetail,
 ) -> u32 {
     // SAFETY: pointers and strings are valid by this function's contract.
     unsafe {
         guard(std::ptr::null_mut(), || {
-            let mut log_message = message.text().into_owned();
-            if !file.bytes().is_empty() {
-                log_message = format!("{log_message} in {}:{line}", file.text());
-            }
             let status = u16::try_from(status).unwrap_or(500);
             let worker = &mut (*worker).worker;
+            let known = Known::of(worker, &*detail);
             worker
-                .fail(request, status, &log_message)
+                .fail(request, status, &message.text(), &known.detail())
                 .map_err(|gone| (FM_GONE, gone.to_string()))
         })
     }
@@ -661,6 +712,35 @@ pub unsafe extern "C" fn fm_worker_log(worker: *mut FmWorker, level: u32, messag
                 worker.log(level, &message.text());
             } else {
                 worker.log_for_client(level, &message.text());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
+/// written per second.
+///
+/// # Safety
+/// `worker` is a live worker; `detail` is valid; so are strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_worker_tell(
+    worker: *mut FmWorker,
+    level: u32,
+    is_bounded: bool,
+    message: FmStr,
+    detail: *const FmDetail,
+) {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(std::ptr::null_mut(), || {
+            let level = log_level(level)?;
+            let worker = &mut (*worker).worker;
+            let known = Known::of(worker, &*detail);
+            if is_bounded {
+                worker.log_detailed_for_client(level, &message.text(), &known.detail());
+            } else {
+                worker.log_detailed(level, &message.text(), &known.detail());
             }
             Ok(())
         });

@@ -7,6 +7,7 @@ use super::client::{Answer, answers};
 use super::{FILE_BYTES, HUGE, Rig, file_content, get, post};
 use crate::connection::Origin;
 use crate::files::StaticOptions;
+use crate::log::Detail;
 
 /// Turns after which a run that has not finished never will: a byte each, and then some.
 const TURNS_MAX: usize = 5_000_000;
@@ -344,7 +345,10 @@ fn a_request_is_answered_once() {
         let none = std::iter::empty();
         let second = rig.worker.respond(handle, 200, None, none, b"two");
         assert_eq!(second, Err(crate::Gone));
-        assert_eq!(rig.worker.fail(handle, 500, "late"), Err(crate::Gone));
+        assert_eq!(
+            rig.worker.fail(handle, 500, "late", &Detail::default()),
+            Err(crate::Gone)
+        );
         rig.run();
         let answers = answers(&peer.read(), &[]);
         assert_eq!(answers.len(), 1);

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::sockets::{Client, Told, close, handshake, masked, text};
 use super::*;
+use crate::log::Detail;
 use crate::stats::Counter;
 
 #[test]
@@ -14,7 +15,7 @@ fn a_handler_that_fails_ends_its_socket_and_is_counted() {
     let mut client = rig.socket("/ws");
     let socket = rig.open[0];
     for _ in 0..2 {
-        rig.worker.fail_socket(socket, "");
+        rig.worker.fail_socket(socket, "", &Detail::default());
         rig.run();
     }
     assert_eq!(client.closed(), (1011, String::new()));

@@ -10,6 +10,7 @@ use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::connection::Writing;
 use crate::encode;
+use crate::log::Detail;
 use crate::pace::Place;
 use crate::slab::Key;
 use crate::stats::Counter;
@@ -41,9 +42,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
-    pub fn fail_socket(&mut self, socket: u64, log_message: &str) {
+    pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
         self.counts.add(Counter::HandlerFailures, 1);
-        self.log(LogLevel::Error, log_message);
+        self.log_detailed(LogLevel::Error, log_message, detail);
         // A socket that has ended meanwhile needs no end.
         let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
     }
