@@ -1,4 +1,5 @@
 /* What becomes of handlers that fail: the client's answer, the line in the log, the end of the worker. */
+#include "changes.h"
 #include "fibers.h"
 #include "hooks.h"
 #include "zend_exceptions.h"
@@ -267,6 +268,7 @@ ZEND_COLD void fermata_after_fatal(void)
 	if (fermata_run.fiber) {
 		fermata_run.fiber->pins = NULL;
 		fermata_run.fiber->sqlite = NULL;
+		fermata_changes_abandon(fermata_run.fiber);
 	}
 	fermata_guards_forget();
 	if (!fermata_run.retired) {

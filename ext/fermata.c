@@ -2,9 +2,12 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "changes.h"
 #include "hooks.h"
+#include "stray.h"
 #include "file.h"
 #include <pthread.h>
+#include "SAPI.h"
 #include "php_ini.h"
 #include "ext/standard/info.h"
 #include "ext/json/php_json.h"
@@ -226,6 +229,15 @@ PHP_MSHUTDOWN_FUNCTION(fermata)
 	return PHP_MSHUTDOWN(fermata_hooks)(SHUTDOWN_FUNC_ARGS_PASSTHRU);
 }
 
+PHP_RINIT_FUNCTION(fermata)
+{
+	if (strcmp(sapi_module.name, "cli") == 0) {
+		fermata_changes_wrap();
+		fermata_stray_wrap();
+	}
+	return SUCCESS;
+}
+
 PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_codec_request_end();
@@ -323,7 +335,7 @@ zend_module_entry fermata_module_entry = {
 	ext_functions,
 	PHP_MINIT(fermata),
 	PHP_MSHUTDOWN(fermata),
-	NULL,
+	PHP_RINIT(fermata),
 	PHP_RSHUTDOWN(fermata),
 	PHP_MINFO(fermata),
 	PHP_FERMATA_VERSION,

@@ -9,6 +9,7 @@
  * Fiber implementation, so debuggers and profilers see each as a Fiber; Fiber::getCurrent() is null on them as on the first.
  *
  * Invariant: a handler or task is begun only while another fiber is left, or may be made, to go on with the loop. */
+#include "changes.h"
 #include "fibers.h"
 #include "hooks.h"
 #include "zend_exceptions.h"
@@ -113,6 +114,9 @@ static void switch_to(fermata_fiber *to)
 	from->handling = fermata.handling;
 	save_output(from);
 	save_timeout(from);
+	if (UNEXPECTED(from->changes || fermata_globals_differ())) {
+		fermata_changes_leave(from);
+	}
 
 	fermata_run.fiber = to;
 	fermata_run.stream = 0;
@@ -129,6 +133,9 @@ static void switch_to(fermata_fiber *to)
 	fermata.handling = from->handling;
 	restore_output(from);
 	restore_timeout(from);
+	if (UNEXPECTED(from->changes)) {
+		fermata_changes_enter(from);
+	}
 	if (UNEXPECTED(pool.dead)) {
 		pefree(pool.dead, true);
 		pool.dead = NULL;

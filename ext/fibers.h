@@ -89,6 +89,7 @@ struct fermata_fiber {
 	fermata_message *message;
 	uint64_t socket, stream;
 	bool handling;
+	struct fermata_changes *changes; /* of changes.c: what the handler has changed of PHP's state; NULL = nothing */
 	php_output_handler **output;
 	int output_len;
 	zend_long timeout_seconds;

@@ -218,6 +218,9 @@ zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *faile
 void fermata_trees_free(fermata_server *server);
 void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 
+/* stray.c */
+bool fermata_session_check(void);
+
 /* middleware.c */
 void fermata_middleware_init(void);
 bool fermata_middleware_compose(fermata_server *server);

@@ -7,7 +7,9 @@
  *                                           again, the core finishes the other clients, and the master replaces the worker
  *
  * What one handler leaves behind must not reach the next one: see fermata_clean_up(). */
+#include "changes.h"
 #include "fibers.h"
+#include "stray.h"
 #include "watch.h"
 #include "main/php_main.h"
 #include "ext/random/php_random.h"
@@ -160,6 +162,10 @@ void fermata_clean_up(void)
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
+	/* A process that runs jobs has no fibers. */
+	if (fermata_run.fiber && UNEXPECTED(fermata_run.fiber->changes || fermata_globals_differ())) {
+		fermata_changes_undo();
+	}
 }
 
 static void take_fresh_request(void)
@@ -218,6 +224,9 @@ void fermata_request_done(void)
 {
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+	if (UNEXPECTED(fermata_run.fiber->changes)) {
+		fermata_changes_shut_down();
 	}
 	if (EXPECTED(!fermata_held_by_others(&fermata_run.request->std) && !fermata_run.request->kept)) {
 		fermata_request_forget(fermata_run.request);
@@ -367,6 +376,8 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_run.websocket = fermata_websocket_new();
 	fermata_run.message = fermata_message_new();
 	fermata_enter_process();
+	fermata_changes_start();
+	fermata_stray_start();
 
 	fermata_fibers_start(frame);
 	fermata_jobs_in_worker(server);
@@ -374,6 +385,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_peers_start(server, start->worker_index);
 	fermata_runner_loop(frame);
 
+	fermata_stray_end();
 	fermata.worker = NULL;
 	fermata.handling = false;
 	if (fermata_run.leaves) {
@@ -390,12 +402,14 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 		fm_worker_free(fermata_run.worker);
 	}
 	if (fermata_run.retired) {
+		fermata_changes_abandoned();
 		EG(exit_status) = exit_status;
 		zend_bailout();
 	}
 	fermata_fibers_end();
 	fermata_every_stop(server->every);
 	fermata_peers_stop();
+	fermata_changes_end();
 	fermata_runner_release();
 	EG(exit_status) = exit_status;
 	zend_throw_unwind_exit();

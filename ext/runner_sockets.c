@@ -2,6 +2,7 @@
  *
  *   exception, exit()   the connection is closed with 1011 (or 1007); an upgrade is answered 500 (or 400)
  *   fatal error         the same, and the worker retires; see failures.c */
+#include "changes.h"
 #include "fibers.h"
 #include "zend_exceptions.h"
 
@@ -177,6 +178,9 @@ static zend_always_inline bool call(const fermata_handler *handler, zval *argume
 
 static zend_always_inline void done(void)
 {
+	if (UNEXPECTED(fermata_run.fiber->changes)) {
+		fermata_changes_shut_down();
+	}
 	if (UNEXPECTED(fermata_held_by_others(&fermata_run.websocket->std) || fermata_run.websocket->kept)) {
 		take_fresh_websocket();
 	}

@@ -340,7 +340,7 @@ ZEND_METHOD(Fermata_Server, run)
 	error.len = 0;
 	ZEND_PARSE_PARAMETERS_NONE();
 	fermata_server *server = THIS_SERVER();
-	if (!run_check(server) || !fermata_middleware_compose(server)) {
+	if (!run_check(server) || !fermata_session_check() || !fermata_middleware_compose(server)) {
 		RETURN_THROWS();
 	}
 	/* What is still buffered would be written once more by every worker. */

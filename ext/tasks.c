@@ -2,6 +2,7 @@
  *
  * A task waits in a queue until a fiber has the loop and room for it, and then runs there as a handler does: without a switch
  * unless it waits. */
+#include "changes.h"
 #include "fibers.h"
 #include "hooks.h"
 #include "zend_exceptions.h"
@@ -358,6 +359,9 @@ void fermata_tasks_run_next(void)
 	fm_count_task(fermata_run.worker, future->kind, failed);
 	/* Destructors may run up to here, and belong to the task. */
 	fiber->awaits = NULL;
+	if (UNEXPECTED(fiber->changes)) {
+		fermata_changes_shut_down();
+	}
 	fermata_clean_up();
 	/* As after a handler: what destructors would begin from here on would be the next one's. */
 	fermata.handling = false;

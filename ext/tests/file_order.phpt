@@ -38,8 +38,11 @@ $cases = [
         return [File::read("$folder/to"), File::exists("$folder/from")];
     },
     'directory' => function () use ($folder, $large) {
-        chdir($folder);
-        all(fn () => File::write('state', $large, WriteMode::Atomic, sync: true), fn () => chdir("$folder/other"));
+        all(function () use ($folder, $large) {
+            chdir($folder);
+            File::write('state', $large, WriteMode::Atomic, sync: true);
+            chdir("$folder/other");
+        });
         return [File::stat("$folder/state")->size === strlen($large), File::list("$folder/other")];
     },
     'temporary' => function () use ($folder) {

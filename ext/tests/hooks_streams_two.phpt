@@ -110,16 +110,10 @@ echo preg_replace('/ in \S+ on line \d+/', '', $server->output()), $server->logg
 200 done
 200 done
 int(0)
-
-Warning: fclose(): %s
 false
-
-Warning: fclose(): %s
 false
 2000000
 true true 2000000
-
-Warning: fclose(): %s
 false
 7 one two
 first 0 false

@@ -46,3 +46,6 @@ WebSocket handler: Class A contains %s in server.php(6) : eval()'d code:1
 bool(false)
 bool(false)
 string(5) "fatal"
+bool(true)
+bool(true)
+string(5) "again"
