@@ -171,6 +171,13 @@ settings! {
         Some("Server workers"),
         "Worker processes.\n\
          0 starts one per usable core.";
+    user: Option<String> = "", Kind::Account, None,
+        "User that workers and processes for jobs run as when the server is started as root: they change to it when everything is bound and open, before they run a handler.\n\
+         The master stays root and runs no handler; what the script does before run() it does as root.\n\
+         Empty changes nothing.";
+    group: Option<String> = "", Kind::Account, None,
+        "Group of those processes beside user.\n\
+         Empty means the groups that the user has in /etc/passwd and /etc/group.";
     balance: String = "on", Kind::Choice(&["on", "off"]), None,
         "Whether a connection that stays open after its first answer moves to the worker that has the fewest.\n\
          Without it the kernel spreads connections by a hash, which is uneven while there are few.";

@@ -16,6 +16,8 @@ pub enum Kind {
     Control,
     /// `http://HOST:PORT`, or empty for none.
     Address,
+    /// A user or group of the machine by name or number, or empty for none.
+    Account,
     /// A file path, or empty for none.
     Path,
     /// File paths with commas between them, or empty for none.
@@ -60,6 +62,7 @@ impl Kind {
             Self::Addresses => "addresses",
             Self::Control => "socket",
             Self::Address => "address",
+            Self::Account => "name",
             Self::Path => "path",
             Self::Paths => "paths",
             Self::Networks => "networks",
@@ -81,6 +84,7 @@ impl Kind {
             Self::Addresses
             | Self::Control
             | Self::Address
+            | Self::Account
             | Self::Path
             | Self::Paths
             | Self::Networks
@@ -99,6 +103,7 @@ impl Kind {
             }
             Self::Control => "unix:/path/to.sock, or empty for none".to_owned(),
             Self::Address => "http://HOST:PORT, or empty for none".to_owned(),
+            Self::Account => "a name or number, or empty for none".to_owned(),
             Self::Path => "a file path, or empty for none".to_owned(),
             Self::Paths => "file paths with commas, or empty for none".to_owned(),
             Self::Networks => {
@@ -128,6 +133,7 @@ impl Kind {
             Self::Address => {
                 "http://HOST:PORT, such as http://127.0.0.1:9464, or nothing".to_owned()
             }
+            Self::Account => "a name or number, such as www-data, or nothing".to_owned(),
             Self::Path => "a file path, or nothing".to_owned(),
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
@@ -159,6 +165,7 @@ impl Kind {
             Self::Addresses
             | Self::Control
             | Self::Address
+            | Self::Account
             | Self::Path
             | Self::Paths
             | Self::Networks
@@ -263,6 +270,10 @@ impl Value for Option<String> {
             _ if text.is_empty() => Ok(None),
             Kind::Control => parse_control(text).map(|()| Some(text.to_owned())),
             Kind::Address => Listen::parse_plain(text).map(|_| Some(text.to_owned())),
+            Kind::Account => match text.contains([':', ' ', '\t', '\n', '\0']) {
+                false => Ok(Some(text.to_owned())),
+                true => Err("not a name".to_owned()),
+            },
             Kind::Edges => {
                 let is_url =
                     |part: &str| part.starts_with("http://") || part.starts_with("https://");

@@ -8,6 +8,7 @@ mod blocking;
 mod companion;
 mod descriptors;
 mod frames;
+mod identity;
 mod inherit;
 mod manager;
 mod stall;
@@ -44,6 +45,7 @@ use crate::websocket::Route;
 use crate::worker::{Parts, Worker};
 use blocking::{Looker, Seen};
 use companion::Beside;
+use identity::Identity;
 use manager::Manager;
 use stall::Pulse;
 
@@ -121,6 +123,14 @@ pub enum StartError {
         path: PathBuf,
         /// What the kernel said.
         source: std::io::Error,
+    },
+    /// Whose rights workers are to have.
+    #[error("{setting}: {cause}")]
+    Account {
+        /// `user` or `group`.
+        setting: &'static str,
+        /// What went wrong and what helps.
+        cause: String,
     },
     /// The shared memory or file of the hub.
     #[error(transparent)]
@@ -278,6 +288,8 @@ pub(crate) struct Master {
     stopping_until_ms: Option<u64>,
     /// When the last signal to stop came.
     stop_signal_ms: u64,
+    /// Whose rights workers get; `None` = those of the master.
+    identity: Option<Identity>,
     looker: Looker,
     manager: Manager,
     beside: Beside,
@@ -303,9 +315,17 @@ impl Master {
     ) -> Result<Master, StartError> {
         let workers = workers_of(&settings);
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
+        let identity = Identity::of(&settings)?;
         // Before anything is bound: a bad certificate is the likeliest mistake.
         let tls = ServerTls::open(&settings, &logger)?;
         let access_log = Sink::open(&settings)?;
+        let owned = access_log.as_ref().filter(|log| log.is_file());
+        if let (Some(identity), Some(log)) = (&identity, owned) {
+            identity.own(log.path()).map_err(|source| StartError::Io {
+                what: "giving the access log to the user of workers",
+                source,
+            })?;
+        }
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
         let ring = hub::open(&settings, &logger)?;
@@ -338,10 +358,18 @@ impl Master {
                             source,
                         }
                     })?;
+                // Programs of that user publish.
+                if let Some(identity) = &identity {
+                    identity.own(&path).map_err(|source| StartError::Control {
+                        path: path.clone(),
+                        source,
+                    })?;
+                }
                 Some((listener, path))
             }
         };
         let mut warnings = program.warnings;
+        warnings.extend(identity::warning(identity.as_ref()));
         let limit = process::raise_descriptor_limit();
         let shared = wakers.len() + inboxes.len() * Inbox::DESCRIPTORS;
         warnings.extend(descriptors::fit(&mut settings, limit, shared));
@@ -397,6 +425,7 @@ impl Master {
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
             stop_signal_ms: 0,
+            identity,
             looker,
             manager,
             beside: Beside::new(program.companion),
@@ -506,9 +535,7 @@ impl Master {
             }
             Ok(Fork::Child) => {
                 drop(ours);
-                let begun = process::end_with_parent(master_pid)
-                    .map_err(io("watching the master"))
-                    .and_then(|()| self.become_worker(index, slot, theirs));
+                let begun = self.become_worker(index, slot, theirs, master_pid);
                 match begun {
                     Ok(mut worker) => {
                         for slot in left {
@@ -556,6 +583,7 @@ impl Master {
         index: u16,
         slot: u16,
         stream: UnixStream,
+        master_pid: i32,
     ) -> Result<Box<Worker<Tls<Kernel>>>, StartError> {
         let io = |what| move |source| StartError::Io { what, source };
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
@@ -618,6 +646,11 @@ impl Master {
                 _ => Some(self.looker.waker.share().map_err(io("eventfd"))?),
             },
         };
+        // Everything that takes root's rights is open.
+        if let Some(identity) = &self.identity {
+            identity.take_on()?;
+        }
+        process::end_with_parent(master_pid).map_err(io("watching the master"))?;
         let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;
         Ok(Box::new(worker))
     }
@@ -687,6 +720,7 @@ impl Master {
     /// Has the workers open the access log anew.
     fn reopen_access_log(&mut self) {
         if self.has_log_file {
+            self.renew_access_log();
             for child in &mut self.children {
                 let _ = child.stream.write(&[ORDER_REOPEN_LOG]);
             }
@@ -709,8 +743,13 @@ impl Master {
             .as_ref()
             .is_some_and(|tls| tls.reload(&self.logger))
         {
+            // Root's keys are not for other users to read: new workers have from us what we have read.
+            let order = match self.identity {
+                None => ORDER_RELOAD_TLS,
+                Some(_) => ORDER_DRAIN,
+            };
             for child in &mut self.children {
-                let _ = child.stream.write(&[ORDER_RELOAD_TLS]);
+                let _ = child.stream.write(&[order]);
             }
         }
     }

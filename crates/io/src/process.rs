@@ -244,6 +244,35 @@ pub fn give_way() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
+/// Whose rights this process has.
+#[must_use]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Gives up the rights of root for those of another user and its groups, for good. Only for a process with one thread.
+///
+/// # Errors
+/// This process is not root's, or may not change (a container without the capabilities). It then has to end: some of
+/// its rights may be gone.
+pub fn become_user(user: u32, group: u32, further: &[u32]) -> io::Result<()> {
+    let check = |result: libc::c_int| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // Groups before the user, who may not change them.
+    // SAFETY: the pointer and the length are those of a slice of numbers, which the call only reads.
+    check(unsafe { libc::setgroups(further.len(), further.as_ptr()) })?;
+    // SAFETY: the calls take numbers and touch no memory.
+    check(unsafe { libc::setresgid(group, group, group) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresuid(user, user, user) })?;
+    // The kernel takes a process that has changed for one with secrets of its old user, and hides its own /proc/self
+    // from it. Everything it has is the new user's to see.
+    // SAFETY: as above.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
+}
+
 /// Ends the process at once: no destructors, no exit handlers, no flushing of inherited buffers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: ends the process; nothing can observe what it skips.

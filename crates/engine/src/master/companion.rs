@@ -85,6 +85,12 @@ impl Master {
                 for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
                     let _ = signal::restore_default(signal);
                 }
+                if let Some(identity) = &self.identity
+                    && let Err(error) = identity.take_on()
+                {
+                    logger.write(LogLevel::Error, clock::unix_ms(), &error.to_string());
+                    process::exit_now(1);
+                }
                 let stats = self.stats;
                 Some(Companion { logger, stats })
             }

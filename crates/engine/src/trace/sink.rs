@@ -52,6 +52,11 @@ impl Sink {
         !is_standard(&self.path)
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens the path again. The old file stays on an error.
     pub fn reopen(&mut self) -> Result<(), SinkError> {
         self.file = open(&self.path)?;

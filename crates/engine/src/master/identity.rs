@@ -1,0 +1,108 @@
+//! Whose rights workers have: those of another user when the server was started as root.
+//!
+//! The master stays root. It runs no handler and reads nothing that clients have sent; as root it can read keys that
+//! were renewed, make log files anew, and look into and end its workers.
+
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+use fermata_config::{LogLevel, Settings};
+use fermata_io::process;
+use fermata_io::users::{self, GROUPS, USERS};
+
+use super::{Master, StartError};
+use crate::trace::Sink;
+
+const ROOT: u32 = 0;
+
+/// The user and groups of workers.
+pub(super) struct Identity {
+    user: u32,
+    group: u32,
+    groups: Vec<u32>,
+}
+
+impl Identity {
+    /// What the settings ask for; `None` where nothing is to be changed.
+    pub(super) fn of(settings: &Settings) -> Result<Option<Identity>, StartError> {
+        let failed = |setting, cause| StartError::Account { setting, cause };
+        let Some(name) = &settings.user else {
+            return match &settings.group {
+                None => Ok(None),
+                Some(_) => Err(failed(
+                    "group",
+                    "it says nothing without user; set user as well".to_owned(),
+                )),
+            };
+        };
+        let account = users::account(name, Path::new(USERS), Path::new(GROUPS))
+            .map_err(|cause| failed("user", cause))?;
+        let group = match (&settings.group, account.group) {
+            (Some(group), _) => {
+                users::number(group, Path::new(GROUPS)).map_err(|cause| failed("group", cause))?
+            }
+            (None, Some(group)) => group,
+            (None, None) => {
+                let cause =
+                    format!("{name} is not in {USERS}, so its group is not known; set group");
+                return Err(failed("user", cause));
+            }
+        };
+        match process::user() {
+            ROOT => Ok(Some(Identity {
+                user: account.user,
+                group,
+                groups: match settings.group {
+                    None => account.groups,
+                    Some(_) => Vec::new(),
+                },
+            })),
+            own if own == account.user => Ok(None),
+            own => Err(failed(
+                "user",
+                format!(
+                    "only root can become {name}, and this is user {own}; start the server as root or as {name}"
+                ),
+            )),
+        }
+    }
+
+    /// Changes this process, which is to run handlers.
+    pub(super) fn take_on(&self) -> Result<(), StartError> {
+        process::become_user(self.user, self.group, &self.groups).map_err(|source| StartError::Account {
+            setting: "user",
+            cause: format!("this process may not change its user: {source}; does the container allow it (SETUID, SETGID)?"),
+        })
+    }
+
+    /// Gives a file that root has made to those who use it.
+    pub(super) fn own(&self, path: &Path) -> std::io::Result<()> {
+        chown(path, Some(self.user), Some(self.group))
+    }
+}
+
+/// What is said of a server that runs handlers as root.
+pub(super) fn warning(identity: Option<&Identity>) -> Option<String> {
+    (identity.is_none() && process::user() == ROOT).then(|| {
+        "handlers run as root, so a mistake in one can do anything to this machine; set user (FERMATA_USER=www-data), or \
+         start the server as another user"
+            .to_owned()
+    })
+}
+
+impl Master {
+    /// Makes the access log where it is gone, as root can everywhere, and gives it to the workers, who open it anew.
+    pub(super) fn renew_access_log(&self) {
+        let Some(identity) = &self.identity else {
+            return;
+        };
+        let renewed = Sink::open(&self.settings).map_err(|error| error.to_string());
+        let given = renewed.and_then(|log| match log {
+            Some(log) => identity.own(log.path()).map_err(|error| error.to_string()),
+            None => Ok(()),
+        });
+        if let Err(error) = given {
+            self.log(LogLevel::Error, &error);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Servers that are started as root and whose handlers are another user's.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use fermata_testkit::{Server, Signal, is_running, wait_until};
+use fermata_tests::{fixture, publish};
+
+/// A user and group that Debian and most others have.
+const USER: &str = "www-data";
+
+/// Everybody below this process: its children and theirs.
+fn below(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let children = text.split(' ').filter_map(|pid| pid.parse().ok());
+    children
+        .flat_map(|child| std::iter::once(child).chain(below(child)))
+        .collect()
+}
+
+/// The numbers in a line of what the kernel tells of a process.
+fn numbers(pid: u32, what: &str) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
+    let numbers = line.unwrap_or_default().split_whitespace();
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+fn number_of(user: &str) -> Option<u32> {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let line = users
+        .lines()
+        .find(|line| line.starts_with(&format!("{user}:")))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
+/// Whether this machine can run these tests.
+fn is_root() -> bool {
+    let is_root =
+        numbers(std::process::id(), "Uid:").first() == Some(&0) && number_of(USER).is_some();
+    if !is_root {
+        println!("not run: this is not root");
+    }
+    is_root
+}
+
+#[track_caller]
+fn everybody_below_is(server: &Server, user: u32) {
+    let pids = below(server.pid());
+    assert!(pids.len() >= 2, "{pids:?}");
+    for pid in pids {
+        assert_eq!(numbers(pid, "Uid:"), [user; 4], "{pid}");
+        assert_eq!(numbers(pid, "CapEff:"), [0], "{pid}");
+        let groups = numbers(pid, "Groups:");
+        assert!(!groups.contains(&0), "root's groups: {groups:?}");
+        assert!(!numbers(pid, "Gid:").contains(&0));
+    }
+}
+
+#[test]
+fn handlers_run_as_the_user_that_was_asked_for_and_the_master_stays_root() {
+    if !is_root() {
+        return;
+    }
+    let user = number_of(USER).expect("it was there");
+    let server = fixture("jobs").setting("user", USER).control().start();
+    everybody_below_is(&server, user);
+    assert_eq!(numbers(server.pid(), "Uid:"), [0; 4]);
+    let socket = server.control();
+    let socket = fs::metadata(socket.trim_start_matches("unix:")).expect("it is there");
+    assert_eq!(socket.uid(), user, "its programs publish");
+    // Also those that come later.
+    let pids = server.worker_pids();
+    assert!(fermata_testkit::send_signal(pids[&0], Signal::Kill));
+    server.wait_replaced(0, pids[&0]);
+    wait_until("the replacement has become the user", || {
+        let pids = below(server.pid());
+        pids.iter()
+            .all(|pid| numbers(*pid, "Uid:") == [user; 4])
+            .then_some(())
+    });
+    assert!(!server.log().contains("handlers run as root"));
+}
+
+#[test]
+fn workers_of_another_user_end_with_their_master_and_write_a_log_that_was_moved() {
+    if !is_root() {
+        return;
+    }
+    let builder = fixture("hub").setting("user", USER);
+    let folder = builder.directory().path().to_owned();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("it is ours");
+    let path = folder.join("access.log");
+    let mut server = builder.setting("access_log", path.display()).start();
+    let has_line = |path: &std::path::Path| {
+        wait_until("the log has a line", || {
+            fs::read_to_string(path)
+                .ok()
+                .filter(|text| !text.is_empty())
+        });
+    };
+    assert_eq!(server.connect().get("/pid").status(), 200);
+    has_line(&path);
+    let old = folder.join("access.log.1");
+    fs::rename(&path, &old).expect("it is there");
+    server.signal(Signal::User1);
+    wait_until("the log is made anew", || path.exists().then_some(()));
+    wait_until("workers write into it", || {
+        publish(&server, "news", "x");
+        fs::read_to_string(&path)
+            .ok()
+            .filter(|text| !text.is_empty())
+    });
+    let pids = server.worker_pids();
+    let mut blocked = server.connect();
+    blocked.send("GET /slow/600000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!blocked.has_news(std::time::Duration::from_millis(100)));
+    server.signal(Signal::Kill);
+    server.wait_exit();
+    wait_until("no worker is left", || {
+        (!pids.values().any(|pid| is_running(*pid))).then_some(())
+    });
+}
+
+#[test]
+fn root_is_warned_and_wrong_names_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let server = fixture("hub").start();
+    server.log().wait_for(0, "handlers run as root");
+    let exited = fixture("hub")
+        .setting("user", "nobody-has-this-name")
+        .start_refused();
+    exited
+        .log
+        .wait_for(0, "user: nobody-has-this-name is not in /etc/passwd");
+    let exited = fixture("hub").setting("group", USER).start_refused();
+    exited
+        .log
+        .wait_for(0, "group: it says nothing without user");
+}
