@@ -1337,6 +1337,10 @@ typedef struct FmFibers {
    * Bytes of a fiber's stack.
    */
   size_t stack_bytes;
+  /**
+   * How long a query goes on whose client has left.
+   */
+  uint64_t abandoned_query_ms_max;
 } FmFibers;
 
 /**

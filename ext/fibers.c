@@ -681,6 +681,34 @@ void fermata_background(bool begins)
 	}
 }
 
+/* The answer to a query comes anyway: its connection is worth more than the time. While a query runs its fiber is taken, too,
+ * so clients that come and go cannot have more of them run than fibers_max. */
+static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
+{
+	if (!fiber->waits_for_library || !pool.settings.abandoned_query_ms_max || !fermata_hook_is_query()) {
+		return false;
+	}
+	uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
+	if (!fiber->reprieve_ms) {
+		fiber->reprieve_ms = now_ms + pool.settings.abandoned_query_ms_max;
+	}
+	*due_ms = MIN(*due_ms, fiber->reprieve_ms);
+	return now_ms < fiber->reprieve_ms;
+}
+
+void fermata_fiber_end_reprieve(void)
+{
+	uint64_t due_ms, begun_at;
+	if (EXPECTED(!fermata_run.fiber->reprieve_ms) || EG(exception)) {
+		return;
+	}
+	end_cause cause = cause_of(fermata_run.fiber, &due_ms, &begun_at);
+	if (cause != CAUSE_NONE) {
+		throw_cause(cause);
+		fermata_conversations_end(begun_at);
+	}
+}
+
 /* Suspends until fermata_wake(), until it is due (0 = as soon as others have had their turn), or until a wait of this
  * fiber has to end. */
 fermata_wait_result fermata_wait(uint64_t due_ms)
@@ -693,7 +721,8 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 		if (UNEXPECTED(self->scope)) {
 			pool.now_ms = fm_worker_now_ms(fermata_run.worker);
 		}
-		if (UNEXPECTED((cause = cause_of(self, &scope_due_ms, &begun_at)) != CAUSE_NONE)) {
+		if (UNEXPECTED((cause = cause_of(self, &scope_due_ms, &begun_at)) != CAUSE_NONE)
+				&& !(cause == CAUSE_CLIENT && is_reprieved(self, &scope_due_ms))) {
 			throw_cause(cause);
 			fermata_conversations_end(begun_at);
 			return FERMATA_WAIT_FAILED;
@@ -741,7 +770,7 @@ void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	self->touched = self->is_cut = self->is_cut_told = false;
-	self->talks_since = self->held_ms = 0;
+	self->talks_since = self->held_ms = self->reprieve_ms = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */
 		self->scope->owner = NULL;

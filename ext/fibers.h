@@ -75,6 +75,8 @@ struct fermata_fiber {
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
 	uint64_t talks_since; /* of hooks_conversations.c: when its handler or task has first used a connection; 0 = not yet */
+	bool waits_for_library; /* of hooks_calls.c: what it waits for now is poll() of PHP's own file or of libpq */
+	uint64_t reprieve_ms; /* until when its queries go on although its client has left; 0 = it has not, or nobody has asked */
 	uint64_t held_ms; /* of hooks_calls.c: how long it has held the worker where PHP cannot wait */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool dying;       /* taken out of the pool for good */
@@ -137,6 +139,8 @@ void fermata_interrupt_all(void);
 bool fermata_fiber_is_shielded(const fermata_fiber *fiber);
 /* Whether its next wait would be ended: the client has left, its task was cancelled, the time is over. */
 bool fermata_fiber_is_ended(const fermata_fiber *fiber);
+/* After a query that was finished although its client has left: now the exception comes. */
+void fermata_fiber_end_reprieve(void);
 void fermata_fiber_settle(void);
 fermata_client *fermata_fiber_client(fermata_fiber *fiber);
 void fermata_client_release(fermata_client *client);

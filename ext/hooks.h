@@ -73,6 +73,8 @@ typedef enum fermata_hook_place {
 } fermata_hook_place;
 /* What a call that would block may do where it is called. */
 fermata_hook_place fermata_hook_where(void);
+/* Whether the function that PHP runs asks a database, and gets its answer in the time that the database takes. */
+bool fermata_hook_is_query(void);
 /* poll() in FERMATA_PLACE_BOUNDED. 0 = the time is over, that of the call or that of the place. */
 int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms);
 /* As fermata_wait() and fermata_wait_fds(), keeping what PHP has in globals meanwhile; a wait that is ended is the end of the

@@ -72,6 +72,37 @@ fermata_hook_place fermata_hook_where(void)
 	return EXPECTED(!is_inside_globals()) ? FERMATA_PLACE_WAITS : FERMATA_PLACE_FREE;
 }
 
+static bool begins_with_any(const char *name, const char *const *beginnings, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (strncasecmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+ZEND_COLD bool fermata_hook_is_query(void)
+{
+	static const char *const modules[] = {"mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pgsql", "redis"};
+	/* What waits for others rather than for an answer, and connections that nobody has yet. */
+	static const char *const unbounded[] = {"__construct", "bl", "br", "bz", "connect", "monitor", "mysqli_connect", "mysqli_poll",
+		"mysqli_real_connect", "open", "pconnect", "pg_connect", "pg_pconnect", "pgsqlGetNotify", "poll", "popen", "psubscribe",
+		"real_connect", "ssubscribe", "subscribe", "wait", "xRead"};
+	const zend_execute_data *frame = EG(current_execute_data);
+	if (!frame || !frame->func || frame->func->type != ZEND_INTERNAL_FUNCTION || !frame->func->internal_function.module) {
+		return false;
+	}
+	const char *module = frame->func->internal_function.module->name;
+	const char *name = ZSTR_VAL(frame->func->common.function_name);
+	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+		if (strcmp(module, modules[i]) == 0) {
+			return !begins_with_any(name, unbounded, sizeof(unbounded) / sizeof(*unbounded));
+		}
+	}
+	return false;
+}
+
 bool fermata_hook_may_wait(void)
 {
 	return fermata_hook_where() == FERMATA_PLACE_WAITS;
@@ -328,7 +359,10 @@ static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 		case FERMATA_PLACE_CUT: return poll_cut(fds, len);
 		case FERMATA_PLACE_FREE: return poll(fds, len, timeout_ms);
 	}
-	return poll_result(fds, len, fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms)));
+	fermata_run.fiber->waits_for_library = true;
+	fermata_wait_result result = fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms));
+	fermata_run.fiber->waits_for_library = false;
+	return poll_result(fds, len, result);
 }
 
 /* A transfer that was ended costs libcurl its connection, unless other transfers share it, whose answers it tells apart. */

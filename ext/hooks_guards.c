@@ -493,6 +493,9 @@ static ZEND_NAMED_FUNCTION(guarded)
 	}
 	original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	give_back_all(keys, is_taken, len, taker);
+	if (fermata.handling) {
+		fermata_fiber_end_reprieve();
+	}
 }
 
 static void guard(zend_function *function)

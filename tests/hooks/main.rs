@@ -14,12 +14,21 @@ const MANY: usize = 20;
 
 /// A server with one worker whose handlers know the service.
 fn server(name: &str, service: &Service) -> Server {
+    server_with(name, service, "200")
+}
+
+/// One whose queries go on for so long when their client has left.
+fn server_with(name: &str, service: &Service, abandoned_query_ms_max: &str) -> Server {
     let address = if name == "POSTGRES" {
         service.socket.parent().expect("a directory")
     } else {
         &service.socket
     };
-    fixture("hooks").workers(1).env(name, address).start()
+    fixture("hooks")
+        .workers(1)
+        .env(name, address)
+        .setting("abandoned_query_ms_max", abandoned_query_ms_max)
+        .start()
 }
 
 fn ask(server: &Server, target: &str) -> Connection {
@@ -268,6 +277,51 @@ fn a_connection_to_postgres_whose_wait_was_ended_is_not_used_again() {
         next.status(),
         next.text()
     );
+}
+
+#[test]
+fn a_query_of_postgres_whose_client_has_left_is_finished_and_its_connection_kept() {
+    let service = Service::postgres();
+    let server = server_with("POSTGRES", &service, "600000");
+    assert_eq!(text(&server, "/kept-pgsql?sql=SELECT+'before'"), "before");
+    let waiting = "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'";
+    let gone = ask(
+        &server,
+        "/kept-pgsql?sql=SELECT+pg_sleep(600)::text||'late'",
+    );
+    wait_for(&server, waiting, "1");
+    drop(gone);
+    // It keeps its fiber as long as the server works on it.
+    wait_for(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+wait_event='PgSleep'+AND+clock_timestamp()-query_start>'0.3s'",
+        "1",
+    );
+    wait_for_state(&server, "waiting", 1);
+    wait_for_state(&server, "left", 0);
+    text(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(pg_cancel_backend(pid))+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'",
+    );
+    wait_for_state(&server, "waiting", 0);
+    assert_eq!(text(&server, "/kept-pgsql?sql=SELECT+'mine'"), "mine");
+}
+
+#[test]
+fn a_query_of_mysql_whose_client_has_left_is_finished_and_its_connection_kept() {
+    let service = Service::mariadb();
+    let server = server_with("MYSQL", &service, "600000");
+    let gone = ask(&server, &format!("/shared-mysqli?{MYSQL_WAIT}"));
+    wait_for(&server, MYSQL_RUNNING, "1");
+    drop(gone);
+    text(&server, "/mysql?sql=SELECT+SLEEP(0.3)");
+    wait_for_state(&server, "waiting", 1);
+    wait_for_state(&server, "left", 0);
+    while text(&server, MYSQL_RUNNING) != "0" {
+        text(&server, MYSQL_END_ONE);
+    }
+    wait_for_state(&server, "waiting", 0);
+    assert_eq!(text(&server, "/shared-mysqli?sql=SELECT+42"), "42");
 }
 
 #[test]

@@ -393,6 +393,9 @@ settings! {
     fiber_stack_bytes: usize = "2097152", Kind::Bytes { min: 128 * KIB, max: 64 * MIB }, None,
         "Size of a fiber's stack for PHP's internal functions, of which only used pages take memory.\n\
          Code that nests internal functions deeply (recursion through array_map or __get) needs it.";
+    abandoned_query_ms_max: u64 = "5000", Kind::Milliseconds { min: 0, max: HOUR }, None,
+        "How long a hooked query of MySQL, PostgreSQL or Redis goes on whose client has left, so that its connection stays usable.\n\
+         Its handler keeps its fiber meanwhile; later the connection is closed, though the database may go on. 0 closes it at once.";
     tasks_queue_max: usize = "65536", Kind::Count { min: 1, max: 10_000_000, unit: "tasks" }, None,
         "Tasks per worker that async() or defer() has accepted and that have not begun.\n\
          One more is refused with BackpressureException.";

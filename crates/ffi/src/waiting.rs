@@ -17,6 +17,8 @@ pub struct FmFibers {
     pub tasks_max: u32,
     /// Bytes of a fiber's stack.
     pub stack_bytes: usize,
+    /// How long a query goes on whose client has left.
+    pub abandoned_query_ms_max: u64,
 }
 
 /// The settings that concern fibers.
@@ -37,6 +39,7 @@ pub unsafe extern "C" fn fm_worker_fibers(worker: *const FmWorker, fibers: *mut 
                     idle_max: count(settings.fibers_idle_max),
                     tasks_max: count(settings.tasks_queue_max),
                     stack_bytes: settings.fiber_stack_bytes,
+                    abandoned_query_ms_max: settings.abandoned_query_ms_max,
                 },
             );
             Ok(())
