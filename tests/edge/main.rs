@@ -26,6 +26,7 @@ mod leaving;
 mod listeners;
 mod origin;
 mod own;
+mod page;
 mod php;
 mod php_fpm;
 mod publishers;

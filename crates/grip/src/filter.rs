@@ -81,7 +81,15 @@ pub enum FilterError {
 pub struct Filters(Box<[Filter]>);
 
 impl Filters {
-    /// The filters of these names; unknown ones are left out, since newer origins may name newer filters.
+    /// The first of these names that no filter has. Whoever is asked for one must refuse: what it was to keep back or to
+    /// change would be delivered as it is.
+    pub fn unknown<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+        names
+            .into_iter()
+            .find(|name| Filter::from_name(name).is_none())
+    }
+
+    /// The filters of these names, which were asked about by [`unknown`](Self::unknown) before.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self(
             names

@@ -6,6 +6,7 @@ use super::cases;
 use crate::bench::Bench;
 use crate::client::Client;
 use crate::origin::ok;
+use crate::socket::open;
 
 cases!(
     a_sender_skips_itself,
@@ -13,7 +14,8 @@ cases!(
     a_message_may_require_a_channel,
     ids_are_built_into_messages,
     variables_are_put_into_messages,
-    unknown_filters_are_ignored,
+    unknown_filters_are_an_error,
+    an_unknown_filter_ends_the_socket_that_asks_for_it,
     too_many_filters_are_an_error,
     content_filters_must_be_those_of_the_message,
 );
@@ -103,14 +105,36 @@ fn variables_are_put_into_messages(bench: &Bench) {
     );
 }
 
-fn unknown_filters_are_ignored(bench: &Bench) {
-    let channel = format!("{}; filter=new; filter=skip-self", bench.channel("c"));
-    let mut client = stream(bench, channel, "user=me");
-    bench.publish(json!([
-        item(bench, "mine", json!({"sender": "me"})),
-        item(bench, "one", json!({}))
-    ]));
-    assert_eq!(client.read_until("one"), "one");
+fn unknown_filters_are_an_error(bench: &Bench) {
+    bench.origin(|_| {
+        let channel = "c; filter=new; filter=skip-self";
+        ok(&[("Grip-Hold", "stream"), ("Grip-Channel", channel)], "x")
+    });
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/x"), &[], b"");
+    bench.differs(client.read_head().status, 200, 502);
+}
+
+fn an_unknown_filter_ends_the_socket_that_asks_for_it(bench: &Bench) {
+    let subscribe = json!({"type": "subscribe", "channel": bench.channel("c"), "filters": ["new"]});
+    let control = format!("c:{subscribe}");
+    bench.origin(move |request| match &request.body[..] {
+        b"OPEN\r\n" => ok(
+            &[
+                ("Content-Type", "application/websocket-events"),
+                ("Sec-WebSocket-Extensions", "grip; message-prefix=\"\""),
+            ],
+            format!(
+                "OPEN\r\nTEXT {:x}\r\n{control}\r\nTEXT 2\r\nhi\r\n",
+                control.len()
+            ),
+        ),
+        _ => ok(&[("Content-Type", "application/websocket-events")], ""),
+    });
+    let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
+    let frame = socket.next().expect("a frame");
+    let code = frame.close().map(|(code, _)| code);
+    bench.differs(code, None, Some(1011));
 }
 
 fn too_many_filters_are_an_error(bench: &Bench) {

@@ -2,6 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::ResponseHead;
+use fermata_grip::filter::Filters;
 use fermata_grip::instruct::{self, Hold, Instruct, MEDIA_TYPE};
 use fermata_proto::response::bodiless;
 use fermata_proto::ws::client::Client;
@@ -513,6 +514,20 @@ impl Edge {
     }
 }
 
+/// Why nobody can be held as it is said: one would get what a filter was to keep back.
+fn unknown_filter(instruct: &Instruct) -> Option<String> {
+    instruct.channels.iter().find_map(|channel| {
+        let names = channel.filters.iter().map(Vec::as_slice);
+        Filters::unknown(names).map(|name| {
+            format!(
+                "channel {} has the filter {}, which is not known here; Grip-Feature names those that are",
+                channel.name.escape_ascii(),
+                name.escape_ascii()
+            )
+        })
+    })
+}
+
 /// The instruction of a response. `None`: it would be in the body, which is not there.
 pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<Instruct, String>> {
     let headers = borrowed(&head.headers);
@@ -534,6 +549,10 @@ pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<I
             "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
             instruct.answer.status
         )),
-        read => read.map_err(|error| error.to_string()),
+        Ok(instruct) => match unknown_filter(&instruct) {
+            Some(problem) => Err(problem),
+            None => Ok(instruct),
+        },
+        Err(error) => Err(error.to_string()),
     })
 }

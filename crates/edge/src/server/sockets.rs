@@ -198,6 +198,16 @@ impl Edge {
         let now_ms = self.worker.now_ms();
         match control {
             Control::Subscribe { channel, filters } => {
+                if let Some(name) = Filters::unknown(filters.iter().map(Vec::as_slice)) {
+                    let line = format!(
+                        "a WebSocket is closed: channel {} has the filter {}, which is not known here",
+                        channel.escape_ascii(),
+                        name.escape_ascii()
+                    );
+                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.close_socket(handle, FAILED, b"");
+                    return;
+                }
                 let Some(session) = self.sessions.get(&handle) else {
                     return;
                 };

@@ -1,0 +1,159 @@
+//! The page about Pushpin's options and tests: it leaves none of them out, and names no case that does not exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use fermata_testkit::install::skipped;
+use fermata_testkit::workspace_root;
+
+const PAGE: &str = "docs/pushpin-options.md";
+const CONF: &str = "/etc/pushpin/pushpin.conf";
+
+/// The rows of the tables, as cells.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let lines = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.contains(" | Why |"));
+    let cells = |line: &str| {
+        let inner = line.trim_matches('|');
+        inner
+            .split('|')
+            .map(|cell| cell.trim().to_owned())
+            .collect()
+    };
+    lines.map(cells).collect()
+}
+
+fn page() -> String {
+    fs::read_to_string(workspace_root().join(PAGE)).expect(PAGE)
+}
+
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_row_says_how_it_is_and_why() {
+    let page = page();
+    let rows = rows(&page);
+    assert!(rows.len() > 100, "{} rows", rows.len());
+    for row in rows {
+        let [.., third, _] = &row[..] else {
+            panic!("{row:?}");
+        };
+        // Tables of options have what it is called here before the verdict, the others the reason behind it.
+        let (verdict, why) = match third.as_str() {
+            "same" | "stricter" | "differs" => (third, &row[3]),
+            _ => (&row[1], third),
+        };
+        match verdict.as_str() {
+            "same" => {}
+            "stricter" | "differs" => assert!(!why.is_empty(), "no reason: {row:?}"),
+            other => panic!("{other:?} is no verdict: {row:?}"),
+        }
+    }
+}
+
+#[test]
+fn cases_of_the_page_exist() {
+    let mut known: BTreeSet<String> = crate::cases::all()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let folder = fs::read_dir(workspace_root().join("tests/edge")).expect("this folder");
+    for file in folder.flatten().filter(|file| file.path().is_file()) {
+        let text = fs::read_to_string(file.path()).expect("a source");
+        let names = text.split("#[test]\nfn ").skip(1);
+        known.extend(names.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
+    }
+    let page = page();
+    let is_verdict = |cell: &str| matches!(cell, "same" | "stricter" | "differs");
+    // In tables whose last column is that of cases.
+    let with_cases = rows(&page).into_iter().filter(|row| is_verdict(&row[1]));
+    let named: Vec<String> = with_cases
+        .filter_map(|row| row.last().cloned())
+        .flat_map(|cell| quoted(&cell).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert!(named.len() > 40, "{named:?}");
+    for name in named {
+        assert!(known.contains(&name), "{name} is no case");
+    }
+}
+
+#[test]
+fn every_option_of_pushpin_has_a_row() {
+    let Ok(conf) = fs::read_to_string(CONF) else {
+        return skipped("Debian's package pushpin is not installed");
+    };
+    let page = page();
+    let known: BTreeSet<String> = rows(&page)
+        .iter()
+        .flat_map(|row| quoted(&row[0]).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let mut section = String::new();
+    let mut count = 0;
+    for line in conf.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_owned();
+        }
+        // Those that are commented out are options too; sentences have blanks before what looks like a value.
+        let key = line
+            .trim_start_matches('#')
+            .split_once('=')
+            .map(|(key, _)| key);
+        if let Some(key) = key.filter(|key| !key.is_empty() && !key.contains(' ')) {
+            let key = format!("{section}.{key}");
+            assert!(known.contains(&key), "{key} of {CONF} has no row");
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count} keys");
+    let help = Command::new("pushpin")
+        .arg("--help")
+        .output()
+        .expect("it is installed");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let options = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--"));
+    let options: Vec<&str> = options
+        .map(|word| word.trim_end_matches([',', '.']))
+        .collect();
+    assert!(options.len() > 5, "{help}");
+    for option in options {
+        let name = option.split('=').next().unwrap_or(option);
+        assert!(
+            known.contains(name),
+            "{option} of pushpin --help has no row"
+        );
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_said_at_the_start() {
+    let page = page();
+    let keys = rows(&page)
+        .into_iter()
+        .filter(|row| row[1] == "none" && row[0].contains('.'));
+    let keys: Vec<String> = keys
+        .map(|row| row[0].trim_matches('`').to_owned())
+        .collect();
+    let folder = fermata_testkit::Directory::new();
+    let mut conf = String::new();
+    for key in &keys {
+        let (section, name) = key.split_once('.').expect("SECTION.KEY");
+        let value = if name == "share_all" { "true" } else { "1" };
+        conf += &format!("[{section}]\n{name}={value}\n");
+    }
+    folder.write("pushpin.conf", &conf);
+    folder.write("routes", "* 127.0.0.1:9\n");
+    let own = crate::own::Own::start(&["--pushpin-config", &folder.path().display().to_string()]);
+    let log = own.log();
+    for key in keys {
+        let name = key.split_once('.').map_or("", |(_, name)| name);
+        let is_said = log.lines().any(|line| {
+            line.contains("has no effect") && (line.contains(&key) || line.contains(name))
+        });
+        assert!(is_said, "{key} is not named at the start");
+    }
+}
