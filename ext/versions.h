@@ -6,6 +6,7 @@
 #define FERMATA_VERSIONS_H
 
 #include "php.h"
+#include "zend_fibers.h"
 
 #if PHP_VERSION_ID < 80200
 # error "Fermata needs PHP 8.2 or newer"
@@ -28,11 +29,17 @@
 # define FERMATA_SET_STACK(stack) do { } while (0)
 #endif
 
+/* What a function of this PHP returns is what is said here: a wrong guess does not compile. */
+#define FERMATA_RETURNS(call, type) \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(call), type), #call " returns another type in this PHP")
+
 /* 8.4: returns a zend_result, whose SUCCESS is 0; before, a bool. */
 #if PHP_VERSION_ID >= 80400
+FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), zend_result);
 # define fermata_fiber_init_context(context, kind, coroutine, stack_bytes) \
 	(zend_fiber_init_context(context, kind, coroutine, stack_bytes) == SUCCESS)
 #else
+FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 # define fermata_fiber_init_context(context, kind, coroutine, stack_bytes) \
 	(zend_fiber_init_context(context, kind, coroutine, stack_bytes))
 #endif

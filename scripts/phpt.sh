@@ -50,7 +50,8 @@ fi
 # run-tests.php starts its helpers with all the extensions of the machine, which are not what is tested.
 export PHP_INI_SCAN_DIR=
 export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
-jobs=$(nproc)
+# Most of these tests wait most of their time.
+jobs=$((2 * $(nproc)))
 subject=$php
 order=()
 if [ -n "$valgrind" ]; then
@@ -72,8 +73,7 @@ exec valgrind -q --max-stackframe=1000000 --num-callers=30 --suppressions="$root
 WRAPPER
     chmod +x "$subject"
     export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=300
-    # Most of these tests wait most of their time. Shuffled ones are given out four at a time and not by the third of all.
-    jobs=$((2 * jobs))
+    # Shuffled ones are given out four at a time and not by the third of all.
     order=(--shuffle)
     # In the environment and not in the command, so that a test whose PHP leaks by nature can turn it off.
     export VALGRIND_OPTS='--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite'
@@ -96,7 +96,7 @@ if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
     status=1
 fi
 
-count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output"; }
+count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output" | grep . || echo 0; }
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
 
 if [ -n "$valgrind" ]; then

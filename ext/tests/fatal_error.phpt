@@ -41,5 +41,5 @@ var_dump($server->output());
 200 500
 NULL
 bool(true)
-Class A contains %s in server.php(4) : eval()'d code:1
+Class A %s in server.php(4) : eval()'d code:1
 string(0) ""

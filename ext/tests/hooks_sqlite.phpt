@@ -267,7 +267,7 @@ $server->get('/callbacks', function () {
         @$db->query('SELECT 1'),
     ]));
 });
-PHP, ini: $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))),
+PHP, ini: $ini = ['-derror_reporting=24575', ...array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")))],
     environment: ['SQLITE_INI' => json_encode(array_values($ini))]);
 foreach (['/locks', '/process', '/long', '/ended', '/shared', '/sqlite3', '/transaction', '/bound', '/sync', '/cache', '/blob', '/closed', '/fiber', '/suspended', '/suspended', '/resumed', '/callbacks'] as $target) {
     echo $server->get($target), "\n";

@@ -33,7 +33,7 @@ $server->get('/called', function () use ($open) {
 $server->get('/once', fn () => Response::text((string) strlen(str_repeat('x', 1 << 30))));
 $server->get('/state', function () use (&$inside) { return Response::text((string) $inside); });
 $server->get('/count', fn () => Response::text($open()->query('SELECT count(*) FROM t')->fetchColumn()));
-PHP, 'workers: 1', ['-dmemory_limit=16M', ...array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")))]);
+PHP, 'workers: 1', ['-dmemory_limit=16M', '-derror_reporting=24575', ...array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")))]);
 $wait = function (string $state) use ($server) {
     $deadline = microtime(true) + WAIT_S;
     do {

@@ -60,7 +60,7 @@ $server->get('/sqlite3', function () {
     $db->setAuthorizer(null);
     return Response::text(implode(' ', $who) . ' ' . json_encode($db->exec('ROLLBACK')));
 });
-PHP, ini: array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))));
+PHP, ini: ['-derror_reporting=24575', ...array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")))]);
 foreach (['/return', '/statement', '/throw', '/exit', '/timeout', '/task'] as $target) {
     echo $target, ' ', $server->get($target)->status, ' ', $server->get('/write'), "\n";
 }
