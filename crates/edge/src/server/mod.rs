@@ -18,6 +18,7 @@ mod cross_origin;
 mod edge;
 mod figures;
 mod files;
+mod form;
 mod forward;
 mod gone;
 mod hold;

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::jsonp::{decoded, is_callback};
+use super::super::form::pairs;
+use super::super::jsonp::is_callback;
 use super::super::request::{Body, ClientRequest};
 use super::place::Transport;
 
@@ -88,22 +89,6 @@ pub(super) fn query_for_backend(request: &ClientRequest) -> Vec<u8> {
 fn query(request: &ClientRequest) -> &[u8] {
     let at = request.path().len() + 1;
     request.target.get(at..).unwrap_or_default()
-}
-
-/// Names and values of a form, decoded.
-fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    let plain = |text: &[u8]| {
-        let spaced: Vec<u8> = text
-            .iter()
-            .map(|&byte| if byte == b'+' { b' ' } else { byte })
-            .collect();
-        decoded(&spaced)
-    };
-    form.split(|&byte| byte == b'&').map(move |pair| {
-        let at = pair.iter().position(|&byte| byte == b'=');
-        let (name, value) = pair.split_at(at.unwrap_or(pair.len()));
-        (plain(name), plain(value.get(1..).unwrap_or_default()))
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use fermata_grip::instruct::SessionDetect;
 use fermata_grip::value::{Value, map};
 
-use super::super::jsonp::decoded;
+use super::super::form::pairs;
 use super::SessionId;
 
 /// A rule as the service has it.
@@ -40,15 +40,7 @@ pub(super) fn read(value: &Value) -> Vec<SessionDetect> {
 pub(super) fn find(rule: &SessionDetect, body: &[u8]) -> Option<SessionId> {
     let json = match &rule.json_param {
         None => body.to_vec(),
-        Some(param) => body.split(|&byte| byte == b'&').find_map(|pair| {
-            let at = pair.iter().position(|&byte| byte == b'=')?;
-            let spaced: Vec<u8> = pair
-                .iter()
-                .map(|&byte| if byte == b'+' { b' ' } else { byte })
-                .collect();
-            let (name, value) = spaced.split_at_checked(at)?;
-            (decoded(name) == *param).then(|| decoded(&value[1..]))
-        })?,
+        Some(param) => pairs(body).find_map(|(name, value)| (name == *param).then_some(value))?,
     };
     let json: serde_json::Value = serde_json::from_slice(&json).ok()?;
     let pointer = std::str::from_utf8(&rule.sid_pointer).ok()?;
