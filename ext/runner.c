@@ -78,7 +78,10 @@ static void hold(const fermata_handler *handler, const fermata_hold *hold)
 	FmError error;
 	error.len = 0;
 	uint32_t code = fermata_hold_send(fermata_run.worker, fermata_run.request, hold, &error);
-	if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
+	if (UNEXPECTED(code == FM_BACKPRESSURE)) {
+		/* No mistake of the handler's: the core has said in the log which bound was reached. */
+		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
+	} else if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
 		fermata_fail_at_handler(handler, (FmStr){error.message, error.len});
 	}
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fermata_testkit::sse::{Event, Stream};
 use fermata_testkit::{Builder, Server, Signal, send_signal, wait_until};
-use fermata_tests::{fixture, json};
+use fermata_tests::{fixture, json, stats};
 use serde_json::{Value, json};
 
 /// How long a user may be away without being announced as gone, in these tests.
@@ -189,4 +189,42 @@ fn a_user_who_returns_in_time_after_a_kill_was_never_away() {
     let _back = tab(&server, new_pid, "ann");
     wait_members(&server, json!([["ann", {"name": "ann"}, 1]]));
     watcher.expect_silence(Duration::from_millis(100));
+}
+
+#[test]
+fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
+    let server = hub()
+        .setting("leave_delay_ms", 60_000)
+        .setting("members_max", 30)
+        .setting("members_per_channel_max", 20)
+        .control()
+        .start();
+    // Short connections, each with a name of its own: those that have left are still counted.
+    for user in 0..60 {
+        let mut connection = server.connect();
+        let head = format!("GET /events?channels=crowd&user=u{user} HTTP/1.1\r\nHost: a\r\n\r\n");
+        connection.send(head);
+        if user < 20 {
+            assert!(connection.has_news(fermata_testkit::deadline()), "{user}");
+        } else {
+            let response = connection.read_response();
+            assert_eq!(response.status(), 503, "{}", response.text());
+        }
+    }
+    server.log().wait_for(
+        0,
+        "a user was not let into channel crowd: members_per_channel_max (20)",
+    );
+    let _others: Vec<Stream> = (0..10)
+        .map(|user| Stream::open(server.connect(), &format!("/events?user=o{user}"), None))
+        .collect();
+    let mut late = server.connect();
+    late.send("GET /events?user=late HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(late.read_response().status(), 503);
+    // Who is there already may open as many tabs as before.
+    let _tab = Stream::open(server.connect(), "/events?user=o1", None);
+    wait_until("it is counted", || {
+        let refused = &stats(&server)["total"]["members_refused"];
+        (refused == &json!({"members_max": 1, "members_per_channel_max": 40})).then_some(())
+    });
 }

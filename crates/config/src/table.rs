@@ -421,8 +421,10 @@ settings! {
         "Bytes that File::read() takes into memory at once in a handler or task.\n\
          A larger file is refused with FileException; blocks and lines have no such bound.";
     members_max: usize = "16384", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
-        "Users present, counted once per channel over all workers.\n\
-         A hold over the limit throws BackpressureException.";
+        "Users present, counted once per channel over all workers; one that has left counts for leave_delay_ms.";
+    members_per_channel_max: usize = "8192", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
+        "Of those, users present in one channel, so that a crowd in one leaves room for the users of all others.\n\
+         A hold over either limit is answered with 503; WebSocket::join() throws BackpressureException.";
     leave_delay_ms: u64 = "2000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Time after a user's last connection before the user counts as gone.\n\
          A page that reloads within it causes no leave and no join.";

@@ -304,14 +304,17 @@ impl<D: Driver> Worker<D> {
             let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
                 Ok(_) => Ok(Ok(())),
                 Err(PresenceError::Publish(error)) => Err(error),
-                Err(error) => Ok(Err(error.to_string())),
+                Err(error) => Ok(Err(error)),
             });
             let failure = match outcome {
                 Ok(Ok(())) => {
                     presence.channels.push(channel.to_vec());
                     continue;
                 }
-                Ok(Err(cause)) => HoldError::Backpressure(format!("presence: {cause}")),
+                Ok(Err(cause)) => {
+                    self.note_refused_member(channel, &cause);
+                    HoldError::Backpressure(format!("presence: {cause}"))
+                }
                 Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
                 Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
             };
@@ -319,6 +322,18 @@ impl<D: Driver> Worker<D> {
             return Err(failure);
         }
         Ok(presence)
+    }
+
+    fn note_refused_member(&mut self, channel: &[u8], cause: &PresenceError) {
+        let counter = match cause {
+            PresenceError::Full { .. } => Counter::MembersRefused,
+            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
+            _ => return,
+        };
+        self.counts.add(counter, 1);
+        let channel = String::from_utf8_lossy(channel);
+        let message = format!("a user was not let into channel {channel}: {cause}");
+        self.log_for_client(LogLevel::Warning, &message);
     }
 
     /// Takes a client out of the presence of its channels.

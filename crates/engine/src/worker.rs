@@ -337,6 +337,7 @@ impl<D: Driver> Worker<D> {
         }
         let now_ms = driver.now_ms();
         let owner = crate::hub::owner(u32::from(slot));
+        ring.set_channel_members_max(settings.members_per_channel_max);
         let reader = ring
             .worker_started(&owner, driver.unix_ms())
             .map_err(std::io::Error::other)?;

@@ -73,6 +73,12 @@ pub enum PresenceError {
         /// The configured bound.
         max: usize,
     },
+    /// The channel has as many users as one may have.
+    #[error("members_per_channel_max ({max}) users are present in this channel already")]
+    ChannelFull {
+        /// The configured bound.
+        max: usize,
+    },
     /// The user's name is empty or too long.
     #[error("a user name has 1 to 255 bytes, this one has {bytes}")]
     User {
@@ -140,6 +146,11 @@ impl Ring {
         let keys = table.keys(&self.hasher, channel, user);
         let found = table.find(&keys, channel, user);
         let first = found.is_none();
+        if first && table.channel_count(&keys) >= self.channel_members_max {
+            return Err(PresenceError::ChannelFull {
+                max: self.channel_members_max,
+            });
+        }
         let announced = first && announce.is_some();
         if announced {
             // Room first: a join that cannot be announced must not happen.
@@ -163,6 +174,12 @@ impl Ring {
         });
         let announced = announced.then(|| self.append(&guard, &draft, &message, unix_ms));
         Ok(Joined { first, announced })
+    }
+
+    /// Bounds the users of one channel, so that those of the others find room in the table. A process sets it for its
+    /// own joins; without it `members_max` is the only bound.
+    pub fn set_channel_members_max(&mut self, max: usize) {
+        self.channel_members_max = max;
     }
 
     /// Counts one connection of a user less. Without any left on all workers, the user becomes leaving: `Ok(true)`.

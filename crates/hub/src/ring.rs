@@ -54,6 +54,7 @@ pub struct Ring {
     pub(crate) history_count_max: usize,
     pub(crate) history_age_ms_max: u64,
     pub(crate) leave_delay_ms: u64,
+    pub(crate) channel_members_max: usize,
     /// Positions and sizes of the records a replay gives; kept for its memory.
     pub(crate) found: Vec<(Seq, usize)>,
     pub(crate) record: Record,
@@ -213,6 +214,7 @@ impl Ring {
             history_count_max: config.history_count_max,
             history_age_ms_max: config.history_age_ms_max,
             leave_delay_ms: config.leave_delay_ms,
+            channel_members_max: usize::MAX,
             found: Vec::new(),
             record: Record::empty(),
             texts: Default::default(),

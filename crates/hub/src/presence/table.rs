@@ -26,7 +26,8 @@ const E_KEY: usize = 1;
 const E_CHANNEL: usize = 2;
 /// Lengths of channel and user (8 bits each), which information area is valid and its length (16 bits each).
 const E_LENGTHS: usize = 3;
-/// Whether joins were announced, so that the leave is too.
+/// Whether joins were announced, so that the leave is too: the lowest bit. Above it, in the first entry of a channel in
+/// its list, how many the channel has.
 const E_ANNOUNCED: usize = 4;
 /// When a leaving user has left, in wall-clock milliseconds.
 const E_DUE: usize = 5;
@@ -39,6 +40,10 @@ const E_LEAVING_NEXT: usize = 10;
 const E_LEAVING_PREV: usize = 11;
 /// Then one count per worker slot, and the texts.
 const E_COUNTS: usize = ENTRY_FIXED_WORDS;
+
+/// The bit of `E_ANNOUNCED`, and the unit of the count above it.
+const ANNOUNCED: u64 = 1;
+const COUNTED: u64 = 2;
 
 const FREED: u64 = 0;
 pub(super) const PRESENT: u64 = 1;
@@ -195,11 +200,12 @@ impl Table {
     }
 
     pub(super) fn set_announced(&self, entry: Entry) {
-        self.set(entry, E_ANNOUNCED, 1);
+        let word = self.get(entry, E_ANNOUNCED);
+        self.set(entry, E_ANNOUNCED, word | ANNOUNCED);
     }
 
     pub(super) fn announced(&self, entry: Entry) -> bool {
-        self.get(entry, E_ANNOUNCED) != 0
+        self.get(entry, E_ANNOUNCED) & ANNOUNCED != 0
     }
 
     /// Ends a leaving user.
@@ -233,6 +239,23 @@ impl Table {
     /// Entries of all channels in one bucket of the channel index.
     pub(super) fn channel_entries(&self, hash: u64) -> impl Iterator<Item = Entry> {
         self.list(self.words.load(self.channel_bucket(hash)), E_CHANNEL_NEXT)
+    }
+
+    /// How many users a channel has, those that are leaving among them.
+    pub(super) fn channel_count(&self, keys: &Keys) -> usize {
+        self.channel_first(keys.channel)
+            .map_or(0, |first| (self.get(first, E_ANNOUNCED) / COUNTED) as usize)
+    }
+
+    /// The first entry of a channel in its list, which has the channel's count.
+    fn channel_first(&self, hash: u64) -> Option<Entry> {
+        self.channel_entries(hash)
+            .find(|&entry| self.get(entry, E_CHANNEL) == hash)
+    }
+
+    fn set_channel_count(&self, first: Entry, count: u64) {
+        let announced = self.get(first, E_ANNOUNCED) & ANNOUNCED;
+        self.set(first, E_ANNOUNCED, announced | (count * COUNTED));
     }
 
     pub(super) fn is_channel(&self, entry: Entry, hash: u64, channel: &[u8]) -> bool {
@@ -367,6 +390,14 @@ impl Table {
                     .any(|other| other == entry),
                 "index by channel"
             );
+            let same = used
+                .iter()
+                .filter(|&&other| self.get(other, E_CHANNEL) == keys.channel);
+            assert_eq!(
+                self.channel_count(&keys),
+                same.count(),
+                "count of a channel"
+            );
             let total: u64 = (0..self.layout.workers_max)
                 .map(|slot| self.get(entry, E_COUNTS + slot))
                 .sum();
@@ -430,7 +461,11 @@ impl Table {
         let bucket = self.key_bucket(self.get(entry, E_KEY));
         self.set(entry, E_KEY_NEXT, self.words.load(bucket));
         self.words.store(bucket, entry as u64 + 1);
-        let bucket = self.channel_bucket(self.get(entry, E_CHANNEL));
+        let hash = self.get(entry, E_CHANNEL);
+        let before = self.channel_first(hash);
+        let count = before.map_or(0, |first| self.get(first, E_ANNOUNCED) / COUNTED);
+        self.set_channel_count(entry, count.saturating_add(1).min(u64::MAX / COUNTED));
+        let bucket = self.channel_bucket(hash);
         let next = self.words.load(bucket);
         self.set(entry, E_CHANNEL_NEXT, next);
         self.set(entry, E_CHANNEL_PREV, 0);
@@ -457,14 +492,18 @@ impl Table {
             self.get(entry, E_CHANNEL_NEXT),
             self.get(entry, E_CHANNEL_PREV),
         );
+        let hash = self.get(entry, E_CHANNEL);
+        let first = self.channel_first(hash);
+        let count = first.map_or(0, |first| self.get(first, E_ANNOUNCED) / COUNTED);
         match self.entry_of(prev) {
             Some(prev) => self.set(prev, E_CHANNEL_NEXT, next),
-            None => self
-                .words
-                .store(self.channel_bucket(self.get(entry, E_CHANNEL)), next),
+            None => self.words.store(self.channel_bucket(hash), next),
         }
         if let Some(next) = self.entry_of(next) {
             self.set(next, E_CHANNEL_PREV, prev);
+        }
+        if let Some(first) = self.channel_first(hash) {
+            self.set_channel_count(first, count.saturating_sub(1));
         }
     }
 

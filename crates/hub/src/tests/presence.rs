@@ -69,9 +69,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn behaves_like_a_map(ops in proptest::collection::vec(op(), 1..150)) {
+    fn behaves_like_a_map(ops in proptest::collection::vec(op(), 1..150), channel_max in 3..8usize) {
         let config = Config { ring_bytes: 1 << 16, ..small() };
         let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+        ring.set_channel_members_max(channel_max);
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for slot in 1..3 {
             ring.worker_started(&worker(slot), 0).unwrap();
@@ -90,6 +91,10 @@ proptest! {
                     };
                     let joined = ring.join(&worker(slot), &presence, now);
                     let first = !model.contains_key(&(channel, user));
+                    if first && model.keys().filter(|(of, _)| *of == channel).count() == channel_max {
+                        prop_assert_eq!(joined, Err(PresenceError::ChannelFull { max: channel_max }));
+                        continue;
+                    }
                     if first && model.len() == config.members_max as usize {
                         prop_assert_eq!(joined, Err(PresenceError::Full { max: config.members_max as usize }));
                         continue;
