@@ -18,6 +18,9 @@
 /* Fibers and tasks that run in a row before the core sends output and looks for events. */
 #define READY_MAX 32
 #define PLACE_BYTES_MAX 1024
+/* Waits that were ended before garbage is collected, and how long it takes at least until it is done for fewer of them. */
+#define ENDED_MAX 64
+#define COLLECT_EVERY_MS 1000
 
 static struct {
 	fermata_fiber *parked;
@@ -33,6 +36,8 @@ static struct {
 	uint64_t wake_ms;                      /* what the core was told */
 	uint64_t now_ms;                       /* when timers were last looked at */
 	bool full, busy;                       /* likewise */
+	uint32_t ended_len;                    /* waits that were ended since garbage was last collected */
+	uint64_t collected_ms;                 /* when that was */
 	uint32_t waiting, queued;              /* likewise */
 	bool stopping;                         /* nothing can be waited for any more */
 } pool;
@@ -344,9 +349,29 @@ void fermata_fibers_woken(void)
 	fire_timers();
 }
 
+/* What was ended in the middle is often a part of a cycle, and holds descriptors until that is collected. */
+static ZEND_COLD void collect_ended(void)
+{
+	pool.ended_len = 0;
+	pool.collected_ms = fm_worker_now_ms(fermata_run.worker);
+	fermata_run.collects = true;
+	gc_collect_cycles();
+	fermata_run.collects = false;
+	fermata_clean_up();
+}
+
+static bool has_to_collect(void)
+{
+	return pool.ended_len >= ENDED_MAX
+		|| (!pool.ready_first && fm_worker_now_ms(fermata_run.worker) >= pool.collected_ms + COLLECT_EVERY_MS);
+}
+
 /* Tells the core what it has to know before it may sleep. */
 static void before_events(void)
 {
+	if (UNEXPECTED(pool.ended_len) && has_to_collect()) {
+		collect_ended();
+	}
 	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_tasks_queued();
 	bool is_ready = pool.ready_first || (fermata_tasks_queued() && !full);
 	fermata_timer *timer = fermata_timer_first();
@@ -371,7 +396,7 @@ static void before_events(void)
 	}
 	pool.budget = READY_MAX;
 	/* A timer alone needs no look at every event: the core wakes us for it. */
-	fermata_run.waits = is_ready || busy || full;
+	fermata_run.waits = is_ready || busy || full || pool.ended_len;
 }
 
 /* What is to be done before the core is asked for an event, while anything waits. True when there was something. */
@@ -725,6 +750,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 				&& !(cause == CAUSE_CLIENT && is_reprieved(self, &scope_due_ms))) {
 			throw_cause(cause);
 			fermata_conversations_end(begun_at);
+			pool.ended_len++;
 			return FERMATA_WAIT_FAILED;
 		}
 		if (UNEXPECTED(!(to = successor()))) {

@@ -58,7 +58,7 @@ bool fermata_hook_is_loop(void)
 fermata_hook_place fermata_hook_where(void)
 {
 	if (!fermata_hook_is_loop() || !fermata.handling || fermata.forked) {
-		return FERMATA_PLACE_FREE;
+		return UNEXPECTED(fermata_run.collects) && fermata_hook_is_loop() ? FERMATA_PLACE_CUT : FERMATA_PLACE_FREE;
 	}
 	if (UNEXPECTED(EG(exception))) {
 		/* What is freed on its way may still have something to say. */

@@ -110,8 +110,31 @@ static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 	}
 }
 
+/* Whether PHP releases what proc_open() has given. That looks whether the command has ended, and forgets it if not. */
+static bool is_released(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_module_entry *module = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION
+		? frame->func->internal_function.module : NULL;
+	return fermata_hook_is_loop() && fermata.worker && !fermata.forked && !fermata_run.stopped
+		&& !(module && strcmp(module->name, "pcntl") == 0);
+}
+
+static pid_t leave(pid_t pid, int *status)
+{
+	pid_t ended = waitpid(pid, status, WNOHANG);
+	int pidfd = ended == 0 ? open_pidfd(pid) : -1;
+	if (pidfd >= 0) {
+		adopt(pidfd);
+	}
+	return ended;
+}
+
 static pid_t hooked_waitpid(pid_t pid, int *status, int options)
 {
+	if (options == WNOHANG && pid > 0 && is_released()) {
+		return leave(pid, status);
+	}
 	if (options != 0 || pid <= 0) {
 		return waitpid(pid, status, options);
 	}

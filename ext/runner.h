@@ -28,6 +28,7 @@ typedef struct fermata_runner {
 	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
 	bool waits;              /* some fiber or task waits, or is ready to go on */
 	bool stopped;
+	bool collects;           /* garbage is collected between two handlers: what its destructors call waits for nothing */
 	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
 	bool retired;            /* after a fatal error */
 	bool broken;             /* the core has panicked */

@@ -1,5 +1,5 @@
 --TEST--
-Hook::Processes: a wait for a command's end that is cut short leaves no zombie
+Hook::Processes: a command whose wait is cut short, or whose handler is, leaves no zombie
 --EXTENSIONS--
 fermata
 --SKIPIF--
@@ -23,17 +23,25 @@ $server->get('/cut', function () {
     exec("kill $pid");
     return Response::text('done');
 });
+$server->get('/dropped', function () {
+    $run = function () { $process = proc_open('exec sleep 0.2', [], $pipes); try { delay(60); } finally { proc_terminate($process); } };
+    foreach ([$run, function () { proc_open('exec sleep 0.2', [], $pipes); }] as $call) {
+        try { timeout(0.01, $call); } catch (Fermata\Exception\TimeoutException) { }
+    }
+    return Response::text('done');
+});
 // The entry of the second command is gone when it has ended.
 $server->get('/children', fn () => Response::text((string) preg_match_all('/^State:\s+Z/m', implode(array_map(
     fn ($task) => (string) @file_get_contents("/proc/$task/status"), preg_split('/\s+/', trim(file_get_contents('/proc/self/task/' . getmypid() . '/children'))))))));
 PHP);
-echo $server->get('/cut'), "\n";
+echo $server->get('/cut'), "\n", $server->get('/dropped'), "\n";
 while ($server->get('/children')->body !== '0') { usleep(10000); }
 echo "no zombies\n";
 var_dump($server->stop());
 echo $server->output(), $server->logged('/error/');
 ?>
 --EXPECT--
+200 done
 200 done
 no zombies
 int(0)
