@@ -32,7 +32,8 @@ static void add_cookie(zend_array *cookies, const char *start, const char *end)
 void fermata_cookies_parse(zend_array *cookies, FmStr line)
 {
 	const char *start = line.ptr, *end = line.ptr + line.len;
-	while (start < end) {
+	/* As of forms; the rest is left out. */
+	while (start < end && zend_hash_num_elements(cookies) < (uint32_t)PG(max_input_vars)) {
 		const char *semicolon = memchr(start, ';', end - start);
 		add_cookie(cookies, start, semicolon ? semicolon : end);
 		start = semicolon ? semicolon + 1 : end;

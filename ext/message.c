@@ -124,6 +124,8 @@ ZEND_METHOD(Fermata_WebSocket_Message, json)
 		zval_ptr_dtor(return_value);
 		ZVAL_NULL(return_value);
 		/* The pending JsonException becomes the previous one and says what is wrong. */
-		zend_throw_exception(fermata_ce_bad_request, "the message is not valid JSON", 0);
+		if (EG(exception)->ce != fermata_ce_bad_request) {
+			zend_throw_exception(fermata_ce_bad_request, "the message is not valid JSON", 0);
+		}
 	}
 }
