@@ -188,20 +188,35 @@ ZEND_METHOD(Fermata_Channel, get)
 
 ZEND_METHOD(Fermata_Channel, publish)
 {
-	zval *event;
-	zend_object *except = NULL;
+	zend_object *event = NULL, *except = NULL;
+	zend_string *text = NULL;
 	FmStr name;
-	FmMessage message;
+	FmMessage message = {.name = {NULL, 0}};
 	FmId id;
 	FmError error;
 	error.len = 0;
 	ZEND_PARSE_PARAMETERS_START(1, 2)
-		Z_PARAM_OBJECT_OF_CLASS(event, fermata_ce_event)
+		Z_PARAM_OBJ_OR_STR(event, text)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_OBJ_OF_CLASS_OR_NULL(except, fermata_ce_websocket)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!channel_name(ZEND_THIS, &name) || !fermata_event_message(Z_OBJ_P(event), &message)) {
+	if (event && event->ce != fermata_ce_event && event->ce != fermata_ce_message) {
+		zend_argument_type_error(1, "must be of type Fermata\\Event|Fermata\\WebSocket\\Message|string, %s given", ZSTR_VAL(event->ce->name));
 		RETURN_THROWS();
+	}
+	if (!channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	if (event && event->ce == fermata_ce_event) {
+		if (!fermata_event_message(event, &message)) {
+			RETURN_THROWS();
+		}
+	} else {
+		message.data = event ? fermata_message_bytes(FERMATA_FROM(fermata_message, event)) : fermata_str(text);
+		if (fm_message_check(&message, &error) != FM_OK) {
+			fermata_throw(FM_MISUSE, &error);
+			RETURN_THROWS();
+		}
 	}
 	uint64_t sender = except ? FERMATA_FROM(fermata_websocket, except)->handle : 0;
 	uint32_t code = fm_publish(fermata.worker, name, &message, sender, &id, &error);
