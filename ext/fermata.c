@@ -17,6 +17,7 @@
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_observer.h"
+#include "zend_smart_str.h"
 #include "fermata_arginfo.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -290,6 +291,26 @@ static void print_features(void)
 	}
 }
 
+/* Keys are for nobody who may see phpinfo(): what follows key= or verify-key= becomes ***. The caller frees. */
+static char *without_keys(const char *value)
+{
+	smart_str text = {0};
+	while (*value) {
+		const char *key = strstr(value, "key=");
+		size_t len = key ? (size_t)(key - value) + strlen("key=") : strlen(value);
+		smart_str_appendl(&text, value, len);
+		value += len;
+		if (key) {
+			smart_str_appends(&text, "***");
+			value += strcspn(value, "& \t\r\n");
+		}
+	}
+	smart_str_0(&text);
+	char *copy = estrdup(text.s ? ZSTR_VAL(text.s) : "");
+	smart_str_free(&text);
+	return copy;
+}
+
 static void print_settings(void)
 {
 	FmStr name, fallback, doc;
@@ -299,7 +320,9 @@ static void print_settings(void)
 			bool is_default = !value || (strlen(value) == fallback.len && memcmp(value, fallback.ptr, fallback.len) == 0);
 			source = is_default ? "default" : "ini";
 		}
-		print_row(name, value && *value ? value : "(none)", source);
+		char *shown = without_keys(value && *value ? value : "(none)");
+		print_row(name, shown, source);
+		efree(shown);
 	}
 	if (getenv("PORT") && !getenv("FERMATA_LISTEN")) {
 		print_row(FERMATA_LITERAL("listen (port)"), getenv("PORT"), "environment");

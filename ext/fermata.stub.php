@@ -470,6 +470,12 @@ namespace Fermata {
         /** Milliseconds a stopping worker waits for its clients, default 10000. */
         public readonly ?int $drainTimeoutMs;
 
+        /**
+         * Handlers per worker that may be under way at a time, default 0: as many as there are fibers. 1 runs one request at a
+         * time, for code that keeps the state of a request in global or static variables.
+         */
+        public readonly ?int $handlers;
+
         public function __construct(
             ?int $connections = null,
             ?int $connectionsPerAddress = null,
@@ -482,6 +488,7 @@ namespace Fermata {
             ?int $idleTimeoutMs = null,
             ?int $writeTimeoutMs = null,
             ?int $drainTimeoutMs = null,
+            ?int $handlers = null,
         ) {}
     }
 
@@ -1170,13 +1177,14 @@ namespace Fermata {
 
         /**
          * Appends an event; when this returns, every subscriber in every worker will get it.
+         * A string, or the message of a WebSocket, becomes the data of an event without a name.
          *
          * @param WebSocket|null $except a connection that does not get it: the one it came from
          * @return string the event's id, for Last-Event-ID
          * @throws Exception\BackpressureException when a worker has not read the ring for too long
          * @throws Exception\MisuseError when the event is larger than the setting event_bytes_max
          */
-        public function publish(Event $event, ?WebSocket $except = null): string {}
+        public function publish(Event|WebSocket\Message|string $event, ?WebSocket $except = null): string {}
 
         /**
          * Who is present; see Hold::as() and WebSocket::join().

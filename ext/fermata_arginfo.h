@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 34b068c4091d0cc81132c2a7f5449a3e80244403 */
+ * Stub hash: aa6c1265ded559932017702fc08e72efe9b3ef71 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -219,6 +219,7 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Limits___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, idleTimeoutMs, IS_LONG, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, writeTimeoutMs, IS_LONG, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, drainTimeoutMs, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, handlers, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_History___construct, 0, 0, 0)
@@ -492,7 +493,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_get, 0, 1, 
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0, 1, IS_STRING, 0)
-	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+	ZEND_ARG_OBJ_TYPE_MASK(0, event, Fermata\\Event|Fermata\\WebSocket\\Message, MAY_BE_STRING, NULL)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, except, Fermata\\WebSocket, 1, "null")
 ZEND_END_ARG_INFO()
 
@@ -1987,6 +1988,12 @@ static zend_class_entry *register_class_Fermata_Limits(void)
 	zend_string *property_drainTimeoutMs_name = zend_string_init("drainTimeoutMs", sizeof("drainTimeoutMs") - 1, 1);
 	zend_declare_typed_property(class_entry, property_drainTimeoutMs_name, &property_drainTimeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
 	zend_string_release(property_drainTimeoutMs_name);
+
+	zval property_handlers_default_value;
+	ZVAL_UNDEF(&property_handlers_default_value);
+	zend_string *property_handlers_name = zend_string_init("handlers", sizeof("handlers") - 1, 1);
+	zend_declare_typed_property(class_entry, property_handlers_name, &property_handlers_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG|MAY_BE_NULL));
+	zend_string_release(property_handlers_name);
 
 	return class_entry;
 }

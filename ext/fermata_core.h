@@ -1341,6 +1341,14 @@ typedef struct FmFibers {
    * How long a query goes on whose client has left.
    */
   uint64_t abandoned_query_ms_max;
+  /**
+   * Handlers under way at most; 0 for no bound.
+   */
+  uint32_t handlers_max;
+  /**
+   * Bytes of memory for a program that sets no limit of its own; 0 for none.
+   */
+  size_t memory_bytes_max;
 } FmFibers;
 
 /**

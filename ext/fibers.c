@@ -821,6 +821,9 @@ void fermata_fiber_settle(void)
 		}
 	}
 	fermata_mutexes_forgotten(self);
+	if (UNEXPECTED(self->has_turn)) {
+		fermata_turn_end(self);
+	}
 	if (UNEXPECTED(self->keeps_guards)) {
 		fermata_guards_settle(self);
 		/* What an authorizer of SQLite's has thrown. */
@@ -873,11 +876,25 @@ size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size)
 
 /* Beginning and end */
 
+/* Without a limit one handler would take the machine's memory. */
+static void limit_memory(size_t bytes_max)
+{
+	if (PG(memory_limit) != -1 || !bytes_max) {
+		return;
+	}
+	zend_string *name = zend_string_init(ZEND_STRL("memory_limit"), false), *value = zend_ulong_to_str(bytes_max);
+	zend_alter_ini_entry(name, value, PHP_INI_USER, PHP_INI_STAGE_RUNTIME);
+	zend_string_release(name);
+	zend_string_release(value);
+}
+
 void fermata_fibers_start(zend_execute_data *frame)
 {
 	memset(&pool, 0, sizeof(pool));
 	memset(&first_fiber, 0, sizeof(first_fiber));
 	fm_worker_fibers(fermata_run.worker, &pool.settings);
+	fermata_turns_start(pool.settings.handlers_max);
+	limit_memory(pool.settings.memory_bytes_max);
 	pool.frame = frame;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;

@@ -79,6 +79,7 @@ struct fermata_fiber {
 	uint64_t reprieve_ms; /* until when its queries go on although its client has left; 0 = it has not, or nobody has asked */
 	uint64_t held_ms; /* of hooks_calls.c: how long it has held the worker where PHP cannot wait */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
+	bool has_turn;    /* of turns.c */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
@@ -198,6 +199,11 @@ typedef struct fermata_file_wait {
 	bool over;
 } fermata_file_wait;
 void fermata_files_woken(void);
+
+/* turns.c */
+void fermata_turns_start(uint32_t handlers_max);
+bool fermata_turn_take(void);
+void fermata_turn_end(fermata_fiber *fiber);
 
 /* waiters.c */
 void fermata_waiters_add(fermata_waiters *list, fermata_waiter *waiter);

@@ -7,6 +7,7 @@ static const FmStr limits_settings[] = {
 	SETTING("connections_max"), SETTING("connections_per_address_max"), SETTING("header_bytes_max"),
 	SETTING("body_bytes_max"), SETTING("queue_bytes_max"), SETTING("event_bytes_max"), SETTING("header_timeout_ms"),
 	SETTING("body_timeout_ms"), SETTING("idle_timeout_ms"), SETTING("write_timeout_ms"), SETTING("drain_timeout_ms"),
+	SETTING("handlers_max"),
 };
 static const FmStr history_settings[] = {
 	SETTING("history_count_max"), SETTING("history_age_ms_max"), SETTING("history_bytes_max"), SETTING("history_path"),
@@ -63,7 +64,7 @@ ZEND_METHOD(Fermata_Limits, __construct)
 	zend_long value[COUNT(limits_settings)] = {0};
 	bool is_null[COUNT(limits_settings)];
 	memset(is_null, true, sizeof(is_null));
-	ZEND_PARSE_PARAMETERS_START(0, 11)
+	ZEND_PARSE_PARAMETERS_START(0, 12)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_LONG_OR_NULL(value[0], is_null[0])
 		Z_PARAM_LONG_OR_NULL(value[1], is_null[1])
@@ -76,6 +77,7 @@ ZEND_METHOD(Fermata_Limits, __construct)
 		Z_PARAM_LONG_OR_NULL(value[8], is_null[8])
 		Z_PARAM_LONG_OR_NULL(value[9], is_null[9])
 		Z_PARAM_LONG_OR_NULL(value[10], is_null[10])
+		Z_PARAM_LONG_OR_NULL(value[11], is_null[11])
 	ZEND_PARSE_PARAMETERS_END();
 	if (!constructed_check(Z_OBJ_P(ZEND_THIS))) {
 		RETURN_THROWS();

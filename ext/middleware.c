@@ -16,6 +16,7 @@ typedef enum next_end {
 	END_HANDLER, /* calls the handler */
 	END_FILE,    /* answers with a file of a static tree; own is what notFound() was given */
 	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
+	END_NAMED,   /* calls the handler, whose parameters are filled from the route by their names */
 } next_end;
 
 typedef struct next {
@@ -176,6 +177,73 @@ static void answer_upgrade(zval *return_value, const fermata_handler *own, ferma
 	OBJ_RELEASE(&upgrade->std);
 }
 
+/* Whether the parameter takes numbers alone. */
+static bool is_number(const zend_arg_info *parameter)
+{
+	return (ZEND_TYPE_PURE_MASK(parameter->type) & (MAY_BE_LONG | MAY_BE_STRING)) == MAY_BE_LONG;
+}
+
+static bool find_parameter(const fermata_request *request, const zend_string *name, FmStr *value)
+{
+	FmStr known;
+	for (size_t i = 0; fermata_request_route_at(request, i, &known, value); i++) {
+		if (zend_string_equals_cstr(name, known.ptr, known.len)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The arguments of a handler with named parameters. False when one is no number that has to be. */
+static bool fill_arguments(const next *at, zval *request, zval *arguments, uint32_t *arguments_len)
+{
+	const zend_function *function = at->own.call.function_handler;
+	const fermata_request *asked = FERMATA_FROM(fermata_request, Z_OBJ_P(request));
+	for (*arguments_len = 0; *arguments_len < function->common.num_args; ++*arguments_len) {
+		const zend_arg_info *parameter = &function->op_array.arg_info[*arguments_len];
+		zval *argument = &arguments[*arguments_len];
+		FmStr value;
+		zend_ulong number;
+		if (!find_parameter(asked, parameter->name, &value)) {
+			if (*arguments_len >= function->common.required_num_args) {
+				return true;
+			}
+			ZVAL_COPY(argument, request);
+		} else if (!is_number(parameter)) {
+			ZVAL_STRINGL(argument, value.len ? value.ptr : "", value.len);
+		} else {
+			zend_string *text = zend_string_init(value.len ? value.ptr : "", value.len, false);
+			bool is_canonical = ZEND_HANDLE_NUMERIC_STR(ZSTR_VAL(text), ZSTR_LEN(text), number);
+			zend_string_release(text);
+			if (!is_canonical) {
+				return false;
+			}
+			ZVAL_LONG(argument, (zend_long)number);
+		}
+	}
+	return true;
+}
+
+/* A number that is none names nothing that is there: 404. */
+static void call_named(zval *return_value, const next *at, zval *request)
+{
+	uint32_t len;
+	zval *arguments = safe_emalloc(at->own.call.function_handler->common.num_args, sizeof(zval), 0);
+	if (fill_arguments(at, request, arguments, &len)) {
+		zend_fcall_info info = {.size = sizeof(info), .retval = return_value, .params = arguments, .param_count = len};
+		zend_fcall_info_cache call = at->own.call;
+		ZVAL_COPY_VALUE(&info.function_name, &at->own.closure);
+		zend_call_function(&info, &call);
+	} else {
+		FERMATA_FROM(fermata_request, Z_OBJ_P(request))->event.unrouted = STATUS_NOT_FOUND;
+		answer_unrouted(return_value, FERMATA_FROM(fermata_request, Z_OBJ_P(request)));
+	}
+	while (len) {
+		zval_ptr_dtor(&arguments[--len]);
+	}
+	efree(arguments);
+}
+
 ZEND_METHOD(Fermata_Next, __construct)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
@@ -205,17 +273,21 @@ ZEND_METHOD(Fermata_Next, __invoke)
 		answer_unrouted(return_value, asked);
 		return;
 	}
-	zend_fcall_info info = {
-		.size = sizeof(info),
-		.retval = return_value,
-		.params = arguments,
-		.param_count = is_end ? 1 : 2,
-	};
-	zend_fcall_info_cache call = at->own.call;
-	ZVAL_COPY_VALUE(&info.function_name, &at->own.closure);
-	ZVAL_COPY_VALUE(&arguments[0], request);
-	ZVAL_COPY_VALUE(&arguments[1], &at->after);
-	zend_call_function(&info, &call);
+	if (at->end == END_NAMED) {
+		call_named(return_value, at, request);
+	} else {
+		zend_fcall_info info = {
+			.size = sizeof(info),
+			.retval = return_value,
+			.params = arguments,
+			.param_count = is_end ? 1 : 2,
+		};
+		zend_fcall_info_cache call = at->own.call;
+		ZVAL_COPY_VALUE(&info.function_name, &at->own.closure);
+		ZVAL_COPY_VALUE(&arguments[0], request);
+		ZVAL_COPY_VALUE(&arguments[1], &at->after);
+		zend_call_function(&info, &call);
+	}
 	if (UNEXPECTED(EG(exception))) {
 		return;
 	}
@@ -240,6 +312,72 @@ static void wrap(zval *closure, const fermata_handler *own, zval *after, next_en
 	zend_function *invoke = zend_hash_find_ptr(&fermata_ce_next->function_table, ZSTR_KNOWN(ZEND_STR_MAGIC_INVOKE));
 	zend_create_fake_closure(closure, invoke, fermata_ce_next, fermata_ce_next, &object);
 	zval_ptr_dtor(&object);
+}
+
+/* Whether the pattern of a route has {name} or {name...}. */
+static bool has_parameter(const zend_string *pattern, const zend_string *name)
+{
+	const char *at = ZSTR_VAL(pattern);
+	while ((at = strchr(at, '{'))) {
+		at++;
+		size_t len = strcspn(at, "}.");
+		if (zend_string_equals_cstr(name, at, len)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a parameter of the type can be given a request. */
+static bool takes_request(zend_type type)
+{
+	if (!ZEND_TYPE_IS_SET(type) || (ZEND_TYPE_PURE_MASK(type) & MAY_BE_OBJECT)) {
+		return true;
+	}
+	/* Of several classes one may be it. */
+	return ZEND_TYPE_HAS_NAME(type) ? zend_string_equals_ci(ZEND_TYPE_NAME(type), fermata_ce_request->name) : ZEND_TYPE_IS_COMPLEX(type);
+}
+
+/* Checks that a handler can be called for its route, and lets its parameters be filled by name where they have names of the
+ * route's. False after a MisuseError. */
+bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
+{
+	const zend_function *function = handler->call.function_handler;
+	bool is_named = false, has_gap = false;
+	if (function->type != ZEND_USER_FUNCTION || (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE)) {
+		return true;
+	}
+	for (uint32_t i = 0; i < function->common.num_args; i++) {
+		const zend_arg_info *parameter = &function->op_array.arg_info[i];
+		const char *name = ZSTR_VAL(parameter->name);
+		bool is_optional = i >= function->common.required_num_args;
+		if (has_parameter(pattern, parameter->name)) {
+			if (has_gap || (ZEND_TYPE_IS_SET(parameter->type)
+					&& !(ZEND_TYPE_PURE_MASK(parameter->type) & (MAY_BE_STRING | MAY_BE_LONG)))) {
+				fermata_misuse(has_gap ? "the parameter $%s of the handler of %s comes after optional ones that nothing fills; put it before them"
+					: "the parameter $%s of the handler of %s is filled from its path; declare it as string or int", name, ZSTR_VAL(pattern));
+				return false;
+			}
+			is_named = true;
+		} else if (is_optional && (i > 0 || !takes_request(parameter->type))) {
+			has_gap = true;
+		} else if (!takes_request(parameter->type) || (i > 0 && !ZEND_TYPE_IS_SET(parameter->type))) {
+			fermata_misuse("the parameter $%s of the handler of %s can be given neither the Fermata\\Request nor a parameter {%s} of"
+				" its path, which has none", name, ZSTR_VAL(pattern), name);
+			return false;
+		} else if (i > 0) {
+			is_named = true;
+		}
+	}
+	if (is_named) {
+		fermata_handler own = *handler;
+		zval none;
+		zend_fcall_info info;
+		ZVAL_UNDEF(&none);
+		wrap(&handler->closure, &own, &none, END_NAMED);
+		zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL);
+	}
+	return true;
 }
 
 /* Puts a list around what *closure calls, its first member outermost. */

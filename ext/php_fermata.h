@@ -223,6 +223,7 @@ bool fermata_session_check(void);
 
 /* middleware.c */
 void fermata_middleware_init(void);
+bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern);
 bool fermata_middleware_compose(fermata_server *server);
 
 /* socket_route.c */

@@ -256,6 +256,11 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 		}
 		RETURN_THROWS();
 	}
+	if (!fermata_handler_fit(&handler, pattern)) {
+		zend_string_release(pattern);
+		zval_ptr_dtor(&handler.closure);
+		RETURN_THROWS();
+	}
 	route.middleware = fermata_closures_of(middleware, 3, &failed);
 	if (failed) {
 		zend_string_release(pattern);

@@ -208,10 +208,13 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 	zend_fcall_info_cache call = handler->call;
 	ZVAL_COPY_VALUE(&info.function_name, &handler->closure);
 
+	fermata.handling = true;
+	if (UNEXPECTED(fermata_run.takes_turns) && !fermata_turn_take()) {
+		return true;
+	}
 	if (UNEXPECTED(fermata_run.timeout_seconds > 0)) {
 		zend_set_timeout(fermata_run.timeout_seconds, false);
 	}
-	fermata.handling = true;
 	zend_call_function(&info, &call);
 
 	if (UNEXPECTED(fermata.forked)) {
@@ -382,7 +385,14 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_changes_start();
 	fermata_stray_start();
 
+	zend_long memory_limit = PG(memory_limit);
 	fermata_fibers_start(frame);
+	if (PG(memory_limit) != memory_limit && start->worker_index == 0) {
+		char text[160];
+		int len = snprintf(text, sizeof(text), "memory_limit is -1 here: each worker gets " ZEND_LONG_FMT
+			" bytes (worker_memory_bytes_max), and is replaced when a handler needs more", PG(memory_limit));
+		fm_worker_log(fermata_run.worker, FERMATA_LOG_INFO, (FmStr){text, MIN((size_t)len, sizeof(text) - 1)});
+	}
 	fermata_jobs_in_worker(server);
 	fermata_every_start(server->every, start->worker_index);
 	fermata_peers_start(server, start->worker_index);

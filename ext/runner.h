@@ -26,6 +26,7 @@ typedef struct fermata_runner {
 	fermata_fiber *fiber;    /* the one that runs */
 	uint64_t stream;         /* the request whose stream is asked for a piece; 0 = none */
 	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
+	bool takes_turns;        /* handlers_max is set */
 	bool waits;              /* some fiber or task waits, or is ready to go on */
 	bool stopped;
 	bool collects;           /* garbage is collected between two handlers: what its destructors call waits for nothing */

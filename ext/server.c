@@ -1,6 +1,7 @@
 /* Fermata\Server: settings, run(). Its routes are in routes.c and socket_route.c. */
 #include "php_fermata.h"
 #include "SAPI.h"
+#include "php_ini.h"
 #include "main/php_output.h"
 #include "zend_closures.h"
 #include "zend_enum.h"
@@ -164,6 +165,23 @@ static bool set_properties(fermata_server *server, zval *object)
 	return true;
 }
 
+/* Names that PHP has read and nobody knows: the core's error says which was meant. False after an exception. */
+static bool check_ini_names(fermata_server *server)
+{
+	zend_string *name;
+	zval *value;
+	ZEND_HASH_FOREACH_STR_KEY_VAL(php_ini_get_configuration_hash(), name, value) {
+		if (name && zend_string_starts_with_literal(name, "fermata.") && !zend_hash_exists(EG(ini_directives), name)) {
+			FmStr setting = {ZSTR_VAL(name) + sizeof("fermata.") - 1, ZSTR_LEN(name) - (sizeof("fermata.") - 1)};
+			FmStr text = Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
+			if (!set(server, setting, text, FM_SOURCE_INI)) {
+				return false;
+			}
+		}
+	} ZEND_HASH_FOREACH_END();
+	return true;
+}
+
 /* Hands over the INI settings that differ from the built-in defaults. */
 static bool set_ini(fermata_server *server)
 {
@@ -220,7 +238,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		RETURN_THROWS();
 	}
 	ZVAL_LONG(&count, workers);
-	if (!set_ini(server)
+	if (!check_ini_names(server) || !set_ini(server)
 		|| (listen && !set(server, FERMATA_LITERAL("listen"), fermata_str(listen), FM_SOURCE_CODE))
 		|| (listens && !set_list(server, FERMATA_LITERAL("listen"), listens))
 		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))

@@ -13,7 +13,7 @@ $server->get('/exception', function () {
         new LogicException('inner'));
 });
 $server->get('/error', fn () => nothing());
-$server->get('/type', fn (int $r) => Response::accepted());
+$server->get('/type', fn (Request $request) => (fn (int $r) => Response::accepted())($request));
 $server->get('/odd', function () {
     throw new class extends Exception { protected $message = ['array']; protected $code = 'text'; };
 });
@@ -36,5 +36,5 @@ foreach (explode("\n", $server->logged('/server\.php:.*\(GET/', withRequest: tru
 bool(true)
 RuntimeException: secret, caused by LogicException: inner in server.php:4 in server.php:3 (GET /exception)
 Error: Call to undefined function nothing() in server.php:6 (GET /error)
-TypeError: {closure%S}(): Argument #1 ($r) must be of type int, Fermata\Request given in server.php:7 (GET /type)
+TypeError: {closure%S}(): Argument #1 ($r) must be of type int, Fermata\Request given, called in server.php on line 7 in server.php:7 (GET /type)
 Exception@anonymous:  in server.php:9 (GET /odd)

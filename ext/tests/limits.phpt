@@ -19,8 +19,8 @@ thrown(fn() => $limits->__construct(1));
 thrown(function () use ($limits) { $limits->bodyBytes = 2; });
 ?>
 --EXPECT--
-{"connections":null,"connectionsPerAddress":null,"headerBytes":null,"bodyBytes":10,"queueBytes":null,"eventBytes":null,"headerTimeoutMs":null,"bodyTimeoutMs":null,"idleTimeoutMs":null,"writeTimeoutMs":null,"drainTimeoutMs":5}
-{"connections":1,"connectionsPerAddress":2,"headerBytes":3,"bodyBytes":4,"queueBytes":5,"eventBytes":6,"headerTimeoutMs":7,"bodyTimeoutMs":8,"idleTimeoutMs":9,"writeTimeoutMs":10,"drainTimeoutMs":11}
+{"connections":null,"connectionsPerAddress":null,"headerBytes":null,"bodyBytes":10,"queueBytes":null,"eventBytes":null,"headerTimeoutMs":null,"bodyTimeoutMs":null,"idleTimeoutMs":null,"writeTimeoutMs":null,"drainTimeoutMs":5,"handlers":null}
+{"connections":1,"connectionsPerAddress":2,"headerBytes":3,"bodyBytes":4,"queueBytes":5,"eventBytes":6,"headerTimeoutMs":7,"bodyTimeoutMs":8,"idleTimeoutMs":9,"writeTimeoutMs":10,"drainTimeoutMs":11,"handlers":null}
 {"count":1,"ageMs":null,"bytes":null,"path":"\/tmp\/h"}{"count":null,"ageMs":2,"bytes":3,"path":null}
 {"format":null,"level":"debug"}{"format":"json","level":null}
 Error: Unknown named parameter $bodybytes

@@ -387,6 +387,15 @@ settings! {
         "Handlers and tasks per worker that may wait at the same time, plus one.\n\
          When all wait, new requests and messages wait for a free one.\n\
          Each takes two memory maps of the kernel's vm.max_map_count, and about 25 KB once it was used.";
+    handlers_max: usize = "0", Kind::Count { min: 0, max: 30_000, unit: "handlers" }, Some("Limits handlers"),
+        "Handlers of requests and of WebSockets' events per worker that may be under way at a time; the next waits until one has ended, in the order of arrival.\n\
+         Holds, static files, pieces of streams and tasks go on beside them.\n\
+         1 is the mode for code that keeps the state of a request in global or static variables.\n\
+         0 means as many as there are fibers.";
+    worker_memory_bytes_max: usize = "536870912", Kind::Bytes { min: 0, max: 1024 * GIB }, None,
+        "PHP's memory limit in workers where memory_limit is -1, as it is in Debian's php.ini for the command line.\n\
+         A handler that needs more ends in a fatal error, and its worker is replaced.\n\
+         0 leaves PHP without a limit.";
     fibers_idle_max: usize = "256", Kind::Count { min: 1, max: 30_000, unit: "fibers" }, None,
         "Fibers that a worker keeps for reuse when they have nothing to do.\n\
          A new one costs about 12 microseconds.";

@@ -19,6 +19,10 @@ pub struct FmFibers {
     pub stack_bytes: usize,
     /// How long a query goes on whose client has left.
     pub abandoned_query_ms_max: u64,
+    /// Handlers under way at most; 0 for no bound.
+    pub handlers_max: u32,
+    /// Bytes of memory for a program that sets no limit of its own; 0 for none.
+    pub memory_bytes_max: usize,
 }
 
 /// The settings that concern fibers.
@@ -40,6 +44,8 @@ pub unsafe extern "C" fn fm_worker_fibers(worker: *const FmWorker, fibers: *mut 
                     tasks_max: count(settings.tasks_queue_max),
                     stack_bytes: settings.fiber_stack_bytes,
                     abandoned_query_ms_max: settings.abandoned_query_ms_max,
+                    handlers_max: count(settings.handlers_max),
+                    memory_bytes_max: settings.worker_memory_bytes_max,
                 },
             );
             Ok(())
