@@ -79,6 +79,26 @@ static void append_str(smart_str *text, FmStr string)
 	smart_str_appendl(text, string.ptr, string.len);
 }
 
+/* NULL = none. */
+static zend_object *previous_of(zend_object *exception)
+{
+	zval storage, *previous = exception_property(exception, ZEND_STR_PREVIOUS, &storage);
+	ZVAL_DEREF(previous);
+	return Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
+}
+
+/* Whether it is of this class, or one that it wraps is. */
+bool fermata_exception_comes_of(zend_object *exception, const zend_class_entry *class)
+{
+	for (uint32_t i = 0; exception && i < PREVIOUS_MAX; i++) {
+		if (instanceof_function(exception->ce, class)) {
+			return true;
+		}
+		exception = previous_of(exception);
+	}
+	return false;
+}
+
 /* "Class: message, caused by Class: message in file:line"; the first one's place only if asked for. The caller frees. */
 smart_str fermata_exception_text(zend_object *exception, bool with_place)
 {
@@ -97,9 +117,7 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place)
 			smart_str_appendc(&text, ':');
 			smart_str_append_unsigned(&text, fermata_exception_line(exception));
 		}
-		zval storage, *previous = exception_property(exception, ZEND_STR_PREVIOUS, &storage);
-		ZVAL_DEREF(previous);
-		exception = Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
+		exception = previous_of(exception);
 	}
 	smart_str_0(&text);
 	return text;

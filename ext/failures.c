@@ -40,6 +40,13 @@ static void detail_of(FmDetail *detail, zend_object *exception, smart_str *trace
 	detail->trace = fermata_str_or_empty(trace->s);
 }
 
+/* Libraries wrap what they are interrupted by in exceptions of their own. */
+static bool client_has_left(zend_object *exception)
+{
+	const fermata_client *client = fermata_run.fiber ? fermata_run.fiber->client : NULL;
+	return client && client->gone && fermata_exception_comes_of(exception, fermata_ce_client_gone);
+}
+
 /* For exceptions whose client is answered already. Clears them, and those that clearing brings up. */
 ZEND_COLD void fermata_log_exception(uint32_t level)
 {
@@ -47,13 +54,14 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 		zend_object *exception = EG(exception);
 		/* A process that runs jobs has no core to log with. */
 		if (i < EXCEPTIONS_MAX && fermata_run.worker && !zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+			uint32_t its_level = client_has_left(exception) ? FERMATA_LOG_DEBUG : level;
 			FmDetail detail;
 			smart_str trace = {0}, text = fermata_exception_text(exception, false);
 			detail_of(&detail, exception, &trace);
-			if (level != FERMATA_LOG_ERROR) {
+			if (its_level != FERMATA_LOG_ERROR) {
 				detail.trace = FERMATA_LITERAL("");
 			}
-			fm_worker_tell(fermata_run.worker, level, level != FERMATA_LOG_ERROR, fermata_str(text.s), &detail);
+			fm_worker_tell(fermata_run.worker, its_level, its_level != FERMATA_LOG_ERROR, fermata_str(text.s), &detail);
 			smart_str_free(&text);
 			smart_str_free(&trace);
 		}
@@ -181,7 +189,7 @@ static bool fail_without_error(const fermata_handler *handler)
 	if (fail_with_exit(handler)) {
 		return true;
 	}
-	if (EG(exception)->ce == fermata_ce_client_gone) {
+	if (EG(exception)->ce == fermata_ce_client_gone || client_has_left(EG(exception))) {
 		fail_with_client_gone();
 		return true;
 	}

@@ -89,6 +89,7 @@ uint32_t fermata_exception_line(zend_object *exception);
 zend_long fermata_exception_code(zend_object *exception);
 smart_str fermata_exception_text(zend_object *exception, bool with_place);
 smart_str fermata_exception_trace(zend_object *exception);
+bool fermata_exception_comes_of(zend_object *exception, const zend_class_entry *class);
 
 /* tls.c */
 bool fermata_strings_check(HashTable *list, uint32_t argument);

@@ -60,7 +60,7 @@ static zend_object *future_create(zend_class_entry *ce)
 static ZEND_COLD void log_failure(const fermata_future *future)
 {
 	zend_object *exception = future->exception;
-	if (!fermata.worker || fermata_run.retired || instanceof_function(exception->ce, fermata_ce_cancelled)) {
+	if (!fermata.worker || fermata_run.retired || fermata_exception_comes_of(exception, fermata_ce_cancelled)) {
 		return;
 	}
 	smart_str text = fermata_exception_text(exception, true), line = {0};
@@ -355,7 +355,7 @@ void fermata_tasks_run_next(void)
 		ZVAL_COPY_VALUE(&future->result, &result);
 		complete(future, FUTURE_DONE);
 	}
-	bool failed = future->state == FUTURE_FAILED && !instanceof_function(future->exception->ce, fermata_ce_cancelled);
+	bool failed = future->state == FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
 	fm_count_task(fermata_run.worker, future->kind, failed);
 	/* Destructors may run up to here, and belong to the task. */
 	fiber->awaits = NULL;
