@@ -9,7 +9,8 @@
 # different. Some differ by numbers of resources, and inside by what they ask for: who includes them, names of global
 # variables, their shutdown functions, exit, children that they fork. Tests of curl and ftp start servers: for --outside.
 #
-# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides.
+# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides,
+# TEST_SECONDS_MAX how long a test may take (default 30).
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -103,7 +104,23 @@ if (getenv('FERMATA_PHPT_MODE') === 'inside' && isset($_SERVER['SCRIPT_FILENAME'
 unset($hooks);
 PHP
 
-export NO_INTERACTION=1 SKIP_ONLINE_TESTS=1 SKIP_SLOW_TESTS=1 TEST_PHP_EXECUTABLE="$php"
+# A test that does not end is ended with all that it has begun: run-tests.php kills the process it has started, and those that
+# were forked from it would go on, and hold the pipes that it reads from.
+limited=$work/php-limited
+cat >"$limited" <<WRAPPER
+#!/bin/sh
+# In the background the shell would take standard input away.
+exec 3<&0
+timeout --signal=KILL ${TEST_SECONDS_MAX:-30} "$php" "\$@" <&3 3<&- &
+group=\$!
+wait \$group
+status=\$?
+kill -9 "-\$group" 2>/dev/null
+exit \$status
+WRAPPER
+chmod +x "$limited"
+
+export NO_INTERACTION=1 SKIP_ONLINE_TESTS=1 SKIP_SLOW_TESTS=1 TEST_PHP_EXECUTABLE="$limited"
 run() {
     local mode=$1
     export FERMATA_PHPT_MODE=$mode
@@ -111,7 +128,7 @@ run() {
     # A group of its own, so that servers which tests have started can be ended with it.
     # shellcheck disable=SC2016 # the dollar signs are for the inner shell
     setsid bash -c 'cd "$1" && shift && exec "$@"' - "$work/now" "$php" -n run-tests.php -q -n --no-color --no-progress --offline \
-        -j"${JOBS:-$(nproc)}" --set-timeout 20 -p "$php" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
+        -j"${JOBS:-$(nproc)}" --set-timeout $((${TEST_SECONDS_MAX:-30} + 30)) -p "$limited" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
         -d fermata.blocking_call_ms=0 "${folders[@]}" >"$work/$mode.txt" 2>&1 &
     local group=$!
     wait "$group" || true
