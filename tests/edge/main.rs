@@ -21,6 +21,7 @@ mod failing;
 mod faults;
 mod figures;
 mod files;
+mod hygiene;
 mod journal;
 mod leaving;
 mod listeners;

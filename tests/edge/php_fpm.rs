@@ -14,7 +14,7 @@ const SCRIPT: &str = "<?php\nheader('X-Length: ' . ($_SERVER['CONTENT_LENGTH'] ?
 /// More than a client is held with.
 const BYTES: usize = 300_000;
 
-struct Fpm(Child);
+pub struct Fpm(Child);
 
 impl Drop for Fpm {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ impl Drop for Fpm {
 }
 
 /// Starts it in a folder; `None`: it is not installed.
-fn start(folder: &Directory) -> Option<Fpm> {
+pub fn start(folder: &Directory) -> Option<Fpm> {
     let programs = ["8.2", "8.3", "8.4"].map(|version| format!("/usr/sbin/php-fpm{version}"));
     let program = programs
         .iter()

@@ -29,6 +29,7 @@ pub mod patch;
 pub mod prefix;
 pub mod reliable;
 pub mod sig;
+pub mod spelling;
 pub mod stats;
 pub mod template;
 pub mod tnetstring;

@@ -24,6 +24,8 @@ cases!(
     statuses_pass,
     forwarded_for_is_appended,
     forwarded_proto_of_clients_is_dropped,
+    what_only_a_proxy_may_say_is_dropped,
+    headers_of_the_edge_are_dropped_in_every_spelling,
     large_bodies_stream_both_ways,
     a_response_without_length_passes,
     a_connection_serves_requests_in_turn,
@@ -209,6 +211,39 @@ fn forwarded_proto_of_clients_is_dropped(bench: &Bench) {
         .client("plain.test")
         .request("GET", &bench.path("/x"), &headers, b"");
     assert_eq!(bench.requests()[0].header("x-forwarded-proto"), None);
+}
+
+/// Sends these headers, and says which of them the backend has got.
+fn passed(bench: &Bench, host: &str, names: &[&'static str]) -> Vec<&'static str> {
+    echo(bench);
+    let headers: Vec<_> = names.iter().map(|name| (*name, "forged")).collect();
+    bench
+        .client(host)
+        .request("GET", &bench.path("/x"), &headers, b"");
+    let requests = bench.requests();
+    let is_there = |name: &&&str| requests.iter().any(|it| it.header(name).is_some());
+    names.iter().filter(is_there).copied().collect()
+}
+
+fn what_only_a_proxy_may_say_is_dropped(bench: &Bench) {
+    let names = [
+        "Forwarded",
+        "X-Forwarded-Host",
+        "X-Forwarded-Port",
+        "X-Real-IP",
+        "True-Client-IP",
+    ];
+    bench.differs(passed(bench, "plain.test", &names), names.to_vec(), vec![]);
+}
+
+fn headers_of_the_edge_are_dropped_in_every_spelling(bench: &Bench) {
+    let names = [
+        "Grip_Sig",
+        "GRIP_FEATURE",
+        "X_Forwarded_For",
+        "X_Forwarded_Proto",
+    ];
+    bench.differs(passed(bench, "plain.test", &names), names.to_vec(), vec![]);
 }
 
 fn large_bodies_stream_both_ways(bench: &Bench) {

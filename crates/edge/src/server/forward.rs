@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 
 use fermata_grip::filter::FEATURES;
 use fermata_grip::last;
+use fermata_grip::spelling::{Folded, same};
 use fermata_proto::chunk;
 use fermata_proto::response::{valid_name, valid_value};
 
 use super::request::{Body, ClientRequest};
 use crate::fastcgi::{self, HttpRequest, Script, VariablesError};
-use crate::routes::{Rule, Target};
+use crate::routes::{Origin, Rule, Target};
 use crate::settings::Settings;
 
 /// Marks a client's own header where a route asks for that; other edges know it.
@@ -17,7 +18,7 @@ const ORIGINAL: &str = "eb9bf0f5-";
 
 /// Headers that belong to one hop (RFC 9110, 7.6.1), and those whose meaning ends here: what the origin compresses
 /// could not be read here, and bodies are whole when they are forwarded.
-const REMOVED: [&str; 11] = [
+const REMOVED: [&str; 12] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -29,10 +30,25 @@ const REMOVED: [&str; 11] = [
     "accept-encoding",
     "expect",
     "host",
+    // CGI programs would find it as HTTP_PROXY, which their own clients heed.
+    "proxy",
+];
+
+/// Headers by which a proxy tells of the client and of what it has asked for, besides `X-Forwarded-*`. Anybody can write them.
+const TOLD_BY_PROXIES: [&str; 9] = [
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-remote-ip",
+    "client-ip",
+    "true-client-ip",
 ];
 
 /// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
-const EVENTS_OWN: [&[u8]; 2] = [b"connection-id", b"content-bytes-replayed"];
+const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
 
 /// How requests are rewritten, as the settings say.
 #[derive(Clone, Debug)]
@@ -40,13 +56,15 @@ pub(super) struct Rewriting {
     /// `X-Forwarded-For`, for clients and for clients that are edges.
     pub forwarded_for: ForwardedFor,
     pub forwarded_for_trusted: ForwardedFor,
+    /// What clients say of who they are and what they have asked for is passed on.
+    pub accepts_forwarded: bool,
     /// Which headers tell of https.
     pub sets_proto: bool,
     pub sets_protocol: bool,
     pub accepts_pushpin_route: bool,
     pub cdn_loop: String,
     /// Headers that count as original only where they arrive marked.
-    pub need_mark: Vec<String>,
+    pub need_mark: Vec<Vec<u8>>,
 }
 
 impl Rewriting {
@@ -55,6 +73,7 @@ impl Rewriting {
         Self {
             forwarded_for: ForwardedFor::new(settings.text("x_forwarded_for")),
             forwarded_for_trusted: ForwardedFor::new(settings.text("x_forwarded_for_trusted")),
+            accepts_forwarded: settings.is_on("accept_forwarded"),
             sets_proto: rule != "false",
             sets_protocol: rule == "true",
             accepts_pushpin_route: settings.is_on("accept_pushpin_route"),
@@ -62,7 +81,7 @@ impl Rewriting {
             need_mark: settings
                 .list("orig_headers_need_mark")
                 .iter()
-                .map(|name| name.to_ascii_lowercase())
+                .map(|name| name.as_bytes().to_vec())
                 .collect(),
         }
     }
@@ -159,17 +178,15 @@ pub(super) struct Forwarded {
 impl Forwarded {
     pub fn new(request: &ClientRequest, hop: &Hop<'_>) -> Self {
         let rule = hop.rule;
-        let host = match hop.target.host.as_ref().or(rule.as_host.as_ref()) {
-            Some(host) => host.clone().into_bytes(),
-            None => request.host.clone(),
-        };
+        let host = host(request, hop);
         let target = match request.target.first() {
             Some(b'/') if !hop.is_check => rule.backend_path(&request.target),
             _ => request.target.clone(),
         };
         let mut headers = Vec::with_capacity(request.headers.len() + 4);
+        let of_hop = named_in_connection(request);
         for (name, value) in &request.headers {
-            if passes(name, request, hop) {
+            if passes(name, hop) && !of_hop.iter().any(|it| it.eq_ignore_ascii_case(name)) {
                 headers.push((name.clone(), value.clone()));
             }
         }
@@ -177,7 +194,7 @@ impl Forwarded {
             originals(request, hop, &mut headers);
         }
         let mut set = |name: &str, value: Vec<u8>| {
-            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name.as_bytes()));
+            headers.retain(|(other, _)| !same(other, name.as_bytes()));
             if !value.is_empty() {
                 headers.push((name.as_bytes().to_vec(), value));
             }
@@ -189,7 +206,7 @@ impl Forwarded {
             }
             set("Grip-Feature", FEATURES.as_bytes().to_vec());
         }
-        for (name, value) in &rule.headers {
+        for (name, value) in rule.headers.iter().filter(|(name, _)| !is_host(name)) {
             set(name, value.clone().into_bytes());
         }
         if let Some(id) = hop.session_id {
@@ -326,57 +343,95 @@ impl Forwarded {
     }
 }
 
-fn is_removed(name: &[u8]) -> bool {
-    REMOVED
-        .iter()
-        .any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+fn is_host(name: &str) -> bool {
+    name.eq_ignore_ascii_case("host")
 }
 
-/// Whether a header of the client's reaches the origin as it is.
-fn passes(name: &[u8], request: &ClientRequest, hop: &Hop<'_>) -> bool {
-    let starts = |prefix: &str| {
-        name.get(..prefix.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-    };
-    if is_removed(name) || (starts("grip-") && !hop.is_trusted) {
+/// The host that the origin is asked for. There is always one: HTTP/1.1 without is refused, and some clients of HTTP/1.0 name
+/// none, so that what they ask is the target itself.
+fn host(request: &ClientRequest, hop: &Hop<'_>) -> Vec<u8> {
+    let said = hop.rule.headers.iter().rev();
+    let said = said
+        .filter(|(name, value)| is_host(name) && !value.is_empty())
+        .map(|(_, value)| value)
+        .next();
+    let of_route = hop.target.host.as_ref().or(said);
+    match of_route.or(hop.rule.as_host.as_ref()) {
+        Some(host) => host.clone().into_bytes(),
+        None if !request.host.is_empty() => request.host.clone(),
+        None => match &hop.target.origin {
+            Origin::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Origin::Host { host, port } => format!("{host}:{port}"),
+            _ => "localhost".to_owned(),
+        }
+        .into_bytes(),
+    }
+}
+
+fn is_removed(name: &Folded) -> bool {
+    REMOVED.iter().any(|removed| name.is(removed))
+}
+
+/// What a client names in Connection is for its next hop only.
+fn named_in_connection(request: &ClientRequest) -> Vec<&[u8]> {
+    request
+        .headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .collect()
+}
+
+/// Whether a header of the client's reaches the origin as it is. What does not, does not in any spelling.
+fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
+    let is_hyphenated = name
+        .iter()
+        .all(|&byte| byte == b'-' || byte.is_ascii_alphanumeric());
+    let name = Folded::new(name);
+    if is_removed(&name) || (name.starts_with("grip-") && !hop.is_trusted) {
         return false;
     }
-    if hop.rewriting.accepts_pushpin_route && name.eq_ignore_ascii_case(b"pushpin-route") {
+    // Proxies write hyphens: another spelling is a client's, of what its proxy has written besides.
+    let is_proxys = hop.rewriting.accepts_forwarded && is_hyphenated;
+    if !hop.is_trusted && !is_proxys && is_told_by_proxies(&name) {
         return false;
     }
-    if starts(ORIGINAL) && !hop.rule.orig_headers {
+    if !hop.is_trusted && !is_hyphenated && name.is("x-forwarded-for") {
+        return false;
+    }
+    if hop.rewriting.accepts_pushpin_route && name.is("pushpin-route") {
+        return false;
+    }
+    if name.starts_with(ORIGINAL) && !hop.rule.orig_headers {
         return false;
     }
     // What tells a program of a WebSocket's client is the edge's to say.
     if hop.rule.is_over_http() && !hop.is_events && !hop.is_trusted {
-        let is_told = EVENTS_OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
-        if is_told || starts("meta-") {
+        let is_told = EVENTS_OWN.iter().any(|own| name.is(own));
+        if is_told || name.starts_with("meta-") {
             return false;
         }
     }
-    // What a client names in Connection is for its next hop only.
-    let of_hop = request
-        .headers
-        .iter()
-        .filter(|(other, _)| other.eq_ignore_ascii_case(b"connection"))
-        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
-        .any(|token| token.trim_ascii().eq_ignore_ascii_case(name));
-    !of_hop
+    true
+}
+
+/// `X-Forwarded-For` has a setting of its own.
+fn is_told_by_proxies(name: &Folded) -> bool {
+    let is_forwarded = name.starts_with("x-forwarded-") && !name.is("x-forwarded-for");
+    is_forwarded || TOLD_BY_PROXIES.iter().any(|it| name.is(it))
 }
 
 /// The client's own headers once more, marked; those that came marked stay so.
 fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>, Vec<u8>)>) {
-    let is_marked = |name: &[u8]| {
-        name.get(..ORIGINAL.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(ORIGINAL.as_bytes()))
-    };
     for (name, value) in &request.headers {
-        let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
-        if is_marked(name) || is_removed(name) || hop.rewriting.need_mark.contains(&lower) {
+        let folded = Folded::new(name);
+        let needs_mark = hop.rewriting.need_mark.iter().any(|it| same(it, name));
+        if folded.starts_with(ORIGINAL) || is_removed(&folded) || needs_mark {
             continue;
         }
         let marked = [ORIGINAL.as_bytes(), name].concat();
-        let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&marked);
+        let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| same(other, &marked);
         if !headers.iter().any(is_there) {
             headers.push((marked, value.clone()));
         }

@@ -2,6 +2,7 @@
 
 use crate::instruct::Meta;
 use crate::params::values;
+use crate::spelling::Folded;
 use crate::ws_control;
 
 /// The media type of bodies.
@@ -11,23 +12,20 @@ pub const KEEP_ALIVE_MIN_DEFAULT_S: u32 = 20;
 
 const SET_META: &[u8] = b"set-meta-";
 
-/// Whether a header of the client goes to the origin: all but those the edge writes itself.
+/// Whether a header of the client goes to the origin: all but those the edge writes itself, however they are spelled.
 pub fn is_forwarded(name: &[u8]) -> bool {
     const OWN: [&str; 8] = [
-        "Upgrade",
-        "Connection",
-        "Accept",
-        "Connection-Id",
-        "Content-Length",
-        "Content-Type",
-        "Sec-WebSocket-Extensions",
-        "Content-Bytes-Replayed",
+        "upgrade",
+        "connection",
+        "accept",
+        "connection-id",
+        "content-length",
+        "content-type",
+        "sec-websocket-extensions",
+        "content-bytes-replayed",
     ];
-    !OWN.iter()
-        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
-        && !name
-            .get(..5)
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"meta-"))
+    let name = Folded::new(name);
+    !name.starts_with("meta-") && !OWN.iter().any(|own| name.is(own))
 }
 
 /// `Meta-NAME: value` for everything remembered.
