@@ -52,7 +52,7 @@ EOT
   PHP_SUBST([FERMATA_SHARED_DEPENDENCIES])
 
   PHP_NEW_EXTENSION([fermata],
-    [fermata.c server.c routes.c middleware.c limits.c tls.c runner.c changes.c stray.c failures.c runner_sockets.c fibers.c timers.c tasks.c waiters.c turns.c watch.c body.c hooks.c hooks_patch.c hooks_calls.c hooks_sockets.c hooks_conversations.c hooks_streams.c hooks_guards.c hooks_processes.c hooks_files.c hooks_sqlite.c resolver.c cancellation.c context.c sync.c queue.c every.c events.c file.c file_handle.c file_jobs.c file_pieces.c jobs.c job_process.c peers.c poll.c request.c request_methods.c uploaded_file.c response.c source.c stream.c hold.c channel.c publisher.c socket_route.c websocket_options.c websocket.c websocket_data.c upgrade.c message.c websocket_client.c codec.c headers.c cookie.c json.c exceptions.c],
+    [fermata.c server.c routes.c middleware.c limits.c tls.c runner.c changes.c stray.c failures.c runner_sockets.c fibers.c timers.c tasks.c waiters.c turns.c watch.c body.c hooks.c hooks_patch.c hooks_calls.c hooks_sockets.c hooks_conversations.c hooks_streams.c hooks_guards.c hooks_connections.c hooks_iterators.c hooks_processes.c hooks_files.c hooks_sqlite.c resolver.c cancellation.c context.c sync.c queue.c every.c events.c file.c file_handle.c file_jobs.c file_pieces.c jobs.c job_process.c peers.c poll.c request.c request_methods.c uploaded_file.c response.c source.c stream.c hold.c channel.c publisher.c socket_route.c websocket_options.c websocket.c websocket_data.c upgrade.c message.c websocket_client.c codec.c headers.c cookie.c json.c exceptions.c],
     [$ext_shared],,
     [-std=gnu11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers])
   PHP_ADD_EXTENSION_DEP([fermata], [json])

@@ -1334,6 +1334,10 @@ typedef struct FmFibers {
    */
   uint32_t tasks_max;
   /**
+   * Milliseconds that a connection is waited for that another handler uses.
+   */
+  uint64_t shared_wait_ms;
+  /**
    * Bytes of a fiber's stack.
    */
   size_t stack_bytes;

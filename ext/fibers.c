@@ -951,6 +951,11 @@ void fermata_fibers_abandon(void)
 	fm_worker_wake_at(fermata_run.worker, FERMATA_NEVER);
 }
 
+uint64_t fermata_fibers_shared_wait_ms(void)
+{
+	return pool.settings.shared_wait_ms;
+}
+
 uint64_t fermata_fibers_next_turn(void)
 {
 	return ++pool.last_turn;

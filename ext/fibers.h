@@ -133,6 +133,8 @@ bool fermata_fibers_are_full(void);
 void fermata_background(bool begins);
 const char *fermata_wait_obstacle(void);
 uint32_t fermata_fibers_tasks_max(void);
+/* How long a connection is waited for that another handler or task of the worker uses. */
+uint64_t fermata_fibers_shared_wait_ms(void);
 uint64_t fermata_fibers_next_turn(void);
 void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);

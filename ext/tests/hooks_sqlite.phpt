@@ -99,7 +99,7 @@ $server->get('/shared', function () use ($open, $endless, $say, &$over) {
     $destructor = $say(function () use ($pdo) { new class($pdo) { function __construct(public PDO $pdo) {} function __destruct() { $this->pdo->query('SELECT 5'); } }; });
     $over = true;
     array_map('Fermata\await', [$a, $b, $c]);
-    echo implode(', ', $log), "\n", PHP_VERSION_ID >= 80400 && $destructor === 'null' ? 'refused or has had its turn' : str_replace('Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite; give each its own, or let one wait for the other with Fermata\Sync\Mutex', 'refused or has had its turn', $destructor), "\n";
+    echo implode(', ', $log), "\n", PHP_VERSION_ID >= 80400 && $destructor === 'null' ? 'refused or has had its turn' : str_replace('Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, and PHP cannot wait here; give each its own', 'refused or has had its turn', $destructor), "\n";
     return Response::text('done');
 });
 $server->get('/sqlite3', function () use ($endless, &$over) {
@@ -290,7 +290,7 @@ echo $server->output(), $server->logged('/error|still/');
 200 done
 200 [["paused","paused"],1]
 200 1
-200 Fermata\Exception\MisuseError: a Fiber that was begun by a handler which has ended is suspended inside a call of this connection to SQLite; resume it first, or give it a connection of its own
+200 Fermata\Exception\MisuseError: a Fiber that was begun by a handler which has ended is suspended inside a call of this connection; resume it first, or give it a connection of its own
 200 [7,2]
 200 [[8,10],3,["b","a"],false]
 int(0)
@@ -300,7 +300,7 @@ Fermata\Exception\TimeoutException: the time given to timeout() is over
 Fermata\Exception\TimeoutException: the time given to timeout() is over
 Fermata\Exception\TimeoutException: the time given to timeout() is over
 0
-c 3, 00000 false, c 4, a 1, b 2
+00000 false, a 1, b 2, c 3, c 4
 refused or has had its turn
 b c
 Fermata\Exception\MisuseError: deadlock: this would wait for what waits for it
@@ -308,9 +308,9 @@ Fermata\Exception\MisuseError: deadlock: this would wait for what waits for it
 PDOException: SQLSTATE[HY000]: General error: 6 database table is locked
 Fermata\Exception\MisuseError: PHP cannot wait inside a query of a SQLite database with cache=shared: others of this thread would block for ever 1 1
 a
-Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it, and PHP cannot wait here; give each its own
 true
-Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+Fermata\Exception\MisuseError: another handler or task is inside a call of this connection to SQLite, or has begun a transaction of it, and PHP cannot wait here; give each its own
 Error: The SQLite3 object has not been correctly initialised or is already closed
 Error: The SQLite3 object has not been correctly initialised or is already closed
 truefalse true 3%A

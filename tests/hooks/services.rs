@@ -44,6 +44,8 @@ impl Service {
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
+            // The kernel has a bound on these for all that run at the same time.
+            "--innodb-use-native-aio=0",
             &data,
         ]));
         let socket = directory.join("mysql");
@@ -53,6 +55,7 @@ impl Service {
             "--user=root",
             "--skip-networking",
             "--skip-log-bin",
+            "--innodb-use-native-aio=0",
         ]);
         command
             .arg(data)

@@ -408,6 +408,9 @@ settings! {
     tasks_queue_max: usize = "65536", Kind::Count { min: 1, max: 10_000_000, unit: "tasks" }, None,
         "Tasks per worker that async() or defer() has accepted and that have not begun.\n\
          One more is refused with BackpressureException.";
+    shared_wait_timeout_ms: u64 = "30000", Kind::Milliseconds { min: 1, max: HOUR }, None,
+        "Time that a handler or task waits for a connection that another one of its worker uses, under hooks.\n\
+         After it the call is refused with TimeoutException.";
     file_io: String = "auto", Kind::Choice(&["auto", "threads"]), None,
         "What does the work on files (Fermata\\File) that cannot be done in the loop.\n\
          auto is io_uring where it is allowed, and threads elsewhere; one log line says so.";

@@ -15,6 +15,8 @@ pub struct FmFibers {
     pub idle_max: u32,
     /// Tasks at most that have not begun.
     pub tasks_max: u32,
+    /// Milliseconds that a connection is waited for that another handler uses.
+    pub shared_wait_ms: u64,
     /// Bytes of a fiber's stack.
     pub stack_bytes: usize,
     /// How long a query goes on whose client has left.
@@ -42,6 +44,7 @@ pub unsafe extern "C" fn fm_worker_fibers(worker: *const FmWorker, fibers: *mut 
                     max: count(settings.fibers_max),
                     idle_max: count(settings.fibers_idle_max),
                     tasks_max: count(settings.tasks_queue_max),
+                    shared_wait_ms: settings.shared_wait_timeout_ms,
                     stack_bytes: settings.fiber_stack_bytes,
                     abandoned_query_ms_max: settings.abandoned_query_ms_max,
                     handlers_max: count(settings.handlers_max),

@@ -1,0 +1,159 @@
+//! Nothing of a handler that has ended, or that waits, reaches another one: what it has left open in a connection that they
+//! share, its answers, its rows. Each client of PHP's against its real server.
+
+#[path = "../hooks/services.rs"]
+#[allow(dead_code, reason = "each test starts those it needs")]
+mod services;
+
+use fermata_testkit::{Connection, Server, wait_until};
+use fermata_tests::{fixture, json};
+
+use services::Service;
+
+/// Requests of one worker at the same time.
+const MANY: usize = 200;
+const CLIENTS: [&str; 6] = ["mysql", "mysqli", "pdo-pgsql", "pgsql", "sqlite", "redis"];
+
+/// All servers that the clients need, and ours with one worker.
+struct Place {
+    server: Server,
+    _services: [Service; 3],
+}
+
+fn start() -> Place {
+    let services = [Service::mariadb(), Service::postgres(), Service::redis()];
+    let builder = fixture("trust").workers(1).ini("memory_limit=64M");
+    let file = builder.directory().join("trust.sqlite");
+    let server = builder
+        .env("SQLITE", file)
+        .env("MYSQL", &services[0].socket)
+        .env(
+            "POSTGRES",
+            services[1].socket.parent().expect("a directory"),
+        )
+        .env("REDIS", &services[2].socket)
+        .start();
+    for client in ["mysql", "pdo-pgsql", "sqlite"] {
+        text(&server, &format!("/prepare/{client}"));
+    }
+    Place {
+        server,
+        _services: services,
+    }
+}
+
+fn ask(server: &Server, target: &str) -> Connection {
+    let mut connection = server.connect();
+    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    connection
+}
+
+fn text(server: &Server, target: &str) -> String {
+    let response = server.connect().get(target);
+    assert_eq!(
+        response.status(),
+        200,
+        "{target}: {}\n{}",
+        response.text(),
+        server.log().text()
+    );
+    response.text().to_string()
+}
+
+#[test]
+fn many_handlers_share_one_connection_and_each_gets_its_own_answer() {
+    let place = start();
+    for client in CLIENTS {
+        // The first opens the connection.
+        text(&place.server, &format!("/ask/{client}/first"));
+        let mut asked: Vec<Connection> = (0..MANY)
+            .map(|id| ask(&place.server, &format!("/ask/{client}/{id}")))
+            .collect();
+        for (id, connection) in asked.iter_mut().enumerate() {
+            let response = connection.read_response();
+            assert_eq!(
+                (response.status(), response.text()),
+                (200, id.to_string().as_str()),
+                "{client}: {}",
+                place.server.log().text()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_handler_has_left_open_ends_with_it() {
+    let place = start();
+    for client in CLIENTS {
+        for how in ["return", "throw", "exit", "timeout", "race", "gone", "task"] {
+            let target = match how {
+                "task" => format!("/begin-in-task/{client}"),
+                _ => format!("/begin/{client}/{how}"),
+            };
+            let mut begun = ask(&place.server, &target);
+            if how == "gone" {
+                // Whoever comes next queues until the client is noticed to have left.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                drop(begun);
+            } else {
+                begun.read_response();
+            }
+            let left = json(&place.server.connect().get(&format!("/left/{client}")));
+            assert_eq!(
+                left,
+                serde_json::json!([0, 0]),
+                "{client} {how}: {}",
+                place.server.log().text()
+            );
+            assert_eq!(text(&place.server, &format!("/ask/{client}/next")), "next");
+        }
+    }
+    let log = place.server.log().text();
+    assert!(
+        log.contains(
+            "a handler has ended in the middle of a transaction of MySQL, which was begun in "
+        ),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_handler_that_fails_fatally_leaves_nothing_to_the_next_worker() {
+    let place = start();
+    // Each costs a worker, which is replaced after a while.
+    for (client, how) in [("mysql", "memory"), ("pgsql", "fatal"), ("redis", "memory")] {
+        ask(&place.server, &format!("/begin/{client}/{how}")).read_response();
+        wait_until("the next worker", || {
+            let response = place.server.connect().get(&format!("/left/{client}"));
+            (response.status() == 200).then(|| {
+                assert_eq!(response.text(), "[0,0]", "{client} {how}");
+            })
+        });
+    }
+}
+
+#[test]
+fn rows_that_are_being_read_are_not_taken_away_by_others() {
+    let place = start();
+    let pid = place.server.worker_pids();
+    for how in ["foreach", "lazy", "mysqli"] {
+        for by in ["free", "execute", "next", "query", "drop"] {
+            let mut reader = ask(&place.server, &format!("/rows/{how}"));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let mut other = ask(&place.server, &format!("/disturb/{by}"));
+            assert_eq!(
+                reader.read_response().text(),
+                "whole",
+                "{how} {by}: {}",
+                place.server.log().text()
+            );
+            other.read_response();
+        }
+    }
+    assert_eq!(
+        place.server.worker_pids(),
+        pid,
+        "{}",
+        place.server.log().text()
+    );
+}
