@@ -39,7 +39,7 @@ zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_optio
 zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
 zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
 zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
-zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue;
+zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 zend_class_entry *fermata_ce_hook;
 zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
@@ -92,6 +92,8 @@ static void register_waiting_classes(void)
 	fermata_ce_hook = register_class_Fermata_Hook();
 	register_class_Fermata_Runtime();
 	fermata_ce_mutex = register_class_Fermata_Sync_Mutex();
+	fermata_ce_pool = register_class_Fermata_Pool();
+	fermata_pool_init();
 	fermata_ce_semaphore = register_class_Fermata_Sync_Semaphore();
 	fermata_sync_init();
 	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable, zend_ce_aggregate);

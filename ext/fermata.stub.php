@@ -1556,6 +1556,58 @@ namespace Fermata {
         public static function keepOnCancel(mixed $connection): void {}
     }
 
+    /**
+     * Connections to a database or another server that the handlers and tasks of a worker borrow, at most so many.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Pool
+    {
+        /**
+         * Opens nothing yet, so it may be made before run().
+         *
+         * @param \Closure $connect function (): object|resource; a new connection
+         * @param int $size connections of one worker at most, 1 to 10,000
+         * @param float $waitSeconds how long use() waits while all are borrowed
+         * @param float $checkAfterSeconds one that has been idle for longer is asked before it is lent
+         * @param \Closure|null $check function ($connection): bool; whether it still works. Default: what MySQL, PostgreSQL and Redis
+         *        have for it
+         * @param \Closure|null $reset function ($connection): void; called whenever one comes back, after what was open in it has
+         *        been ended
+         * @throws Exception\MisuseError when a value is out of its range
+         */
+        public function __construct(
+            \Closure $connect,
+            int $size,
+            float $waitSeconds = 5.0,
+            float $checkAfterSeconds = 30.0,
+            ?\Closure $check = null,
+            ?\Closure $reset = null,
+        ) {}
+
+        /**
+         * Calls `$work` with a connection, and takes it back when that has ended, however that was.
+         *
+         * @param callable $work function ($connection): mixed
+         * @throws Exception\TimeoutException when all were borrowed for longer than waitSeconds
+         * @throws Exception\ConnectionClosedException after close()
+         */
+        public function use(callable $work): mixed {}
+
+        /** Nobody gets one any more: those that are idle are closed now, the others when they come back. */
+        public function close(): void {}
+
+        /** Connections that nobody uses. */
+        public function idle(): int {}
+
+        /** Connections that are used, or are being opened. */
+        public function borrowed(): int {}
+
+        /** Handlers and tasks that wait for one. */
+        public function waiting(): int {}
+    }
+
     /** Values that belong to one handler and the tasks it begins, such as a user or a trace id. */
     final class Context
     {

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: aa6c1265ded559932017702fc08e72efe9b3ef71 */
+ * Stub hash: d73ef4393fa69fbdce7f82f4bc45c61c06bd8ad2 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -620,6 +620,25 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCanc
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pool___construct, 0, 0, 2)
+	ZEND_ARG_OBJ_INFO(0, connect, Closure, 0)
+	ZEND_ARG_TYPE_INFO(0, size, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, waitSeconds, IS_DOUBLE, 0, "5.0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, checkAfterSeconds, IS_DOUBLE, 0, "30.0")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, check, Closure, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, reset, Closure, 1, "null")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Pool_use arginfo_Fermata_shield
+
+#define arginfo_class_Fermata_Pool_close arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Pool_idle arginfo_class_Fermata_Worker_index
+
+#define arginfo_class_Fermata_Pool_borrowed arginfo_class_Fermata_Worker_index
+
+#define arginfo_class_Fermata_Pool_waiting arginfo_class_Fermata_Worker_index
+
 #define arginfo_class_Fermata_Context_get arginfo_class_Fermata_Request_attribute
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Context_set, 0, 2, IS_VOID, 0)
@@ -1106,6 +1125,12 @@ ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
+ZEND_METHOD(Fermata_Pool, __construct);
+ZEND_METHOD(Fermata_Pool, use);
+ZEND_METHOD(Fermata_Pool, close);
+ZEND_METHOD(Fermata_Pool, idle);
+ZEND_METHOD(Fermata_Pool, borrowed);
+ZEND_METHOD(Fermata_Pool, waiting);
 ZEND_METHOD(Fermata_Context, get);
 ZEND_METHOD(Fermata_Context, set);
 ZEND_METHOD(Fermata_File, __construct);
@@ -1532,6 +1557,17 @@ static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Pool_methods[] = {
+	ZEND_ME(Fermata_Pool, __construct, arginfo_class_Fermata_Pool___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pool, use, arginfo_class_Fermata_Pool_use, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pool, close, arginfo_class_Fermata_Pool_close, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pool, idle, arginfo_class_Fermata_Pool_idle, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pool, borrowed, arginfo_class_Fermata_Pool_borrowed, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pool, waiting, arginfo_class_Fermata_Pool_waiting, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -2536,6 +2572,17 @@ static zend_class_entry *register_class_Fermata_Runtime(void)
 	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Runtime", class_Fermata_Runtime_methods);
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Pool(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Pool", class_Fermata_Pool_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 
 	return class_entry;
 }

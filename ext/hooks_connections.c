@@ -15,6 +15,7 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <dlfcn.h>
+#include <errno.h>
 
 /* A server that does not answer loses its connection. */
 #define CLEANING_MS_MAX 5000
@@ -31,6 +32,7 @@
 #define OPEN_LOCKS 4
 #define OPEN_TABLES 8 /* temporary */
 #define OPEN_WATCH 16 /* of Redis */
+#define OPEN_QUESTION 32 /* nothing is: a pool asks whether the server answers, or has something to say */
 /* Of these the server tells us nothing: they are open until they were let go, or the handler has ended. */
 #define OPEN_BY_TEXT (OPEN_LOCKS | OPEN_TABLES | OPEN_WATCH)
 
@@ -40,6 +42,7 @@ typedef struct open_state {
 	fermata_connection connection;
 	uint32_t flags;
 	smart_str tables; /* of MySQL, to be dropped by name */
+	const char *question; /* NULL = whether it answers */
 	bool is_left;     /* its handler has ended, and a task has it */
 	uint32_t begun_line;
 	char begun_in[PLACE_BYTES_MAX];
@@ -50,6 +53,7 @@ static struct {
 	open_state *left_first, *left_last; /* for tasks that have not begun */
 	int (*transaction_status)(const void *connection);
 	int (*socket)(const void *connection);
+	int (*process)(const void *connection);
 	void *(*exec)(void *connection, const char *text);
 	void (*clear)(void *result);
 } open_states;
@@ -361,25 +365,32 @@ bool fermata_connection_is_open(uintptr_t key)
 
 /* How it ends */
 
-static void close_connection(const fermata_connection *it)
+static int socket_of(const fermata_connection *it)
 {
-	int fd = -1;
 	if (it->server == FERMATA_POSTGRESQL) {
-		fd = open_states.socket(it->handle);
-	} else if (it->server == FERMATA_REDIS) {
-		zend_function *close = zend_hash_str_find_ptr(&it->object->ce->function_table, ZEND_STRL("close"));
-		if (close) {
-			zend_call_known_instance_method_with_0_params(close, it->object, NULL);
-		}
-	} else {
+		return open_states.socket(it->handle);
+	}
 #ifdef HAVE_MYSQLND_OF_PHP
+	if (it->server == FERMATA_MYSQL) {
 		const MYSQLND_CONN_DATA *data = it->handle;
 		php_stream *stream = data->vio ? data->vio->data->stream : NULL;
 		php_socket_t socket;
 		if (stream && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&socket, 0) == SUCCESS) {
-			fd = (int)socket;
+			return (int)socket;
 		}
+	}
 #endif
+	return -1;
+}
+
+static void close_connection(const fermata_connection *it)
+{
+	int fd = it->server == FERMATA_REDIS ? -1 : socket_of(it);
+	if (it->server == FERMATA_REDIS) {
+		zend_function *close = zend_hash_str_find_ptr(&it->object->ce->function_table, ZEND_STRL("close"));
+		if (close) {
+			zend_call_known_instance_method_with_0_params(close, it->object, NULL);
+		}
 	}
 	if (fd >= 0) {
 		shutdown(fd, SHUT_RDWR);
@@ -401,6 +412,10 @@ static bool clean_mysql(const open_state *it)
 #ifdef HAVE_MYSQLND_OF_PHP
 	MYSQLND_CONN_DATA *data = it->connection.handle;
 	bool done = true;
+	if (it->flags & OPEN_QUESTION) {
+		const char *question = it->question ? it->question : "DO 1";
+		done &= ask_mysql(data, question, strlen(question));
+	}
 	if (it->flags & OPEN_TRANSACTION) {
 		done &= ask_mysql(data, ZEND_STRL("ROLLBACK"));
 	}
@@ -431,6 +446,9 @@ static void ask_postgresql(void *handle, const char *text)
 static bool clean_postgresql(const open_state *it)
 {
 	void *handle = it->connection.handle;
+	if (it->flags & OPEN_QUESTION) {
+		ask_postgresql(handle, it->question ? it->question : "");
+	}
 	if (it->flags & OPEN_TRANSACTION) {
 		ask_postgresql(handle, "ROLLBACK");
 	}
@@ -446,7 +464,7 @@ static bool clean_postgresql(const open_state *it)
 static bool clean_redis(const open_state *it)
 {
 	zend_object *object = it->connection.object;
-	const char *method = it->flags & OPEN_TRANSACTION ? "discard" : "unwatch";
+	const char *method = it->flags & OPEN_QUESTION ? "ping" : it->flags & OPEN_TRANSACTION ? "discard" : "unwatch";
 	zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, method, strlen(method));
 	zend_long mode;
 	if (!function) {
@@ -592,12 +610,146 @@ void fermata_connection_gone(uintptr_t key, const zend_object *object)
 	}
 }
 
+/* For pools */
+
+static bool find_connection(zend_object *object, fermata_connection *it)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	*it = (fermata_connection){0};
+	return root && root->connection && root->connection(object, it);
+}
+
+/* Whether the other side, or we, have ended it. */
+static bool is_shut(int fd)
+{
+	char next;
+	ssize_t got = recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOTSOCK);
+}
+
+bool fermata_connection_is_alive(zend_object *object)
+{
+	fermata_connection it;
+	const fermata_root *root = fermata_guard_root(object);
+	if (!root || !root->connection) {
+		return true;
+	}
+	if (!find_connection(object, &it)) {
+		/* SQLite has no server; of others an object without a connection was closed. */
+		return fermata_sqlite_is_connection(root->key ? root->key(object) : 0);
+	}
+	if (it.server == FERMATA_REDIS) {
+		zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, ZEND_STRL("isconnected"));
+		zval result;
+		if (!function) {
+			return true;
+		}
+		zend_call_known_instance_method_with_0_params(function, object, &result);
+		bool is_connected = zend_is_true(&result);
+		zval_ptr_dtor(&result);
+		return is_connected;
+	}
+	uint32_t flags = it.server == FERMATA_MYSQL ? flags_of_mysql(&it) : flags_of_postgresql(&it);
+	int fd = socket_of(&it);
+	return !(flags & OPEN_RESULT) && fd >= 0 && !is_shut(fd);
+}
+
+bool fermata_connection_answers(zend_object *object)
+{
+	fermata_connection connection;
+	if (!find_connection(object, &connection)) {
+		return true;
+	}
+	open_state asked = {.connection = connection, .flags = OPEN_QUESTION};
+	return clean(&asked);
+}
+
+bool fermata_connection_restore(zend_object *object)
+{
+	fermata_connection connection;
+	if (find_connection(object, &connection)) {
+		uintptr_t key = fermata_guard_key(object);
+		open_state *it = find(key);
+		if (it && (it->flags = flags_now(it))) {
+			log_left(it, false, fermata_run.fiber->future != NULL);
+			/* What is called now is a part of this. */
+			fermata_guard_leave_to(key, fermata_run.fiber);
+			bool done = clean(it);
+#ifdef HAVE_PDO_OF_PHP
+			if (connection.pdo) {
+				((pdo_dbh_t *)connection.pdo)->in_txn = false;
+			}
+#endif
+			if (!done) {
+				return false;
+			}
+		}
+		if (it) {
+			forget(it);
+			fermata_guard_release(key);
+		}
+	}
+	return fermata_connection_is_alive(object);
+}
+
+fermata_process fermata_connection_process(zend_object *object)
+{
+	fermata_connection connection;
+	fermata_process it = {0, 0};
+	if (find_connection(object, &connection)) {
+		it.server = connection.server;
+#ifdef HAVE_MYSQLND_OF_PHP
+		it.id = connection.server == FERMATA_MYSQL ? ((MYSQLND_CONN_DATA *)connection.handle)->thread_id : 0;
+#endif
+		if (connection.server == FERMATA_POSTGRESQL && open_states.process) {
+			it.id = (uint64_t)open_states.process(connection.handle);
+		}
+	}
+	return it;
+}
+
+void fermata_connection_abandon(zend_object *object)
+{
+	fermata_connection connection;
+	if (!find_connection(object, &connection)) {
+		return;
+	}
+	open_state *state = find(fermata_guard_key(object));
+	if (state) {
+		forget(state);
+	}
+	zend_object *pending = EG(exception);
+	if (pending) {
+		GC_ADDREF(pending);
+		zend_clear_exception();
+	}
+	close_connection(&connection);
+	if (pending) {
+		zend_throw_exception_internal(pending);
+	}
+}
+
+void fermata_connection_stop(zend_object *object, const fermata_process *which)
+{
+	fermata_connection connection;
+	char text[96];
+	if (!find_connection(object, &connection) || connection.server != which->server) {
+		return;
+	}
+	snprintf(text, sizeof(text), which->server == FERMATA_MYSQL ? "KILL " ZEND_ULONG_FMT : "SELECT pg_terminate_backend(" ZEND_ULONG_FMT ")",
+		(zend_ulong)which->id);
+	open_state asked = {.connection = connection, .flags = OPEN_QUESTION, .question = text};
+	/* It may have ended by itself. */
+	clean(&asked);
+}
+
 /* Beginning and end */
 
 void fermata_connections_find_libpq(void *library)
 {
 	open_states.transaction_status = (int (*)(const void *))dlsym(library, "PQtransactionStatus");
 	open_states.socket = (int (*)(const void *))dlsym(library, "PQsocket");
+	open_states.process = (int (*)(const void *))dlsym(library, "PQbackendPID");
 	open_states.exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
 	open_states.clear = (void (*)(void *))dlsym(library, "PQclear");
 	if (!open_states.socket || !open_states.exec || !open_states.clear) {

@@ -322,7 +322,7 @@ static ZEND_COLD void throw_late(uintptr_t key)
 		fermata_fiber_place(holder, place, sizeof(place));
 	}
 	zend_throw_exception_ex(fermata_ce_timeout, 0, "after " ZEND_ULONG_FMT " ms (shared_wait_timeout_ms) another handler or task "
-		"still uses this connection in %s; give each handler its own",
+		"still uses this connection in %s; give handlers connections of a Fermata\\Pool",
 		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
 }
 
@@ -605,6 +605,17 @@ static void add(fermata_guarded *call, uintptr_t key, const fermata_root *root, 
 	call->keys[call->len] = key;
 	call->roots[call->len] = root;
 	call->objects[call->len++] = object;
+}
+
+const fermata_root *fermata_guard_root(const zend_object *object)
+{
+	return guards.is_on ? root_of(object) : NULL;
+}
+
+uintptr_t fermata_guard_key(zend_object *object)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	return root ? key_of_object(root, object) : 0;
 }
 
 static void add_object(fermata_guarded *call, zend_object *object)

@@ -70,6 +70,10 @@ void fermata_guarded_leave(fermata_guarded *call, zend_execute_data *frame);
 void fermata_guard_leave_to(uintptr_t key, const fermata_fiber *fiber);
 void fermata_guard_release(uintptr_t key);
 
+/* The class that makes the object a guarded one, and what it stands for. NULL and 0 = it is none. */
+const fermata_root *fermata_guard_root(const zend_object *object);
+uintptr_t fermata_guard_key(zend_object *object);
+
 /* hooks_connections.c */
 void fermata_connections_init(void);
 void fermata_connections_end(void);
@@ -90,6 +94,24 @@ bool fermata_connection_is_open(uintptr_t key);
 bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber);
 /* PHP is about to free the object. */
 void fermata_connection_gone(uintptr_t key, const zend_object *object);
+
+/* For pools. Of objects that are connections to no server they are true, and nothing is done. */
+/* What the server has for a connection. */
+typedef struct fermata_process {
+	uint32_t server;
+	uint64_t id; /* 0 = not known */
+} fermata_process;
+fermata_process fermata_connection_process(zend_object *object);
+/* Whether anybody has closed it, or is in the middle of an answer. */
+bool fermata_connection_is_alive(zend_object *object);
+/* The same, and the server answers. */
+bool fermata_connection_answers(zend_object *object);
+/* Ends what is open in it. False when it is of no use any more. */
+bool fermata_connection_restore(zend_object *object);
+/* Closes it, whoever has it. */
+void fermata_connection_abandon(zend_object *object);
+/* Has the server end what it works on for another connection. */
+void fermata_connection_stop(zend_object *object, const fermata_process *which);
 
 /* hooks_iterators.c */
 void fermata_hook_iterators(void);
