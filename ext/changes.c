@@ -620,10 +620,9 @@ void fermata_changes_shut_down(void)
 		ZEND_HASH_FOREACH_PTR(functions, entry) {
 			zval result;
 			ZVAL_UNDEF(&result);
-			entry->fci.retval = &result;
-			if (zend_call_function(&entry->fci, NULL) == SUCCESS) {
-				zval_ptr_dtor(&result);
-			}
+			/* Stays undefined when it cannot be called. */
+			fermata_call_shutdown_function(entry, &result);
+			zval_ptr_dtor(&result);
 			if (EG(exception)) {
 				fermata_log_exception(FERMATA_LOG_ERROR);
 			}

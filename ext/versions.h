@@ -58,4 +58,13 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 # define fermata_child_init() ((void)0)
 #endif
 
+/* 8.5: a shutdown function is kept with its arguments, and no longer with what calls it. */
+#if PHP_VERSION_ID >= 80500
+# define fermata_call_shutdown_function(entry, result) \
+	zend_call_known_fcc(&(entry)->fci_cache, result, (entry)->param_count, (entry)->params, NULL)
+#else
+# define fermata_call_shutdown_function(entry, result) \
+	((void)((entry)->fci.retval = (result), zend_call_function(&(entry)->fci, NULL)))
+#endif
+
 #endif
