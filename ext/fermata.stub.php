@@ -142,6 +142,7 @@ namespace Fermata {
          * @param string $index the file served for a path that ends in a slash; "" for none
          * @param bool $precompressed send app.js.br, app.js.zst or app.js.gz in place of app.js when it is there
          * @param bool $compress compress files without such a sibling, within the settings compression_bytes_*
+         * @param bool $sources send programs (.php*, .phtml, .phar, .inc, also packed or put aside) as text; otherwise they are 404
          * @throws Exception\MisuseError when the prefix is malformed, the directory cannot be read or an option cannot work
          */
         public function static(
@@ -152,6 +153,7 @@ namespace Fermata {
             string $index = 'index.html',
             bool $precompressed = true,
             bool $compress = true,
+            bool $sources = false,
         ): static {}
 
         /**
@@ -410,6 +412,7 @@ namespace Fermata {
             string $index = 'index.html',
             bool $precompressed = true,
             bool $compress = true,
+            bool $sources = false,
         ): static {}
     }
 

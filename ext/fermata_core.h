@@ -1062,6 +1062,10 @@ typedef struct FmStatic {
    * Whether files without one are compressed.
    */
   bool compress;
+  /**
+   * Whether programs of PHP's are sent as text.
+   */
+  bool sources;
 } FmStatic;
 
 /**

@@ -1,5 +1,6 @@
 /* Fermata\Routes: a group of routes with a prefix and middleware of its own; and what Server and groups share. */
 #include "php_fermata.h"
+#include "main/fopen_wrappers.h"
 #include "zend_closures.h"
 
 #define HANDLERS_CAPACITY_MIN 16
@@ -298,7 +299,7 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 	FmStatic options = {.precompressed = true, .compress = true};
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 7)
+	ZEND_PARSE_PARAMETERS_START(2, 8)
 		Z_PARAM_STR(prefix)
 		Z_PARAM_PATH_STR(directory)
 		Z_PARAM_OPTIONAL
@@ -307,9 +308,14 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 		Z_PARAM_STR(index)
 		Z_PARAM_BOOL(options.precompressed)
 		Z_PARAM_BOOL(options.compress)
+		Z_PARAM_BOOL(options.sources)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!no_cache_seconds && cache_seconds < 0) {
 		fermata_misuse("cacheSeconds must not be negative; leave it out to let browsers decide");
+		RETURN_THROWS();
+	}
+	if (php_check_open_basedir_ex(ZSTR_VAL(directory), 0)) {
+		fermata_misuse("the directory %s is outside of open_basedir; add it there, or serve another one", ZSTR_VAL(directory));
 		RETURN_THROWS();
 	}
 	options.cache_seconds = no_cache_seconds ? -1 : cache_seconds;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fermata_testkit::{Builder, Server, wait_until};
-use fermata_tests::{fixture, json, stats};
+use fermata_tests::{fixture, json, stats, temporary_files};
 use serde_json::Value;
 
 /// Size of the disk.
@@ -40,8 +40,7 @@ fn seen(server: &Server, disk: &Path) -> PathBuf {
 
 fn wait_for_files(folder: &Path, count: usize) {
     wait_until("the temporary files are as many as they should be", || {
-        let found = fs::read_dir(folder).expect("it is there").count();
-        (found == count).then_some(())
+        (temporary_files(folder) == count).then_some(())
     });
 }
 
@@ -118,9 +117,9 @@ fn an_upload_that_finds_no_room_does_not_harm_the_one_that_has_it() {
     let mut first = server.connect();
     first.send(&wire[..wire.len() - 20]);
     wait_until("most of the first file is on the disk", || {
-        let entry = fs::read_dir(&folder).expect("it is there").next()?;
-        let bytes = entry.ok()?.metadata().ok()?.len();
-        (bytes >= 149_000).then_some(())
+        let entries = fs::read_dir(&folder).expect("it is there").flatten();
+        let bytes = entries.filter_map(|entry| Some(entry.metadata().ok()?.len()));
+        (bytes.sum::<u64>() >= 149_000).then_some(())
     });
     let mut second = server.connect();
     let sending = second.send_in_background(wire.clone());

@@ -4,7 +4,7 @@
 use std::fs;
 
 use fermata_testkit::{Connection, Server, Target, wait_until};
-use fermata_tests::{fixture, stats};
+use fermata_tests::{fixture, stats, temporary_files};
 use serde_json::Value;
 
 /// How much of an answer the client has seen when it goes.
@@ -63,8 +63,7 @@ fn an_upload_may_be_reset_at_every_byte() {
     }
     wait_for_nobody(&server);
     wait_until("temporary files are removed", || {
-        let left = fs::read_dir(&folder).expect("it is there").count();
-        (left == 0).then_some(())
+        (temporary_files(&folder) == 0).then_some(())
     });
     assert_eq!(server.worker_pids(), pids, "no worker was replaced");
 }

@@ -1,10 +1,9 @@
 //! Uploads and large bodies as a client sees them: slow and killed ones, and the files they leave.
 
 use std::fs;
-use std::path::Path;
 
-use fermata_testkit::{Builder, Random, Server, Signal, send_signal, wait_until};
-use fermata_tests::{fixture, json};
+use fermata_testkit::{Builder, Random, Server, Signal, is_running, send_signal, wait_until};
+use fermata_tests::{fixture, json, temporary_files};
 
 /// A server whose temporary files lie in a folder of its own.
 fn builder() -> Builder {
@@ -15,8 +14,7 @@ fn builder() -> Builder {
 }
 
 fn files(server: &Server) -> usize {
-    let folder = server.directory().join("uploads");
-    fs::read_dir::<&Path>(&folder).expect("it is there").count()
+    temporary_files(&server.directory().join("uploads"))
 }
 
 fn wait_for_files(server: &Server, count: usize) {
@@ -90,6 +88,41 @@ fn what_a_killed_worker_leaves_is_removed() {
     server.wait_replaced(0, pid);
     wait_for_files(&server, 0);
     assert_eq!(server.connect().get("/pid").status(), 200);
+}
+
+#[test]
+fn what_a_killed_server_leaves_is_removed_by_the_next() {
+    let mut killed = builder().start();
+    let folder = killed.directory().join("uploads");
+    let (head, body) = form("/crc", &[b'x'; 100_000]);
+    let begin = |server: &Server| {
+        let mut connection = server.connect();
+        connection.send(&head);
+        connection.send(&body[..50_000]);
+        connection
+    };
+    let _upload = begin(&killed);
+    wait_for_files(&killed, 1);
+    // Master and worker at once, so that neither cleans up after the other.
+    let worker = killed.worker_pids()[&0];
+    assert!(send_signal(killed.pid(), Signal::Kill) && send_signal(worker, Signal::Kill));
+    killed.wait_exit();
+    wait_until("the worker has ended", || {
+        (!is_running(worker)).then_some(())
+    });
+    assert_eq!(files(&killed), 1);
+
+    let next = || builder().setting("upload_directory", folder.display());
+    let alive = next().start();
+    wait_for_files(&killed, 0);
+    let mut upload = begin(&alive);
+    wait_for_files(&killed, 1);
+    // A third one leaves alone what belongs to a server that runs.
+    let _third = next().start();
+    assert_eq!(files(&killed), 1);
+    upload.send(&body[50_000..]);
+    assert_eq!(upload.read_response().status(), 200);
+    wait_for_files(&killed, 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fermata_testkit::{Builder, Php, Response, Server, command_path, workspace_root};
@@ -59,6 +59,18 @@ pub fn publish(server: &Server, channel: &str, data: &str) -> String {
     let response = server.connect().post(&format!("/publish/{channel}"), data);
     assert_eq!(response.status(), 200, "{}", response.text());
     response.text().to_string()
+}
+
+/// How many temporary files there are in a folder, without the locks that say whose they are.
+///
+/// # Panics
+/// Panics when there is no such folder.
+#[track_caller]
+pub fn temporary_files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let files = names.filter(|name| !name.to_string_lossy().ends_with("-lock"));
+    files.count()
 }
 
 /// The figures of a server that was started with a control socket, as `fermata stats --json` prints them.

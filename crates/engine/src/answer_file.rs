@@ -13,7 +13,7 @@ use fermata_io::Driver;
 use fermata_proto::http1::{Method, Span};
 use fermata_proto::negotiate::Coding;
 use fermata_proto::range;
-use fermata_proto::response::Framing;
+use fermata_proto::response::{Framing, contentless};
 
 use crate::answer::Gone;
 use crate::files::{
@@ -161,7 +161,11 @@ impl<D: Driver> Worker<D> {
         let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
         let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
         let opened = match answer.place {
-            FilePlace::Below(_) if !files::is_served(answer.path) => Err(FileError::NotFound),
+            FilePlace::Below(_)
+                if !files::is_served(answer.path) || files::is_program(answer.path) =>
+            {
+                Err(FileError::NotFound)
+            }
             FilePlace::Below(root) => {
                 let root = Path::new(std::ffi::OsStr::from_bytes(root));
                 files::open_below(root, path).and_then(of_tree)
@@ -282,6 +286,10 @@ impl<D: Driver> Worker<D> {
             Plan::Whole
         };
 
+        if contentless(how.status) {
+            self.answer(index, how.status, None, how.lines.iter().copied(), b"");
+            return;
+        }
         let coding = packed.as_ref().map(|(coding, _)| *coding).or(file.coding);
         let mut lines: Vec<Line<'_>> = Vec::with_capacity(8 + how.lines.len());
         lines.push((b"ETag", etag.as_bytes()));

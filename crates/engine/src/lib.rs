@@ -64,6 +64,7 @@ pub use body::{ARRIVING, Read, ReadError, Temporary, Upload, UploadedFile};
 pub use elsewhere::{Last, Opening};
 pub use fermata_io::probe::features;
 pub use file_jobs::FileJobError;
+pub use files::is_program;
 pub use follow::{Archive, Followed, Follower, Published};
 pub use hold::{Hold, HoldError, MembersError};
 pub use hub::{

@@ -401,8 +401,10 @@ impl Master {
             0 => u64::MAX,
             _ => driver.now_ms(),
         };
+        let spools = Spools::new(&settings, random::u64());
+        spools.sweep_dead();
         Ok(Master {
-            spools: Spools::new(&settings, random::u64()),
+            spools,
             settings: Arc::new(settings),
             router: Arc::new(router),
             websockets: Arc::new(websockets),
@@ -848,9 +850,7 @@ impl Master {
         );
         let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
         self.stats.worker_ended(child.slot, index, !is_expected);
-        if !is_expected {
-            self.spools.sweep(pid as u32);
-        }
+        self.spools.sweep(pid as u32);
         self.pass_on(child.slot);
         let level = if is_expected {
             LogLevel::Info

@@ -298,6 +298,8 @@ pub struct FmStatic {
     pub precompressed: bool,
     /// Whether files without one are compressed.
     pub compress: bool,
+    /// Whether programs of PHP's are sent as text.
+    pub sources: bool,
 }
 
 /// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
@@ -324,6 +326,7 @@ pub unsafe extern "C" fn fm_server_static(
                 index: options.index.text().into_owned(),
                 precompressed: options.precompressed,
                 compress: options.compress,
+                sources: options.sources,
             };
             let server = &mut (*server).server;
             server

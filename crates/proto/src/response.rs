@@ -284,6 +284,14 @@ pub fn bodiless(status: u16) -> bool {
     status < 200 || status == 204 || status == 304
 }
 
+/// Whether a response with this status has no content: [`bodiless`], and 205, whose length is told to be 0 (RFC 9110,
+/// 15.3.6).
+#[inline]
+#[must_use]
+pub fn contentless(status: u16) -> bool {
+    bodiless(status) || status == 205
+}
+
 /// Whether `name` is a token and so can be a header name (RFC 9110, 5.1).
 #[must_use]
 pub fn valid_name(name: &[u8]) -> bool {

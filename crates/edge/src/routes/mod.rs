@@ -12,10 +12,11 @@ mod target;
 use std::fmt;
 
 pub use care::Care;
+pub use fermata_engine::is_program;
 pub use lex::LexError;
 pub use rule::{Domain, Jsonp, JsonpMode, Proto, Rule};
 pub use table::{Request, Routes};
-pub use target::{Origin, Target, is_program};
+pub use target::{Origin, Target};
 
 /// Something about a line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! A backend and its properties.
 
+use fermata_engine::is_program;
+
 use super::Cause;
 use super::care::WEIGHT_MAX;
 use super::lex::Section;
@@ -209,23 +211,6 @@ impl Target {
     pub(super) fn is_zhttp(&self) -> bool {
         matches!(self.origin, Origin::Zhttp(_) | Origin::ZhttpReq(_))
     }
-}
-
-/// Whether a name is that of a program of PHP's, packed or put aside: a folder that is served as it is must not give away
-/// what it is made of.
-pub fn is_program(name: &[u8]) -> bool {
-    const ASIDE: [&[u8]; 9] = [
-        b".gz", b".br", b".zst", b".bak", b".old", b".orig", b".save", b".swp", b"~",
-    ];
-    let mut name = name.to_ascii_lowercase();
-    while let Some(ending) = ASIDE.iter().find(|it| name.ends_with(it)) {
-        name.truncate(name.len() - ending.len());
-    }
-    let Some(dot) = name.iter().rposition(|&byte| byte == b'.') else {
-        return false;
-    };
-    let extension = &name[dot + 1..];
-    extension.starts_with(b"php") || matches!(extension, b"phtml" | b"phar" | b"inc")
 }
 
 fn origin(text: &str) -> Result<Origin, Cause> {

@@ -2,18 +2,29 @@
 //!
 //! Several servers may share a directory, also from containers in which each has the same process ids: the name of a
 //! file says first which server it belongs to, by a number drawn when that started, and then which process.
+//!
+//! A process that has made one holds a lock on a file of its own beside them until it ends, however it does. Where
+//! the lock is free nobody needs the files any more: the next server that starts removes them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use fermata_config::Settings;
+use rustix::fs::{FlockOperation, flock};
 
 use super::BodyError;
 
 /// Names tried before giving up; a name is taken only if somebody guesses 64 random bits.
 const NAME_TRIES_MAX: u32 = 4;
+
+/// How all names begin.
+const NAME_START: &str = "fermata-upload-";
+
+/// How the name of a lock ends.
+const LOCK_END: &str = "lock";
 
 /// A temporary file, removed when this is dropped unless somebody has moved it.
 #[derive(Debug)]
@@ -40,6 +51,8 @@ impl Drop for Temporary {
 pub(crate) struct Spools {
     directory: PathBuf,
     server: u64,
+    /// The lock of this process; `None` inside where the file system has none.
+    lock: Arc<OnceLock<Option<File>>>,
 }
 
 /// A temporary file that is being written.
@@ -57,11 +70,14 @@ impl Spools {
         Spools {
             directory: directory.unwrap_or_else(std::env::temp_dir),
             server,
+            lock: Arc::default(),
         }
     }
 
     /// A new file that only this user can read.
     pub fn create(&self) -> Result<Spool, BodyError> {
+        // Before there is a file: a server that starts right now must not find one without its lock.
+        self.lock.get_or_init(|| self.hold_lock().ok());
         let mut tries = 0;
         loop {
             let random = fermata_io::random::u64();
@@ -86,22 +102,65 @@ impl Spools {
         }
     }
 
-    /// Removes what a worker of this server that was killed has left.
+    /// Removes what a worker of this server that has ended has left.
     pub fn sweep(&self, pid: u32) {
-        let prefix = self.prefix(pid);
-        let Ok(entries) = std::fs::read_dir(&self.directory) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            if name.to_str().is_some_and(|name| name.starts_with(&prefix)) {
-                let _ = std::fs::remove_file(entry.path());
+        self.remove(&self.names(), &self.prefix(pid));
+    }
+
+    /// Removes what servers have left that do not run any more. Says nothing where it cannot: others may share the
+    /// directory whose files are not ours to remove.
+    pub fn sweep_dead(&self) {
+        let names = self.names();
+        for name in &names {
+            let Some(prefix) = name.strip_suffix(LOCK_END) else {
+                continue;
+            };
+            let lock = File::open(self.directory.join(name));
+            let is_free =
+                |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if lock.as_ref().is_ok_and(is_free) {
+                self.remove(&names, prefix);
             }
         }
     }
 
+    /// The names of all such files in the directory, of any server.
+    fn names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.directory) else {
+            return Vec::new();
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        names.filter(|name| name.starts_with(NAME_START)).collect()
+    }
+
+    /// Removes those that begin so, the lock last: until then what is left can be found again.
+    fn remove(&self, names: &[String], prefix: &str) {
+        let mut ours: Vec<&String> = names.iter().filter(|it| it.starts_with(prefix)).collect();
+        ours.sort_by_key(|name| name.ends_with(LOCK_END));
+        for name in ours {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+    }
+
+    /// Makes the lock of this process. It has its name only when it is held.
+    fn hold_lock(&self) -> io::Result<File> {
+        let prefix = self.prefix(std::process::id());
+        let unnamed = self.directory.join(format!("{prefix}new"));
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create_new(true).mode(0o600);
+        let lock = lock.open(&unnamed)?;
+        let held = flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| fs::rename(&unnamed, self.directory.join(prefix + LOCK_END)));
+        if held.is_err() {
+            let _ = fs::remove_file(&unnamed);
+        }
+        held.map(|()| lock)
+    }
+
     fn prefix(&self, pid: u32) -> String {
-        format!("fermata-upload-{:016x}-{pid}-", self.server)
+        format!("{NAME_START}{:016x}-{pid}-", self.server)
     }
 }
 

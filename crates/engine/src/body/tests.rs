@@ -24,8 +24,12 @@ impl Folder {
         Folder(path)
     }
 
+    /// How many there are, without the locks that say whose they are.
     fn files(&self) -> usize {
-        fs::read_dir(&self.0).expect("it is there").count()
+        let entries = fs::read_dir(&self.0).expect("it is there");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let is_file = |name: &std::ffi::OsString| !name.to_string_lossy().ends_with("-lock");
+        names.filter(is_file).count()
     }
 }
 
@@ -198,6 +202,27 @@ fn the_files_of_one_process_of_one_server_can_be_swept() {
     // In another container the same number is another process.
     ours.sweep(pid);
     assert!(!our_file.path().exists() && their_file.path().exists());
+}
+
+#[test]
+fn the_files_of_servers_that_have_ended_can_be_swept() {
+    let folder = Folder::new("dead");
+    let settings = settings(&folder.0);
+    let alive = Spools::new(&settings, 1);
+    let kept = alive.create().expect("it is writable").finish().0;
+    // The lock goes with the process; what is made and not ended stays.
+    let dead = Spools::new(&settings, 2);
+    let left = dead.create().expect("it is writable").finish().0;
+    let path = left.path().to_owned();
+    std::mem::forget(left);
+    drop(dead);
+    let foreign = folder.0.join("fermata-upload-x");
+    std::fs::write(&foreign, "somebody's").expect("it is writable");
+    Spools::new(&settings, 3).sweep_dead();
+    assert!(kept.path().exists() && !path.exists() && foreign.exists());
+    assert_eq!(folder.files(), 2);
+    let names = std::fs::read_dir(&folder.0).expect("it is there");
+    assert_eq!(names.count(), 3, "and the lock of the one that runs");
 }
 
 #[test]

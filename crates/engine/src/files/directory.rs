@@ -12,7 +12,7 @@ use fermata_proto::response::valid_value;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::FileError;
+use super::{FileError, is_program};
 
 /// The file that is served for a directory unless the program says otherwise.
 const INDEX: &str = "index.html";
@@ -36,6 +36,8 @@ pub struct StaticOptions {
     pub precompressed: bool,
     /// Whether files without such a sibling are compressed when they are sent.
     pub compress: bool,
+    /// Whether programs of PHP's are sent as the text that they are.
+    pub sources: bool,
 }
 
 impl Default for StaticOptions {
@@ -46,6 +48,7 @@ impl Default for StaticOptions {
             index: INDEX.to_owned(),
             precompressed: true,
             compress: true,
+            sources: false,
         }
     }
 }
@@ -78,6 +81,12 @@ impl Directory {
                 options.index
             ));
         }
+        if is_program(index) && !options.sources {
+            return Err(format!(
+                "the index {:?} would be sent as text and not run; add a route for it, or allow sources",
+                options.index
+            ));
+        }
         let cache_control = match (options.cache_seconds, options.immutable) {
             (None, true) => {
                 return Err("immutable needs cacheSeconds, the time it holds for".to_owned());
@@ -104,7 +113,8 @@ impl Directory {
     /// percent-decoded and starts with a slash.
     pub(crate) fn relative(&self, rest: &[u8]) -> Option<PathBuf> {
         let inside = rest.strip_prefix(b"/")?;
-        if !is_served(inside) {
+        let name = inside.rsplit(|&byte| byte == b'/').next();
+        if !is_served(inside) || !self.options.sources && name.is_some_and(is_program) {
             return None;
         }
         let mut path = PathBuf::from(std::ffi::OsStr::from_bytes(inside));

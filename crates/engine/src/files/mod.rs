@@ -24,6 +24,7 @@ pub use directory::{Directory, StaticOptions};
 pub(crate) use directory::{Roots, is_served, open_anywhere, open_below};
 pub use plan::ContentHeaders;
 pub(crate) use plan::{Plan, part_head, parts_tail};
+pub use types::is_program;
 pub(crate) use types::{content_type, is_compressible};
 
 /// What stands behind a file's name for each coding, our favourite first: what compresses best.

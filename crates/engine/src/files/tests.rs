@@ -25,6 +25,9 @@ impl Root {
             ("www/.env", "secret"),
             ("www/.git/config", "secret"),
             ("www/.well-known/acme", "token"),
+            ("www/config.php", "secret"),
+            ("www/config.php.bak", "secret"),
+            ("www/sub/view.PHTML~", "secret"),
             ("www/sub/.well-known/acme", "no"),
             ("www/with space ü.svg", "<svg>"),
             ("outside.txt", "secret"),
@@ -264,4 +267,49 @@ fn the_tag_changes_with_the_file() {
     };
     let longest = Etag::new(&largest, Some(Coding::Zstd), true);
     assert!(longest.as_bytes().ends_with(b"f-zstd\""));
+}
+
+#[test]
+fn programs_are_served_where_that_is_asked_for() {
+    let root = Root::new("programs");
+    let paths = ["/config.php", "/config.php.bak", "/sub/view.PHTML~"];
+    for path in paths {
+        assert!(
+            matches!(text(&root, path), Err(FileError::NotFound)),
+            "{path}"
+        );
+    }
+    let options = StaticOptions {
+        sources: true,
+        ..StaticOptions::default()
+    };
+    let directory = Directory::new(&root.www(), options.clone(), 0).expect("it is there");
+    for path in paths {
+        let mut roots = Roots::default();
+        let file = resolve(&mut roots, &directory, path.as_bytes(), &Codings::NONE, 1);
+        assert!(file.is_ok(), "{path}");
+    }
+    let index = |sources| {
+        let index = "index.php".to_owned();
+        let options = StaticOptions {
+            index,
+            sources,
+            ..options.clone()
+        };
+        Directory::new(&root.www(), options, 0).is_ok()
+    };
+    assert!(index(true) && !index(false));
+    for (name, expected) in [
+        ("index.php", true),
+        ("a.php7.gz", true),
+        ("a.INC", true),
+        ("a.phar.old~", true),
+        ("php", false),
+        ("a.php/b.txt", false),
+        ("a.txt", false),
+        ("a.includes", false),
+    ] {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        assert_eq!(is_program(name.as_bytes()), expected, "{name}");
+    }
 }

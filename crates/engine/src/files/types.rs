@@ -22,7 +22,7 @@ pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
         "ico" => "image/x-icon",
         "woff2" => "font/woff2",
         "wasm" => "application/wasm",
-        // Source code is shown as text rather than run or guessed at.
+        // Where it is served at all, source code is shown as text.
         "php" => "text/plain; charset=utf-8",
         _ => match mime_guess::from_ext(&extension).first_raw() {
             Some(text) if text.starts_with("text/") => {
@@ -32,6 +32,24 @@ pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
             None => "application/octet-stream",
         },
     })
+}
+
+/// Whether a name is that of a program of PHP's, packed or put aside: a folder that is served as it is must not give away
+/// what it is made of.
+#[must_use]
+pub fn is_program(name: &[u8]) -> bool {
+    const ASIDE: [&[u8]; 9] = [
+        b".gz", b".br", b".zst", b".bak", b".old", b".orig", b".save", b".swp", b"~",
+    ];
+    let mut name = name.to_ascii_lowercase();
+    while let Some(ending) = ASIDE.iter().find(|it| name.ends_with(it)) {
+        name.truncate(name.len() - ending.len());
+    }
+    let Some(dot) = name.iter().rposition(|&byte| byte == b'.') else {
+        return false;
+    };
+    let extension = &name[dot + 1..];
+    extension.starts_with(b"php") || matches!(extension, b"phtml" | b"phar" | b"inc")
 }
 
 /// Whether content of this type becomes clearly smaller: text in all its forms. An event stream is none, because it
