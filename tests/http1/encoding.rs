@@ -214,3 +214,28 @@ fn head_has_the_same_fields_as_get() {
         assert!(head.body.is_empty());
     }
 }
+
+#[test]
+fn a_304_has_the_tag_and_the_vary_of_the_200() {
+    let server = site().start();
+    let mut connection = server.connect();
+    for accepted in ["", "gzip"] {
+        let whole = ask(&mut connection, "/tagged", accepted);
+        let tag = whole.header("etag").expect("it is tagged").to_owned();
+        let headers = [("Accept-Encoding", accepted), ("If-None-Match", &*tag)];
+        let kept = connection.request("GET", "/tagged", &headers, b"");
+        assert_eq!(kept.status(), 304);
+        for name in ["etag", "vary", "cache-control"] {
+            assert_eq!(
+                kept.header(name),
+                whole.header(name),
+                "{name} for {accepted:?}"
+            );
+        }
+        assert!(kept.header("vary").is_some());
+    }
+    // A copy that was not compressed is told of by the tag that it has.
+    let headers = [("Accept-Encoding", "gzip"), ("If-None-Match", "\"v1\"")];
+    let kept = connection.request("GET", "/tagged", &headers, b"");
+    assert_eq!((kept.status(), kept.header("etag")), (304, Some("\"v1\"")));
+}

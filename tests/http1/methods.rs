@@ -49,13 +49,26 @@ fn statuses_without_a_body_have_none() {
             (status, Framing::None)
         );
     }
-    for status in [200, 201, 202, 301, 404, 418, 500, 503] {
+    for status in [200, 201, 202, 205, 301, 404, 418, 500, 503] {
         let response = connection.get(&format!("/status/{status}"));
         assert_eq!(
             (response.status(), response.framing),
             (status, Framing::Length(0))
         );
     }
+}
+
+#[test]
+fn a_205_has_no_content_whatever_the_program_gives() {
+    let server = fixture("http").workers(1).start();
+    let mut connection = server.connect();
+    let response = connection.get("/reset-content");
+    assert_eq!(
+        (response.status(), response.framing),
+        (205, Framing::Length(0))
+    );
+    assert_eq!(response.header("content-type"), None);
+    assert_eq!(connection.get("/rooms/1").text(), "1");
 }
 
 #[test]

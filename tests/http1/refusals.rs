@@ -292,3 +292,111 @@ fn large_heads_are_431() {
     let _ = connection.try_send(endless);
     assert_eq!(connection.read_response().status(), 431);
 }
+
+#[test]
+fn a_refused_head_gets_no_content() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("header_timeout_ms", 300)
+        .setting("connections_max", 2)
+        .start();
+    for (attack, status) in [
+        ("HEAD / HTTP/1.1\r\nBad Header: x\r\n\r\n", 400),
+        ("\r\nHEAD /%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("HEAD /rooms/\\ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("HEAD / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+        ("HEAD / HTTP/1.1\r\nHost: a\r\nExpect: 200\r\n\r\n", 417),
+        (
+            "HEAD /rooms/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n",
+            413,
+        ),
+        // Never finished.
+        ("HEAD / HTTP/1.1\r\nHost: a\r\n", 408),
+    ] {
+        let mut connection = server.connect();
+        connection.send(attack);
+        let (bytes, _) = connection.read_to_end();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            text.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{attack}: {text}"
+        );
+        assert!(text.ends_with("\r\n\r\n"), "{attack}: {text}");
+    }
+    // Nor does one that has no place.
+    let _idle = [server.connect(), server.connect()].map(|mut connection| {
+        assert_eq!(connection.get("/").status(), 200);
+        connection
+    });
+    let mut connection = server.connect();
+    let _ = connection.try_send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (bytes, _) = connection.read_to_end();
+    assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"));
+}
+
+#[test]
+fn bytes_that_are_no_part_of_a_url_are_400() {
+    let server = fixture("http").workers(1).start();
+    for byte in [0x80u8, 0xa9, 0xc3, 0xff] {
+        for (before, behind) in [("GET /rooms/", ""), ("GET /echo?x=", "y")] {
+            let mut connection = server.connect();
+            let line = [before.as_bytes(), &[byte], behind.as_bytes()].concat();
+            connection.send([&line[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
+            assert_eq!(connection.read_response().status(), 400, "{byte:x}");
+        }
+    }
+}
+
+/// What is common to all answers of the server's own that end a connection.
+#[test]
+fn refusals_have_one_style() {
+    let server = fixture("http")
+        .workers(1)
+        .setting("header_timeout_ms", 300)
+        .setting("body_timeout_ms", 300)
+        .start();
+    let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(9_000));
+    let lines = "X: y\r\n".repeat(200);
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET /.. HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\n".to_owned(), 408),
+        (
+            "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx".to_owned(),
+            408,
+        ),
+        (
+            "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n".to_owned(),
+            413,
+        ),
+        (long, 414),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n".to_owned(),
+            417,
+        ),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"), 431),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".to_owned(),
+            501,
+        ),
+        ("GET / HTTP/3.0\r\nHost: a\r\n\r\n".to_owned(), 505),
+    ] {
+        let mut connection = server.connect();
+        connection.send(&request);
+        let response = connection.read_response();
+        let start = &request[..request.len().min(60)];
+        assert_eq!(response.status(), status, "{start}");
+        assert_eq!(
+            response.header("content-type"),
+            Some("text/plain; charset=utf-8"),
+            "{start}"
+        );
+        assert!(response.head.connection_says("close"), "{start}");
+        assert!(response.header("date").is_some(), "{start}");
+        let text = response.text();
+        let is_sentence =
+            text.ends_with(".\n") && text.starts_with(|c: char| c.is_ascii_uppercase());
+        assert!(is_sentence && text.lines().count() == 1, "{start}: {text}");
+    }
+}

@@ -4,6 +4,7 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::connection::{Connection, Origin};
+use crate::input::asks_for_head;
 use crate::stats::Counter;
 use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS, Worker};
 
@@ -162,19 +163,26 @@ impl<D: Driver> Worker<D> {
     fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
         self.counts.add(refused.counter, 1);
         self.counts.response(refused.status);
+        let mut is_head = false;
+        if self.current.is_none() {
+            // A request left unread would make the kernel send a reset, which destroys the answer.
+            let read = self.driver.recv(fd, &mut self.input[..READ_BYTES]);
+            let read = read.ok().flatten().unwrap_or(0);
+            is_head = asks_for_head(&self.input[..read]);
+        }
         let mut out = self.pool.take();
         let body = format!("The server's limit {} is reached.\n", refused.setting);
         crate::answer::write_plain(&mut out, refused.status, &self.date, body.as_bytes());
+        if is_head {
+            let head_len = out.len() - body.len();
+            out.truncate(head_len);
+        }
         if let Ok(Some(sent)) = self.driver.send_one(fd, &out) {
             self.counts.add(Counter::BytesSent, sent as u64);
         }
         self.trace_turned_away(peer, refused.status, body.len());
         self.pool.give(out);
         self.driver.shutdown_write(fd);
-        if self.current.is_none() {
-            // A request left unread would make the kernel send a reset, which destroys the answer.
-            let _ = self.driver.recv(fd, &mut self.input[..READ_BYTES]);
-        }
         self.driver.close(fd);
         let message = format!(
             "connection from {peer} refused with {}: limit {} reached",

@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response::{self, Connection as KeepAlive, Framing, bodiless};
+use fermata_proto::response::{self, Connection as KeepAlive, Framing, contentless};
 
 use crate::connection::{Origin, Reading, Writing};
 use crate::log::Detail;
@@ -117,6 +117,10 @@ impl<D: Driver> Worker<D> {
         {
             return;
         }
+        let (content_type, body) = match status {
+            205 => (None, &b""[..]),
+            _ => (content_type, body),
+        };
         let framing = match status {
             100..=199 | 204 | 304 => Framing::None,
             _ => Framing::Length(body.len() as u64),
@@ -144,7 +148,7 @@ impl<D: Driver> Worker<D> {
         if !connection.keeps_alive
             || connection.is_http10
             || connection.origin != Origin::Public
-            || bodiless(status)
+            || contentless(status)
             || self.running != Running::Serving
             || self.trace.is_some()
         {

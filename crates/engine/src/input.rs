@@ -626,9 +626,14 @@ impl<D: Driver> Worker<D> {
 
     /// Answers what is not a whole request head, and closes the connection.
     pub(crate) fn refuse_head(&mut self, index: u32, status: u16, message: &str) {
+        let current = self.current.filter(|current| current.index == index);
         if let Some(connection) = self.connections.at_mut(index) {
-            // Whatever the request before it was: this one's response has a body.
-            connection.is_head = false;
+            let head = match current {
+                Some(current) => &self.input[current.at..current.filled],
+                None => &connection.inbox[..],
+            };
+            // Whatever the request before it was.
+            connection.is_head = asks_for_head(head);
             connection.is_http10 = false;
         }
         self.refuse(index, status, message);
@@ -652,8 +657,18 @@ impl<D: Driver> Worker<D> {
         }
         self.limiter
             .write(&self.logger, LogLevel::Info, self.driver.unix_ms(), &line);
-        self.answer_plain(index, status, None, message.as_bytes());
+        let mut text = message.to_owned();
+        if let Some(first) = text.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        self.answer_plain(index, status, None, text.as_bytes());
     }
+}
+
+/// Whether a request that may be incomplete or malformed is for HEAD, whose answer has no content.
+pub(crate) fn asks_for_head(request: &[u8]) -> bool {
+    let request = request.strip_prefix(b"\r\n").unwrap_or(request);
+    request.starts_with(b"HEAD ")
 }
 
 /// Brings a connection into the state in which its last response is written.

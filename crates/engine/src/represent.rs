@@ -49,6 +49,12 @@ impl<'h> Said<'h> {
         }
         said
     }
+
+    /// The entity tag of the same content in other bytes; `None` where it is not one of bytes.
+    fn weak_tag(&self) -> Option<Vec<u8>> {
+        let tag = self.validators.etag?;
+        tag.starts_with(b"\"").then(|| [b"W/", tag].concat())
+    }
 }
 
 impl<D: Driver> Worker<D> {
@@ -87,6 +93,18 @@ impl<D: Driver> Worker<D> {
             match asked.conditions().outcome(&said.validators, now_s) {
                 Outcome::Send => {}
                 Outcome::NotModified => {
+                    let varies = self.may_pack(&said, status, content_type, body.len());
+                    let is_packed = varies && asked.codings().best(FASTEST).is_some();
+                    // The tag of the copy that the client has: of these bytes only where it names that.
+                    let has_exact = |tag: &[u8]| {
+                        let named = asked.conditions().if_none_match.unwrap_or_default();
+                        let mut named = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                        named.any(|it| it == tag)
+                    };
+                    let weak = said.weak_tag().filter(|_| is_packed);
+                    let weak = weak.filter(|weak| !has_exact(&weak[2..]));
+                    let weak = weak.as_deref();
+                    let vary = (varies && !said.varies).then_some(VARY);
                     // What describes the content describes nothing here (RFC 9110, 15.4.5).
                     let kept = headers.filter(|(name, _)| {
                         !name
@@ -94,6 +112,7 @@ impl<D: Driver> Worker<D> {
                             .is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
                             || name.eq_ignore_ascii_case(b"content-location")
                     });
+                    let kept = kept.map(|line| with_tag(line, weak)).chain(vary);
                     self.answer(index, 304, None, kept, b"");
                     return;
                 }
@@ -112,14 +131,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
-        let can_change = self.compresses
-            && sizes.contains(&body.len())
-            && !said.is_encoded
-            && !said.is_final
-            && content_type.is_some_and(is_compressible)
-            && !matches!(status, 204 | 206 | 304);
-        if !can_change {
+        if !self.may_pack(&said, status, content_type, body.len()) {
             self.answer(index, status, content_type, headers, body);
             return;
         }
@@ -130,17 +142,10 @@ impl<D: Driver> Worker<D> {
         match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
             Some(coding) => {
                 // The same content in other bytes: its tag is no longer one of bytes.
-                let weak: Option<Vec<u8>> = said
-                    .validators
-                    .etag
-                    .filter(|tag| tag.starts_with(b"\""))
-                    .map(|tag| [b"W/", tag].concat());
+                let weak = said.weak_tag();
                 let weak = weak.as_deref();
                 let encoding = (&b"Content-Encoding"[..], coding.name().as_bytes());
-                let changed = headers.map(|(name, value)| match weak {
-                    Some(weak) if name.eq_ignore_ascii_case(b"etag") => (name, weak),
-                    _ => (name, value),
-                });
+                let changed = headers.map(|line| with_tag(line, weak));
                 let all = changed.chain([encoding]).chain(vary);
                 self.answer(index, status, content_type, all, &packed);
             }
@@ -149,5 +154,33 @@ impl<D: Driver> Worker<D> {
         if packed.capacity() <= self.settings.compression_bytes_max {
             self.packed = packed;
         }
+    }
+
+    /// Whether an answer of so many bytes is one that some clients get compressed.
+    fn may_pack(
+        &self,
+        said: &Said<'_>,
+        status: u16,
+        content_type: Option<&[u8]>,
+        body_len: usize,
+    ) -> bool {
+        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
+        self.compresses
+            && sizes.contains(&body_len)
+            && !said.is_encoded
+            && !said.is_final
+            && content_type.is_some_and(is_compressible)
+            && !matches!(status, 204 | 205 | 206 | 304)
+    }
+}
+
+/// A header line as it is sent with another entity tag.
+fn with_tag<'a>(
+    (name, value): (&'a [u8], &'a [u8]),
+    tag: Option<&'a [u8]>,
+) -> (&'a [u8], &'a [u8]) {
+    match tag {
+        Some(tag) if name.eq_ignore_ascii_case(b"etag") => (name, tag),
+        _ => (name, value),
     }
 }

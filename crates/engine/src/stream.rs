@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
             return Wanted::Nothing;
         };
         match self.connections.at(index) {
-            Some(connection) if connection.is_head || response::bodiless(status) => Wanted::Head,
+            Some(connection) if connection.is_head || response::contentless(status) => Wanted::Head,
             _ if self.streams.open >= self.settings.streams_max => Wanted::Refusal,
             _ => Wanted::Pieces,
         }
@@ -123,7 +123,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<usize, StreamError> {
         let index = self.open_request(handle)?;
         if let Some(length) = length
-            && !response::bodiless(status)
+            && !response::contentless(status)
             && self.connections.at(index).is_some_and(|it| !it.is_head)
         {
             check_length(length, first.len())?;
@@ -151,11 +151,12 @@ impl<D: Driver> Worker<D> {
             None if connection.is_http10 => StreamFraming::UntilClose,
             None => StreamFraming::Chunked,
         };
-        if framing == StreamFraming::UntilClose && !response::bodiless(status) {
+        if framing == StreamFraming::UntilClose && !response::contentless(status) {
             connection.keeps_alive = false;
         }
         let in_head = match framing {
             _ if response::bodiless(status) => Framing::None,
+            _ if response::contentless(status) => Framing::Length(0),
             StreamFraming::Length(length) => Framing::Length(length),
             StreamFraming::Chunked => Framing::Chunked,
             StreamFraming::UntilClose => Framing::UntilClose,
@@ -173,7 +174,7 @@ impl<D: Driver> Worker<D> {
     ) -> bool {
         let handler = self.request.handler;
         let is_head = self.connections.at(index).is_none_or(|it| it.is_head);
-        if is_head || response::bodiless(status) {
+        if is_head || response::contentless(status) {
             self.finish_answer(index);
             return false;
         }

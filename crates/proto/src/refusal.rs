@@ -22,7 +22,8 @@ pub enum Refusal {
     /// `CONNECT`: this is not a tunnel.
     #[error("CONNECT is not supported; this server is not a proxy")]
     Connect,
-    /// Neither a path nor an `http` URL nor `OPTIONS *`, or it holds a fragment, user name or control byte (RFC 9112, 3.2).
+    /// Neither a path nor an `http` URL nor `OPTIONS *`, or it holds a fragment, user name, control byte or byte from 0x80
+    /// (RFC 9112, 3.2).
     #[error("the request target is malformed; percent-encode it and leave out the fragment")]
     Target,
     /// Longer than `Limits::target_bytes_max` (RFC 9110, 15.5.15).

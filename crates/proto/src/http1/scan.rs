@@ -29,14 +29,15 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// What may stand in a request target: printable ASCII except `#`, and bytes from 0x80.
+/// What may stand in a request target: printable ASCII except `#`.
 ///
-/// That is more than RFC 3986 allows: clients send `|`, `"` and raw UTF-8, and none of these can end the line.
+/// That is more than RFC 3986 allows: clients send `|` and `"`, and none of these can end the line. Bytes from 0x80
+/// are no part of any URL; programs on the way that decode them would disagree about what they mean.
 const TARGET: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0x21;
-    while i < 256 {
-        table[i] = i != 0x7f && i != b'#' as usize;
+    while i < 0x7f {
+        table[i] = i != b'#' as usize;
         i += 1;
     }
     table
