@@ -5,6 +5,7 @@ mod blocking;
 mod listeners;
 mod metrics;
 mod proxies;
+mod proxy_protocol;
 mod stuck_log;
 
 use fermata_testkit::Server;

@@ -5,6 +5,9 @@ use std::fmt;
 /// Longest path of a Unix socket: `sun_path` has 108 bytes with the final NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
+/// What stands behind a `?` where connections begin with a header of the PROXY protocol.
+const PREFACE: &str = "proxy_protocol=on";
+
 /// Addresses that one server may listen at.
 pub const LISTENERS_MAX: usize = 16;
 
@@ -41,6 +44,8 @@ pub struct Listen {
     pub port: u16,
     /// Who may connect to a Unix socket.
     pub access: Access,
+    /// Whether each connection begins with a header of the PROXY protocol.
+    pub has_preface: bool,
 }
 
 /// Owner and permissions of a Unix socket, where they are given.
@@ -107,7 +112,11 @@ impl Listen {
     /// The cause, as a clause after "it is …".
     pub(crate) fn parse_plain(text: &str) -> Result<Self, String> {
         match Self::parse(text)? {
-            listen if listen.scheme == Scheme::Http && listen.transport == Transport::Tcp => {
+            listen
+                if listen.scheme == Scheme::Http
+                    && listen.transport == Transport::Tcp
+                    && !listen.has_preface =>
+            {
                 Ok(listen)
             }
             _ => Err("not an http:// address, the only kind that is served here".to_owned()),
@@ -116,13 +125,25 @@ impl Listen {
 
     /// Reads `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, `systemd:NAME` or
     /// `https+systemd:NAME`; an IPv6 address stands in brackets, a final
-    /// `/` is ignored.
+    /// `/` is ignored. `?proxy_protocol=on` may stand behind each of them.
     ///
     /// # Errors
     /// The cause, as a clause after "it is …".
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty".to_owned());
+        }
+        for mark in ["?", "&"] {
+            if let Some(rest) = text.strip_suffix(&format!("{mark}{PREFACE}")) {
+                let listen = Self::parse(rest)?;
+                if listen.has_preface {
+                    return Err(format!("an address with {PREFACE} twice"));
+                }
+                return Ok(Self {
+                    has_preface: true,
+                    ..listen
+                });
+            }
         }
         if let Some(path) = text.strip_prefix("unix:") {
             // A path that has a question mark itself ends with another one.
@@ -137,6 +158,7 @@ impl Listen {
                 host: path.to_owned(),
                 port: 0,
                 access,
+                has_preface: false,
             });
         }
         let (secured, passed) = match text.strip_prefix("https+") {
@@ -152,6 +174,7 @@ impl Listen {
                     host: name.to_owned(),
                     port: 0,
                     access: Access::default(),
+                    has_preface: false,
                 });
             }
         }
@@ -201,6 +224,7 @@ impl Listen {
             host: host.to_owned(),
             port: parse_port(port)?,
             access: Access::default(),
+            has_preface: false,
         })
     }
 }
@@ -314,6 +338,35 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn an_address_may_ask_for_the_proxy_protocol() {
+        for (text, host) in [
+            ("http://127.0.0.1:8080?proxy_protocol=on", "127.0.0.1"),
+            ("https://[::1]:1?proxy_protocol=on", "::1"),
+            ("unix:/run/a.sock?proxy_protocol=on", "/run/a.sock"),
+            ("unix:/run/a.sock?mode=660&proxy_protocol=on", "/run/a.sock"),
+            ("https+systemd:web?proxy_protocol=on", "web"),
+        ] {
+            let listen = Listen::parse(text).expect(text);
+            assert!(listen.has_preface, "{text}");
+            assert_eq!(listen.host, host);
+        }
+        assert!(
+            !Listen::parse("http://127.0.0.1:1")
+                .expect("one")
+                .has_preface
+        );
+        for text in [
+            "http://a:1?proxy_protocol",
+            "http://a:1?proxy_protocol=off",
+            "http://a:1?proxy_protocol=on&proxy_protocol=on",
+            "?proxy_protocol=on",
+        ] {
+            assert!(Listen::parse(text).is_err(), "{text}");
+        }
+        assert!(Listen::parse_plain("http://a:1?proxy_protocol=on").is_err());
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Settings {
                 host: "127.0.0.1".to_owned(),
                 port: 8080,
                 access: Access::default(),
+                has_preface: false,
             }]
         })
     }
@@ -144,6 +145,7 @@ settings! {
          An https address speaks TLS and needs tls_certificate or tls_development.\n\
          Port 0 takes any free port.\n\
          unix:/path.sock is a Unix socket; ?mode=660&user=NAME&group=NAME behind it say who may connect. systemd or systemd:NAME are the sockets that systemd passes, https+systemd:NAME those with TLS.\n\
+         Behind each of them ?proxy_protocol=on (&proxy_protocol=on where a ? stands already) expects connections to begin with a header of the PROXY protocol, version 1 or 2, from proxies of trusted_proxies alone.\n\
          The environment variable PORT replaces the port of the first address alone.";
     listen_unix_mode: String = "0660", Kind::Choice(&["0600", "0660", "0666"]), None,
         "Permissions of Unix sockets in listen: the owner alone, its group as well, everybody.";

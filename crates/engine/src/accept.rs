@@ -3,7 +3,7 @@
 use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
-use crate::connection::{Connection, Origin};
+use crate::connection::{Connection, Origin, Reading};
 use crate::input::asks_for_head;
 use crate::stats::Counter;
 use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS, Worker};
@@ -20,6 +20,9 @@ impl<D: Driver> Worker<D> {
         self.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
             match self.driver.accept(listener) {
+                Ok(Some(accepted)) if self.prefaced.contains(&listener) => {
+                    self.open_prefaced(accepted.fd, accepted.peer);
+                }
                 Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
                 Ok(None) => return false,
                 // The client gave up before we came.
@@ -86,13 +89,11 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a connection among ours, and looks in this turn for what it has sent.
     pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) -> u32 {
-        let peer = connection.peer;
+        let (peer, is_of_proxy) = (connection.peer, connection.reading == Reading::Preface);
         connection.deadline_ms = deadline_ms;
         let key = self.connections.insert(connection);
-        if self.settings.connections_per_address_max > 0
-            && let Some(address) = peer.ip()
-        {
-            *self.addresses.entry(address).or_insert(0) += 1;
+        if !is_of_proxy {
+            self.count_address(peer);
         }
         // The request is usually here already. Reading at once saves a wait, and a connection that
         // is answered and closed within this turn is never watched at all.
@@ -104,6 +105,22 @@ impl<D: Driver> Worker<D> {
             hangup: false,
         });
         key.index
+    }
+
+    /// Counts a connection for the limit of its client's address.
+    pub(crate) fn count_address(&mut self, peer: Peer) {
+        if self.settings.connections_per_address_max > 0
+            && let Some(address) = peer.ip()
+        {
+            *self.addresses.entry(address).or_insert(0) += 1;
+        }
+    }
+
+    /// Whether its client's address has as many connections as it may have.
+    pub(crate) fn is_crowded(&self, peer: Peer) -> bool {
+        let per_address = self.settings.connections_per_address_max;
+        let count = peer.ip().and_then(|address| self.addresses.get(&address));
+        per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
     }
 
     /// Watches the connections of this turn that are still open. Whatever became ready before is
@@ -134,7 +151,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Which limit a new connection would break.
-    fn refuses(&self, peer: &Peer) -> Option<Refused> {
+    pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
         if self.connections.len() >= self.settings.connections_max {
             return Some(Refused {
                 status: 503,
@@ -142,14 +159,7 @@ impl<D: Driver> Worker<D> {
                 setting: "connections_max",
             });
         }
-        let per_address = self.settings.connections_per_address_max;
-        if per_address > 0
-            && let Some(address) = peer.ip()
-            && self
-                .addresses
-                .get(&address)
-                .is_some_and(|&count| count as usize >= per_address)
-        {
+        if self.is_crowded(*peer) {
             return Some(Refused {
                 status: 429,
                 counter: Counter::RefusedPerAddress,
@@ -160,7 +170,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
-    fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
+    pub(crate) fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
         self.counts.add(refused.counter, 1);
         self.counts.response(refused.status);
         let mut is_head = false;
@@ -198,7 +208,7 @@ impl<D: Driver> Worker<D> {
 }
 
 /// Which limit a connection has met.
-struct Refused {
+pub(crate) struct Refused {
     status: u16,
     counter: Counter,
     setting: &'static str,

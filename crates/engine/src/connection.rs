@@ -37,6 +37,8 @@ pub(crate) enum Origin {
 /// What the bytes that arrive next mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
+    /// What a proxy says of its client by the PROXY protocol, before anything else.
+    Preface,
     /// A request head, or its beginning.
     Head,
     /// The body of the request in `partial`.

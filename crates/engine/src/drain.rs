@@ -128,6 +128,7 @@ impl<D: Driver> Worker<D> {
                 self.flush(index);
             }
             Reading::WebSocket => self.drain_socket(index),
+            Reading::Preface => self.close(index),
             Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;
             }

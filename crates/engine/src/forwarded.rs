@@ -13,6 +13,7 @@ use fermata_config::{LogLevel, Networks, ProxyHeader, ProxyHeaders};
 use fermata_io::Driver;
 use fermata_proto::http1::valid_host;
 
+use crate::preface::is_unnamed;
 use crate::request::RequestView;
 use crate::stats::Counter;
 use crate::worker::Worker;
@@ -220,10 +221,10 @@ impl<D: Driver> Worker<D> {
     /// What trusted proxies say of the current request.
     pub(crate) fn claim(&self) -> Claim<'_> {
         let trusted = &self.settings.trusted_proxies;
-        if trusted.is_empty() {
+        let request = self.request();
+        if trusted.is_empty() || is_unnamed(request.peer()) {
             return Claim::default();
         }
-        let request = self.request();
         let written = &self.settings.proxy_headers;
         read(&request, request.peer().ip(), trusted, written)
     }

@@ -32,6 +32,10 @@ const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
     pub(crate) fn load(&mut self, index: u32) -> bool {
+        let reading = self.connections.at(index).map(|it| it.reading);
+        if reading == Some(Reading::Preface) && !self.read_preface(index) {
+            return false;
+        }
         let Some(connection) = self.connections.at_mut(index) else {
             return false;
         };
@@ -55,7 +59,7 @@ impl<D: Driver> Worker<D> {
                 }
                 return false;
             }
-            Reading::Head | Reading::Body | Reading::WebSocket => {}
+            Reading::Preface | Reading::Head | Reading::Body | Reading::WebSocket => {}
         }
         if connection.is_paused || connection.is_deferred || connection.writing != Writing::Open {
             connection.has_unread = true;
@@ -176,7 +180,7 @@ impl<D: Driver> Worker<D> {
                 }
                 Reading::Body => self.step_body(current),
                 Reading::WebSocket => self.step_socket(current),
-                Reading::Handling | Reading::Held | Reading::Lingering => {
+                Reading::Preface | Reading::Handling | Reading::Held | Reading::Lingering => {
                     self.stash();
                     return None;
                 }

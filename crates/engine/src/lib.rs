@@ -35,6 +35,7 @@ mod notes;
 mod outgoing;
 mod output;
 mod pace;
+mod preface;
 mod publisher;
 mod pushed;
 mod relay;

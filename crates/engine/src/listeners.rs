@@ -16,6 +16,8 @@ pub(crate) struct Bound {
     pub name: String,
     /// A socket file that goes with the server.
     pub path: Option<PathBuf>,
+    /// Its connections begin with a header of the PROXY protocol.
+    pub has_preface: bool,
 }
 
 /// For each worker a listener at every address, and the addresses as they were bound.
@@ -27,13 +29,23 @@ pub(crate) fn bind(
     let mut bound = Vec::new();
     let mut passed = None;
     for listen in settings.listen_addresses() {
-        let scheme = listen.scheme;
+        let (scheme, has_preface) = (listen.scheme, listen.has_preface);
+        if has_preface && settings.trusted_proxies.is_empty() {
+            let cause = "its connections begin with what proxies say of clients, and trusted_proxies names no proxy; \
+                name those that connect to it";
+            return Err(failed(&listen, cause.to_owned()));
+        }
         match listen.transport {
             Transport::Tcp => {
                 let address = bind_one(&listen, &mut seats)?;
                 let name = format!("{scheme}://{address}");
                 let path = None;
-                bound.push(Bound { scheme, name, path });
+                bound.push(Bound {
+                    scheme,
+                    name,
+                    path,
+                    has_preface,
+                });
             }
             Transport::Unix => {
                 let path = PathBuf::from(&listen.host);
@@ -51,7 +63,12 @@ pub(crate) fn bind(
                 })?;
                 share(&listen, &socket, &mut seats)?;
                 let (name, path) = (listen.to_string(), Some(path));
-                bound.push(Bound { scheme, name, path });
+                bound.push(Bound {
+                    scheme,
+                    name,
+                    path,
+                    has_preface,
+                });
             }
             Transport::Systemd => {
                 let sockets = match &mut passed {
@@ -76,7 +93,12 @@ pub(crate) fn bind(
                         Err(_) => format!("systemd:{passed_name}"),
                     };
                     let path = None;
-                    bound.push(Bound { scheme, name, path });
+                    bound.push(Bound {
+                        scheme,
+                        name,
+                        path,
+                        has_preface,
+                    });
                 }
             }
         }

@@ -616,15 +616,22 @@ impl Master {
         logger.take_panics();
         let kernel = backend::open(self.backend, &logger).map_err(io("the event loop"))?;
         let mut driver = Tls::new(kernel, handle.unwrap_or_default());
+        let mut prefaced = Vec::new();
         for (bound, &listener) in self.addresses.iter().zip(&listeners) {
-            if bound.scheme == Scheme::Https {
-                driver.secure(listener);
+            if bound.has_preface {
+                prefaced.push(listener);
+            }
+            match bound.scheme {
+                Scheme::Https if bound.has_preface => driver.secure_later(listener),
+                Scheme::Https => driver.secure(listener),
+                Scheme::Http => {}
             }
         }
         let parts = Parts {
             index,
             slot,
             listeners,
+            prefaced,
             control: self
                 .control
                 .take()

@@ -413,6 +413,7 @@ impl<D: Driver> Worker<D> {
             self.pool.give(connection.inbox);
         }
         if self.settings.connections_per_address_max > 0
+            && connection.reading != Reading::Preface
             && let Some(address) = connection.peer.ip()
             && let Some(count) = self.addresses.get_mut(&address)
         {

@@ -117,7 +117,7 @@ impl<D: Driver> Worker<D> {
             }
             Reading::Handling if connection.partial.is_some() => self.body_due_ms(index),
             Reading::Held | Reading::Handling => u64::MAX,
-            Reading::Lingering => return,
+            Reading::Lingering | Reading::Preface => return,
         };
         self.set_deadline(index, due_ms);
     }
@@ -167,6 +167,7 @@ impl<D: Driver> Worker<D> {
                 self.keep_alive(index);
             }
             Reading::WebSocket => self.on_socket_deadline(index),
+            Reading::Preface => self.refuse_preface(index, "header_timeout_ms is over"),
             Reading::Head if self.waiting.is_full() && connection.has_unread => {
                 self.refuse_head(index, 503, ALL_WAIT);
             }

@@ -155,6 +155,8 @@ pub struct Parts {
     pub settings: Arc<Settings>,
     /// What the driver shares with us when a listener speaks TLS.
     pub tls: Option<ServerTls>,
+    /// Listeners of `listeners` whose connections begin with a header of the PROXY protocol.
+    pub prefaced: Vec<Fd>,
     /// The listener for metrics and health, shared by all workers.
     pub metrics: Option<Fd>,
     /// Where bodies lie that are too large for memory.
@@ -179,6 +181,7 @@ pub struct Worker<D: Driver> {
     pub(crate) has_fatal: bool,
 
     pub(crate) listeners: Vec<Fd>,
+    pub(crate) prefaced: Vec<Fd>,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) control: Option<Fd>,
     pub(crate) metrics: Option<Fd>,
@@ -299,6 +302,7 @@ impl<D: Driver> Worker<D> {
             index,
             slot,
             listeners,
+            prefaced,
             control,
             wakers,
             inboxes,
@@ -365,6 +369,7 @@ impl<D: Driver> Worker<D> {
             running: Running::Serving,
             has_fatal: false,
             listeners,
+            prefaced,
             tls,
             control,
             metrics,

@@ -162,6 +162,15 @@ pub trait Driver {
     /// stays readable; pause it).
     fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>>;
 
+    /// The owner has read all that came before the protocol of a connection from a listener whose connections begin
+    /// in the clear; what follows is what the listener speaks.
+    ///
+    /// # Errors
+    /// It cannot be spoken; close the connection.
+    fn begin(&mut self, _fd: Fd) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Reads what is there, at most `buf.len()` bytes. `Some(0)` is the end of the stream.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
 use crate::response::{valid_name, valid_value};
-use crate::{Refusal, Span, chunk, chunked, date, percent, sse};
+use crate::{Refusal, Span, chunk, chunked, date, percent, proxy, sse};
 
 mod content;
 mod multipart;
@@ -330,6 +330,26 @@ fn naive_decode(data: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
     (!has_dots).then_some((out, slashes))
 }
 
+/// What a proxy says of its client. The source is found without reading behind the header, in every split.
+pub fn proxy(data: &[u8]) {
+    let mut len = 0;
+    while let Ok(proxy::Step::More(more)) = proxy::read(&data[..len]) {
+        assert!(more > 0 && len + more <= proxy::BINARY_BYTES_MAX);
+        for split in 1..more {
+            let Some(part) = data.get(..len + split) else {
+                return;
+            };
+            if let Ok(proxy::Step::More(left)) = proxy::read(part) {
+                assert!(left <= more);
+            }
+        }
+        len += more;
+        if len > data.len() {
+            return;
+        }
+    }
+}
+
 /// A date. What is understood is written and read back as the same second.
 pub fn http_date(data: &[u8]) {
     if let Some(unix_s) = date::parse(data, 1_800_000_000) {
@@ -527,6 +547,19 @@ mod tests {
             "path",
             super::path,
             &[b"", b"/a%20b/%C3%bc", b"/%", b"/%0", b"/plain"],
+        );
+    }
+
+    #[test]
+    fn proxy() {
+        run(
+            "proxy",
+            super::proxy,
+            &[
+                b"PROXY TCP4 192.0.2.1 10.0.0.1 4711 80\r\n",
+                b"PROXY UNKNOWN\r\n",
+                b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\x0a\0\0\x01\x12\x34\0\x50",
+            ],
         );
     }
 

@@ -17,6 +17,7 @@ pub mod multipart;
 pub mod negotiate;
 pub mod number;
 pub mod percent;
+pub mod proxy;
 pub mod range;
 mod refusal;
 pub mod response;

@@ -39,7 +39,9 @@ pub enum Source {
 
 /// The bytes are no such header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection does not begin with a PROXY protocol header; send one, or connect elsewhere")]
+#[error(
+    "the connection does not begin with a PROXY protocol header; send one, or connect elsewhere"
+)]
 pub struct Malformed;
 
 /// Reads the header from its first byte.
@@ -59,7 +61,11 @@ pub fn read(bytes: &[u8]) -> Result<Step, Malformed> {
     match bytes {
         // No header of either version is shorter than the signature of the second.
         _ if bytes.len() < LINE_BYTES_MIN => {
-            let first = if bytes.is_empty() { SIGNATURE.len() } else { LINE_BYTES_MIN };
+            let first = if bytes.is_empty() {
+                SIGNATURE.len()
+            } else {
+                LINE_BYTES_MIN
+            };
             Ok(Step::More(first - bytes.len()))
         }
         [line @ .., b'\r', b'\n'] => read_line(&line[LINE_START.len()..]).map(Step::Complete),
@@ -83,21 +89,19 @@ fn read_line(line: &[u8]) -> Result<Source, Malformed> {
     }
     let mut word = || words.next().ok_or(Malformed);
     let (source, destination) = (word()?, word()?);
-    let (source_port, destination_port) = (port(word()?)?, port(word()?)?);
+    let source_port = port(word()?)?;
+    // What we are told of ourselves is checked, and of no use.
+    port(word()?)?;
     if words.next().is_some() {
         return Err(Malformed);
     }
-    let _ = destination_port;
     let address = |text: &str| match family {
         "TCP4" => text.parse().map(IpAddr::V4).map_err(|_| Malformed),
         "TCP6" => text.parse().map(IpAddr::V6).map_err(|_| Malformed),
         _ => Err(Malformed),
     };
     address(destination)?;
-    Ok(Source::Client(
-        address(source)?.to_canonical(),
-        source_port,
-    ))
+    Ok(Source::Client(address(source)?.to_canonical(), source_port))
 }
 
 fn port(text: &str) -> Result<u16, Malformed> {
@@ -187,16 +191,32 @@ mod tests {
     #[test]
     fn both_versions_name_the_client_and_take_no_byte_behind() {
         let v6 = [&[0x20; 16][..], &[0x30; 16], &[1, 2, 3, 4]].concat();
-        let more = [&[192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80][..], &[7; 200]].concat();
+        let more = [
+            &[192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80][..],
+            &[7; 200],
+        ]
+        .concat();
         for (header, source) in [
-            (b"PROXY TCP4 192.0.2.1 10.0.0.1 4711 80\r\n".to_vec(), client("192.0.2.1", 4711)),
-            (b"PROXY TCP6 2001:db8::1 ::1 1 65535\r\n".to_vec(), client("2001:db8::1", 1)),
-            (b"PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n".to_vec(), client("192.0.2.1", 1)),
+            (
+                b"PROXY TCP4 192.0.2.1 10.0.0.1 4711 80\r\n".to_vec(),
+                client("192.0.2.1", 4711),
+            ),
+            (
+                b"PROXY TCP6 2001:db8::1 ::1 1 65535\r\n".to_vec(),
+                client("2001:db8::1", 1),
+            ),
+            (
+                b"PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n".to_vec(),
+                client("192.0.2.1", 1),
+            ),
             (b"PROXY UNKNOWN\r\n".to_vec(), Source::Proxy),
             (b"PROXY UNKNOWN whatever it is\r\n".to_vec(), Source::Proxy),
             (binary(0x21, 0x11, &more[..12]), client("192.0.2.1", 0x1234)),
             (binary(0x21, 0x11, &more), client("192.0.2.1", 0x1234)),
-            (binary(0x21, 0x21, &v6), client("2020:2020:2020:2020:2020:2020:2020:2020", 0x0102)),
+            (
+                binary(0x21, 0x21, &v6),
+                client("2020:2020:2020:2020:2020:2020:2020:2020", 0x0102),
+            ),
             (binary(0x20, 0, b""), Source::Proxy),
             (binary(0x20, 0x11, &more), Source::Proxy),
             (binary(0x21, 0x31, &[0; 216]), Source::Proxy),
@@ -227,7 +247,12 @@ mod tests {
             b"PROXY TCP4 192.0.2.1 10.0.0.1 +1 80\r\n".to_vec(),
             b"PROXY TCP4  192.0.2.1 10.0.0.1 1 80\r\n".to_vec(),
             b"PROXY TCP4 192.0.2.1 10.0.0.1 01 80\r\n".to_vec(),
-            [b"PROXY UNKNOWN ".to_vec(), vec![b'x'; 100], b"\r\n".to_vec()].concat(),
+            [
+                b"PROXY UNKNOWN ".to_vec(),
+                vec![b'x'; 100],
+                b"\r\n".to_vec(),
+            ]
+            .concat(),
             binary(0x11, 0x11, &address),
             binary(0x22, 0x11, &address),
             binary(0x21, 0x41, &address),
@@ -266,7 +291,8 @@ mod tests {
             let start: &[u8] = if is_line { LINE_START } else { SIGNATURE };
             let stream = [start, &bytes].concat();
             if let Ok((_, len)) = feed(&stream) {
-                prop_assert!(len <= if is_line { LINE_BYTES_MAX } else { BINARY_BYTES_MAX });
+                let bytes_max = if is_line { LINE_BYTES_MAX } else { BINARY_BYTES_MAX };
+                prop_assert!(len <= bytes_max);
             }
         }
     }

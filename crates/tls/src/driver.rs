@@ -28,6 +28,9 @@ pub struct Tls<D> {
     handle: Rc<Handle>,
     /// Listeners whose connections are encrypted.
     secured: FdSet,
+    /// Listeners of these whose connections begin with something in the clear, and such connections, with their tokens.
+    prefaced: FdSet,
+    awaited: FdMap<Fd, Option<u64>>,
     sessions: FdMap<Fd, Box<Session>>,
     /// Watched sessions that events concern before their owner hears of them: with ciphertext that
     /// waits for the kernel, or with a client's handshake.
@@ -49,6 +52,8 @@ impl<D: Driver> Tls<D> {
             inner,
             handle,
             secured: FdSet::default(),
+            prefaced: FdSet::default(),
+            awaited: FdMap::default(),
             sessions: FdMap::default(),
             busy: FdMap::default(),
             leaving: Leaving::default(),
@@ -62,6 +67,24 @@ impl<D: Driver> Tls<D> {
     /// Connections accepted from `listener` speak TLS from now on.
     pub fn secure(&mut self, listener: Fd) {
         self.secured.insert(listener);
+    }
+
+    /// The same from the moment on in which the owner has read what comes first, and says so by `begin`.
+    pub fn secure_later(&mut self, listener: Fd) {
+        self.secured.insert(listener);
+        self.prefaced.insert(listener);
+    }
+
+    /// Makes an accepted connection speak TLS, or closes it: never in the clear what was promised to be encrypted.
+    fn begin_session(&mut self, fd: Fd) -> io::Result<()> {
+        let conn = self
+            .handle
+            .config()
+            .ok_or_else(|| io::Error::other("a TLS listener without a configuration"))
+            .and_then(|config| UnbufferedServerConnection::new(config).map_err(io::Error::other))?;
+        self.sessions.insert(fd, Box::new(Session::server(conn)));
+        self.handle.opened(fd);
+        Ok(())
     }
 
     /// Makes `fd`, a connection that we open, speak TLS to the server called `name`. To be called
@@ -303,6 +326,9 @@ impl<D: Driver> Driver for Tls<D> {
     #[inline]
     fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
         self.inner.add_stream(fd, token)?;
+        if let Some(known) = self.awaited.get_mut(&fd) {
+            *known = Some(token);
+        }
         if !self.sessions.is_empty() {
             self.watch_session(fd, token);
         }
@@ -319,7 +345,9 @@ impl<D: Driver> Driver for Tls<D> {
 
     /// Keys cannot move to another process.
     fn release(&mut self, fd: Fd) -> bool {
-        !self.sessions.contains_key(&fd) && self.inner.release(fd)
+        !self.sessions.contains_key(&fd)
+            && !self.awaited.contains_key(&fd)
+            && self.inner.release(fd)
     }
 
     /// As the wrapped driver; sessions with news of their own are appended on top of its bound.
@@ -337,23 +365,11 @@ impl<D: Driver> Driver for Tls<D> {
             && let Some(Accepted { fd, .. }) = accepted
             && self.secured.contains(&listener)
         {
-            let conn = self
-                .handle
-                .config()
-                .ok_or_else(|| io::Error::other("a TLS listener without a configuration"))
-                .and_then(|config| {
-                    UnbufferedServerConnection::new(config).map_err(io::Error::other)
-                });
-            match conn {
-                Ok(conn) => {
-                    self.sessions.insert(fd, Box::new(Session::server(conn)));
-                    self.handle.opened(fd);
-                }
-                Err(error) => {
-                    // Never in the clear what was promised to be encrypted.
-                    self.inner.close(fd);
-                    return Err(error);
-                }
+            if self.prefaced.contains(&listener) {
+                self.awaited.insert(fd, None);
+            } else if let Err(error) = self.begin_session(fd) {
+                self.inner.close(fd);
+                return Err(error);
             }
         }
         Ok(accepted)
@@ -453,6 +469,17 @@ impl<D: Driver> Driver for Tls<D> {
         self.inner.reset_on_close(fd);
     }
 
+    fn begin(&mut self, fd: Fd) -> io::Result<()> {
+        let Some(token) = self.awaited.remove(&fd) else {
+            return Ok(());
+        };
+        self.begin_session(fd)?;
+        if let Some(token) = token {
+            self.watch_session(fd, token);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn close(&mut self, fd: Fd) {
         if !self.sessions.is_empty()
@@ -463,6 +490,8 @@ impl<D: Driver> Driver for Tls<D> {
         }
         if !self.secured.is_empty() {
             self.secured.remove(&fd);
+            self.prefaced.remove(&fd);
+            self.awaited.remove(&fd);
         }
         self.inner.close(fd);
     }

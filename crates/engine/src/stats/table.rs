@@ -84,10 +84,11 @@ figures! {
     "connections_moved" "connections_moved_total" Plain Sum
     "Idle connections handed to a worker that had fewer; counted where they come from." { Moved }
     "connections_refused" "connections_refused_total" Plain Sum
-    "Connections not taken: at which limit, or because the kernel had no descriptor or memory left." {
+    "Connections not taken: at which limit, because the kernel had no descriptor or memory left, or because they did not begin with the header of a trusted proxy." {
         RefusedConnections("reason" "connections_max"),
         RefusedPerAddress("reason" "connections_per_address_max"),
         RefusedAccept("reason" "accept_failed"),
+        RefusedProxy("reason" "proxy_protocol"),
     }
     "connections_dropped" "connections_dropped_total" Plain Sum
     "Connections closed against the client's will: too slow for its channel with the policy close, nothing taken for write_timeout_ms, or not finished at drain_timeout_ms." {

@@ -306,6 +306,10 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
     Parts {
         index: slot,
         slot,
+        prefaced: match settings.trusted_proxies.is_empty() {
+            true => Vec::new(),
+            false => listeners.clone(),
+        },
         listeners,
         control: None,
         wakers: Arc::new(Vec::new()),
