@@ -1,5 +1,9 @@
 //! Long polls: held by headers, answered by a publish, a time-out, or the backend once more.
 
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::cases;
@@ -7,6 +11,8 @@ use crate::bench::Bench;
 use crate::origin::{Reply, ok, text};
 
 cases!(
+    a_stream_is_not_compressed_at_its_start_alone,
+    a_poll_says_how_its_own_body_is,
     a_long_poll_times_out_with_its_own_body,
     a_long_poll_is_answered_by_a_publish,
     published_headers_replace_those_of_the_instruction,
@@ -273,4 +279,41 @@ fn headers_without_hold_answer_at_once(bench: &Bench) {
     let answer = bench.get("plain.test", "/meta");
     assert_eq!((answer.status, answer.text()), (404, "meta"));
     assert_eq!(answer.header("grip-set-meta"), None);
+}
+
+/// What an origin answers that compresses everything.
+const GZIP: (&str, &str) = ("Content-Encoding", "gzip");
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn a_stream_is_not_compressed_at_its_start_alone(bench: &Bench) {
+    let channel = bench.channel("c");
+    bench.origin(move |_| {
+        let headers = [GZIP, ("Grip-Hold", "stream"), ("Grip-Channel", &channel)];
+        ok(&headers, gzip("opened\n"))
+    });
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/x"), &[], b"");
+    let head = client.read_head();
+    let encoding = head.header("content-encoding");
+    bench.differs((head.status, encoding), (200, None), (502, None));
+}
+
+fn a_poll_says_how_its_own_body_is(bench: &Bench) {
+    let channel = bench.channel("c");
+    let own = channel.clone();
+    bench.origin(move |_| {
+        let headers = [GZIP, ("Grip-Hold", "response"), ("Grip-Channel", &own)];
+        ok(&headers, gzip("opened\n"))
+    });
+    let mut client = bench.client("plain.test");
+    client.send("GET", &bench.path("/x"), &[], b"");
+    let item = json!({"channel": channel, "formats": {"http-response": {"body": "plain"}}});
+    let answer = bench.publish_until_answered(&mut client, item);
+    assert_eq!((answer.status, answer.text()), (200, "plain"));
+    assert_eq!(answer.header("content-encoding"), None);
 }

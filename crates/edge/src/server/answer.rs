@@ -549,10 +549,30 @@ pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<I
             "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
             instruct.answer.status
         )),
+Ok(instruct) if is_compressed_stream(&instruct) => Err(
+            "the response is compressed, and what is published after it is not; leave out Content-Encoding"
+                .to_owned(),
+        ),
         Ok(instruct) => match unknown_filter(&instruct) {
             Some(problem) => Err(problem),
             None => Ok(instruct),
         },
         Err(error) => Err(error.to_string()),
+    })
+}
+
+/// Whether plain bytes would follow compressed ones.
+fn is_compressed_stream(instruct: &Instruct) -> bool {
+    let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
+    goes_on && instruct.hold != Hold::Response && is_compressed(&instruct.answer.headers)
+}
+
+/// Whether a body is anything but what it stands for.
+pub(super) fn is_compressed(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    headers.iter().any(|(name, value)| {
+        let value = value.trim_ascii();
+        name.eq_ignore_ascii_case(b"content-encoding")
+            && !value.is_empty()
+            && !value.eq_ignore_ascii_case(b"identity")
     })
 }

@@ -7,8 +7,9 @@ use fermata_engine::stats::Counter;
 use fermata_engine::{Left, Relayed};
 use fermata_grip::instruct::{self, Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
+use fermata_grip::spelling::Folded;
 
-use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
+use super::answer::{INSTRUCT_BYTES_MAX, borrowed, is_compressed, read_instruct};
 use super::edge::{Edge, Owner, Source, Table};
 use super::hold::{Kind, Stream, keep_alive};
 use super::origin::Talk;
@@ -329,6 +330,10 @@ impl Edge {
 
 /// The instruction of a next link's answer.
 pub(super) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, String> {
+    if is_compressed(&head.headers) {
+        let reason = "the next link's answer is compressed, and the stream is not; leave out Content-Encoding";
+        return Err(reason.to_owned());
+    }
     if !instruct::is_instruct(&borrowed(&head.headers)) {
         return Ok(Instruct::default());
     }
@@ -344,8 +349,10 @@ pub(super) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct
 
 /// Whether a header tells who the client is: another server gets none of those.
 fn is_secret(name: &[u8]) -> bool {
-    const SECRET: [&[u8]; 3] = [b"cookie", b"authorization", b"proxy-authorization"];
-    SECRET.iter().any(|it| name.eq_ignore_ascii_case(it))
+    let name = Folded::new(name);
+    ["cookie", "authorization", "proxy-authorization"]
+        .iter()
+        .any(|it| name.is(it))
 }
 
 /// What a link names.

@@ -117,6 +117,10 @@ impl Edge {
             return;
         }
         let mut headers = answer.headers;
+        if let Body::Bytes(_) = &response.body {
+            // It says how the body was that is not sent now.
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-encoding"));
+        }
         for (name, _) in &response.headers {
             headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         }
