@@ -12,7 +12,22 @@ use services::Service;
 
 /// Requests of one worker at the same time.
 const MANY: usize = 200;
-const CLIENTS: [&str; 6] = ["mysql", "mysqli", "pdo-pgsql", "pgsql", "sqlite", "redis"];
+const CLIENTS: [&str; 12] = [
+    "mysql",
+    "mysqli",
+    "pdo-pgsql",
+    "pgsql",
+    "sqlite",
+    "redis",
+    "pool-mysql",
+    "pool-mysqli",
+    "pool-pdo-pgsql",
+    "pool-pgsql",
+    "pool-sqlite",
+    "pool-redis",
+];
+/// As many as a pool of the fixture has.
+const POOL_SIZE: usize = 4;
 
 /// All servers that the clients need, and ours with one worker.
 struct Place {
@@ -26,6 +41,8 @@ fn start() -> Place {
     let file = builder.directory().join("trust.sqlite");
     let server = builder
         .env("SQLITE", file)
+        // What clients have begun that left ends soon.
+        .setting("abandoned_query_ms_max", 100)
         .env("MYSQL", &services[0].socket)
         .env(
             "POSTGRES",
@@ -129,6 +146,38 @@ fn a_handler_that_fails_fatally_leaves_nothing_to_the_next_worker() {
                 assert_eq!(response.text(), "[0,0]", "{client} {how}");
             })
         });
+    }
+}
+
+#[test]
+fn a_pool_outlives_clients_that_leave_in_the_middle_of_a_query() {
+    let place = start();
+    for client in ["mysql", "mysqli", "pdo-pgsql", "pgsql", "redis"] {
+        for _ in 0..2 {
+            let clients: Vec<Connection> = (0..2 * POOL_SIZE)
+                .map(|id| {
+                    ask(
+                        &place.server,
+                        &format!("/ask/pool-{client}/{id}?seconds=600"),
+                    )
+                })
+                .collect();
+            wait_until("all are borrowed", || {
+                let pool = json(&place.server.connect().get(&format!("/pool/{client}")));
+                (pool["borrowed"] == POOL_SIZE && pool["waiting"] == POOL_SIZE).then_some(())
+            });
+            drop(clients);
+            for id in 0..2 * POOL_SIZE {
+                assert_eq!(
+                    text(&place.server, &format!("/ask/pool-{client}/{id}")),
+                    id.to_string()
+                );
+            }
+            wait_until("all have come back", || {
+                let pool = json(&place.server.connect().get(&format!("/pool/{client}")));
+                (pool["borrowed"] == 0 && pool["waiting"] == 0).then_some(())
+            });
+        }
     }
 }
 
