@@ -330,22 +330,23 @@ fn naive_decode(data: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
     (!has_dots).then_some((out, slashes))
 }
 
-/// What a proxy says of its client. The source is found without reading behind the header, in every split.
+/// What a proxy says of its client. However the header comes in pieces, nothing behind it is asked for.
 pub fn proxy(data: &[u8]) {
-    let mut len = 0;
-    while let Ok(proxy::Step::More(more)) = proxy::read(&data[..len]) {
-        assert!(more > 0 && len + more <= proxy::BINARY_BYTES_MAX);
-        for split in 1..more {
-            let Some(part) = data.get(..len + split) else {
-                return;
-            };
-            if let Ok(proxy::Step::More(left)) = proxy::read(part) {
-                assert!(left <= more);
+    let mut end = 0;
+    loop {
+        match data.get(..end).map(proxy::read) {
+            Some(Ok(proxy::Step::More(more))) => {
+                assert!(more > 0 && end + more <= proxy::BINARY_BYTES_MAX);
+                end += more;
             }
+            Some(Ok(proxy::Step::Complete(_))) => break,
+            Some(Err(_)) | None => return,
         }
-        len += more;
-        if len > data.len() {
-            return;
+    }
+    for len in 0..end {
+        match proxy::read(&data[..len]) {
+            Ok(proxy::Step::More(more)) => assert!(more > 0 && len + more <= end),
+            other => panic!("{other:?} after {len} of {end} bytes"),
         }
     }
 }
