@@ -67,4 +67,12 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 	((void)((entry)->fci.retval = (result), zend_call_function(&(entry)->fci, NULL)))
 #endif
 
+/* 8.5: a statement of PDO has the object of its connection, before it was in a value. */
+#if PHP_VERSION_ID >= 80500
+# define fermata_pdo_of_statement(statement) ((statement)->database_object_handle)
+#else
+# define fermata_pdo_of_statement(statement) \
+	(Z_TYPE((statement)->database_object_handle) == IS_OBJECT ? Z_OBJ((statement)->database_object_handle) : NULL)
+#endif
+
 #endif
