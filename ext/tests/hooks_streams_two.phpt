@@ -90,9 +90,13 @@ $server->get('/ftp', function () use ($say) {
     $peer = await($peer);
     $login = async(fn () => @ftp_login($ftp, 'user', 'word'));
     echo trim(fgets($peer)), "\n";
-    echo $say(fn () => ftp_close($ftp)), "\n";
+    $close = async(fn () => $say(fn () => ftp_close($ftp)));
+    delay(0.001);
     fwrite($peer, "230 come in\r\n");
     echo $say(fn () => await($login)), "\n";
+    echo trim(fgets($peer)), "\n";
+    fwrite($peer, "221 bye\r\n");
+    echo await($close), "\n";
     fclose($peer);
     return Response::text('done');
 });
@@ -122,5 +126,6 @@ read word false
 copied 6 answer true
 false 12 true piece piece
 USER user
-Fermata\Exception\MisuseError: ftp_close(): another handler or task is inside a call of the same object or connection; give each its own, or let one wait for the other with Fermata\Sync\Mutex
+true
+QUIT
 true

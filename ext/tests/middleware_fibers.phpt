@@ -50,10 +50,10 @@ $connection = $server->connect();
 $connection->start('POST', '/upload?id=7', ...$form('three'));
 usleep(5000);
 $connection->cut();
-for ($i = 0; $i < 2000 && count(scandir($folder)) > 2; $i++) { usleep(2000); }
-echo count(scandir($folder)) - 2, "\n";
+for ($i = 0; $i < 2000 && temporary_files($folder) > 0; $i++) { usleep(2000); }
+echo temporary_files($folder), "\n";
 $server->stop();
-rmdir($folder);
+remove_temporary_files($folder);
 ?>
 --EXPECT--
 6: 200 handled 6 6 6

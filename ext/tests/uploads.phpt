@@ -59,7 +59,7 @@ $server->post('/throw', fn (Request $request) => throw new Exception($request->f
 $server->post('/exit', fn (Request $request) => $request->files() && exit(1));
 $server->post('/fatal', function (Request $request) { $request->files(); eval('final class Twice {} final class Twice {}'); });
 PHP, environment: ['FERMATA_UPLOAD_DIRECTORY' => $folder, 'VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
-$left = fn () => count(scandir($folder)) - 2;
+$left = fn () => temporary_files($folder);
 $connection = $server->connect();
 $large = str_repeat("0123456789\r\n--", 100_000);
 $ask = fn (string $target, array $parts) => $connection->request('POST', $target, ...form($parts));
@@ -89,7 +89,7 @@ echo $left(), "\n";
 echo $ask('/fatal', [['f', 'x', 'content']])->status, "\n";
 $server->stop();
 echo $left(), "\n";
-rmdir($folder);
+remove_temporary_files($folder);
 ?>
 --EXPECT--
 200 [{"a":"one","b":["x","y"],"c":{"d":{"e":""}},"a_b":"dot"},"one",{"f":"x.txt text/x 1400000 01234","g":["1.txt text/x 5 first","2.txt text/x 6 secon"]},""]

@@ -18,7 +18,7 @@ $server = new TestServer($code, environment: ['FERMATA_UPLOAD_DIRECTORY' => $fol
 $type = ['Content-Type' => 'multipart/form-data; boundary=b'];
 $part = fn (string $parameters, string $content) => "--b\r\nContent-Disposition: form-data; $parameters\r\n\r\n$content\r\n";
 $file = fn (int $bytes) => $part('name=f; filename=x', str_repeat('x', $bytes));
-$ask = fn (string $target, string $body, array $headers) => trim($server->request('POST', $target, $headers, $body)) . ' ' . count(scandir($folder)) - 2;
+$ask = fn (string $target, string $body, array $headers) => trim($server->request('POST', $target, $headers, $body)) . ' ' . temporary_files($folder);
 foreach ([
     'fits' => ['/', $file(1000) . $file(1000)],
     'file' => ['/', $file(1001)],
@@ -30,7 +30,7 @@ foreach ([
     'less' => ['/less', $file(50)],
     'field bytes' => ['/more', $part('name=a', str_repeat('x', 4096))],
 ] as $name => [$target, $body]) {
-    echo "$name: ", trim($server->request('POST', $target, $type, "$body--b--")), ' | ', count(scandir($folder)) - 2, "\n";
+    echo "$name: ", trim($server->request('POST', $target, $type, "$body--b--")), ' | ', temporary_files($folder), "\n";
 }
 foreach (['multipart/form-data', 'multipart/form-data; boundary=', 'multipart/form-data; boundary=b; boundary=c'] as $wrong) {
     echo trim($server->request('POST', '/', ['Content-Type' => $wrong], 'x')), "\n";
@@ -39,7 +39,7 @@ foreach (['x', "--b\r\n", "--b\r\n\r\n--b--", $file(1), "--bb--"] as $body) {
     echo trim($server->request('POST', '/', $type, $body)), "\n";
 }
 $server->stop();
-rmdir($folder);
+remove_temporary_files($folder);
 $server = new TestServer($code, environment: ['FERMATA_UPLOAD_DIRECTORY' => '/nonexistent']);
 echo trim($server->request('POST', '/', $type, $file(1) . '--b--')), "\n";
 echo substr($server->logged('/nonexistent/'), 33), "\n";
@@ -54,13 +54,13 @@ more: 200 4000 | 0
 most: 413 The body is larger than 5000 bytes. | 0
 less: 413 The body is larger than 100 bytes. | 0
 field bytes: 413 The fields of the form are larger than 4096 bytes (body_memory_bytes_max). | 0
-400 the Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
-400 the Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
-400 the Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
-400 the multipart body ends before its last delimiter; send all of it.
-400 the multipart body ends before its last delimiter; send all of it.
-400 a multipart part has no valid Content-Disposition; send form-data; name="..." exactly once.
-400 the multipart body ends before its last delimiter; send all of it.
-400 a multipart delimiter is malformed; end its line with CRLF, and the last with --.
+400 The Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
+400 The Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
+400 The Content-Type multipart/form-data has no valid boundary; send 1 to 70 letters, digits or signs of '()+_,-./:=? as one.
+400 The multipart body ends before its last delimiter; send all of it.
+400 The multipart body ends before its last delimiter; send all of it.
+400 A multipart part has no valid Content-Disposition; send form-data; name="..." exactly once.
+400 The multipart body ends before its last delimiter; send all of it.
+400 A multipart delimiter is malformed; end its line with CRLF, and the last with --.
 500 The server cannot store the body; its log tells why.
 [worker 0] a temporary file in /nonexistent cannot be written: No such file or directory (os error 2); free space there or set upload_directory
