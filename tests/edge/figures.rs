@@ -303,6 +303,50 @@ fn commands_reach_connections_of_every_worker() {
     }
 }
 
+#[test]
+fn sockets_that_their_origin_has_closed_are_not_there() {
+    let (origin, folder) = (Origin::start(), Directory::new());
+    let commands = folder.join("commands");
+    let edge = start(
+        &origin,
+        &[
+            format!("--zmq-rep=ipc://{}", commands.display()),
+            format!(
+                "--route=*,path_beg=/over,id=o 127.0.0.1:{},over_http",
+                origin.port()
+            ),
+        ],
+    );
+    origin.on("over", |request| {
+        let events = [("Content-Type", "application/websocket-events")];
+        match &request.body[..] {
+            b"OPEN\r\n" => ok(&events, "OPEN\r\n"),
+            b"TEXT 5\r\nclose\r\n" => ok(&events, b"CLOSE 2\r\n\x03\xe8\r\n"),
+            b"TEXT 10\r\ndisconnect\r\n" => ok(&events, "DISCONNECT\r\n"),
+            _ => ok(&[("Content-Type", "text/plain")], "no events"),
+        }
+    });
+    for said in ["close", "disconnect", "fail"] {
+        let mut socket = open(Client::open(edge.port, "localhost"), "/over");
+        let seen = origin.seen("over");
+        let id = seen.last().and_then(|it| it.header("connection-id"));
+        let id = id.expect("an id").to_owned();
+        let there = || {
+            let reply = command(&commands, "conncheck", json!({"ids": [&id]}));
+            assert_eq!(reply["success"], true, "{reply}");
+            reply["value"].as_array().expect("a list").len()
+        };
+        assert_eq!(there(), 1);
+        socket.text(said);
+        // Its close, and the end of its connection.
+        while socket.next().is_some() {}
+        drop(socket);
+        wait_until("it is not there", || (there() == 0).then_some(()));
+        let reply = command(&commands, "refresh", json!({"cid": &id}));
+        assert_eq!(reply["condition"], "item-not-found", "{reply}");
+    }
+}
+
 /// The next client that is there.
 fn client_id(stats: &mut Zmq) -> String {
     loop {

@@ -54,6 +54,8 @@ pub(super) struct Commands {
     last: u64,
     /// WebSockets over HTTP, by what their origins know them by.
     sockets: HashMap<Vec<u8>, u64>,
+    /// The same the other way round: by then their origins may have closed them, and nothing of theirs tells the id.
+    names: HashMap<u64, Vec<u8>>,
 }
 
 impl Query {
@@ -114,15 +116,13 @@ impl Edge {
             Some(Via::Pass(_) | Via::Echo) | None => return None,
         };
         self.commands.sockets.insert(id.clone(), handle);
+        self.commands.names.insert(handle, id.clone());
         Some(id)
     }
 
     /// It is not any more.
     pub(super) fn forget_socket_name(&mut self, handle: u64) {
-        if let Some(socket) = self.socket(handle)
-            && let Some(Via::Http(over)) = &socket.via
-        {
-            let id = over.connection_id().to_vec();
+        if let Some(id) = self.commands.names.remove(&handle) {
             self.commands.sockets.remove(&id);
         }
     }
