@@ -279,7 +279,7 @@ impl Forwarded {
             line(&[b"Sec-WebSocket-Extensions: grip"]);
         }
         for (name, value) in &self.headers {
-            if !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            if !OWN.iter().any(|own| same(name, own)) {
                 line(&[name, b": ", value]);
             }
         }
@@ -494,6 +494,26 @@ mod tests {
             let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
             assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
         }
+    }
+
+    #[test]
+    fn handshakes_have_no_spelling_of_what_the_edge_says() {
+        let names = [
+            "Sec_WebSocket_Extensions",
+            "sec-websocket-key",
+            "SEC_WEBSOCKET_VERSION",
+            "X_Sec",
+        ];
+        let forwarded = Forwarded {
+            target: b"/".to_vec(),
+            host: b"h".to_vec(),
+            headers: names.map(|it| (it.into(), b"own".to_vec())).to_vec(),
+        };
+        let mut out = Vec::new();
+        forwarded.write_upgrade(b"key", true, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let own: Vec<&str> = text.lines().filter(|it| it.ends_with(": own")).collect();
+        assert_eq!(own, ["X_Sec: own"]);
     }
 
     #[test]
