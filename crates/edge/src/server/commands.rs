@@ -48,14 +48,26 @@ struct Waiting {
 }
 
 /// Commands under way, and ids that programs know connections by.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Commands {
     waiting: HashMap<u64, Waiting>,
+    /// The number of the last one. The first is no number of the process before: its questions may still be answered.
     last: u64,
     /// WebSockets over HTTP, by what their origins know them by.
     sockets: HashMap<Vec<u8>, u64>,
     /// The same the other way round: by then their origins may have closed them, and nothing of theirs tells the id.
     names: HashMap<u64, Vec<u8>>,
+}
+
+impl Commands {
+    pub fn new() -> Self {
+        Self {
+            waiting: HashMap::new(),
+            last: fermata_io::random::u64() >> 2,
+            sockets: HashMap::new(),
+            names: HashMap::new(),
+        }
+    }
 }
 
 impl Query {
@@ -301,6 +313,16 @@ mod tests {
             assert_eq!(Query::read(&notice), Some(query));
         }
         assert_eq!(read(ASKED, b"recover"), None);
+    }
+
+    #[test]
+    fn answers_to_the_process_before_are_no_answers_to_this_one() {
+        let (before, now) = (Commands::new().last, Commands::new().last);
+        assert!(before.abs_diff(now) > WAITING_MAX as u64);
+        let notice = Query::Refresh(b"a".to_vec()).notice(u64::MAX >> 2);
+        let notice = read(ASKED, &notice).expect("a notice");
+        let number = notice.get("number").and_then(Value::integer);
+        assert_eq!(number, Some((u64::MAX >> 2) as i64));
     }
 
     #[test]

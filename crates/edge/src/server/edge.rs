@@ -319,7 +319,7 @@ impl Edge {
             backlog: VecDeque::new(),
             control_header_bytes_max: prepared.settings.number("control_header_bytes_max") as usize,
             ports: Ports::default(),
-            commands: Commands::default(),
+            commands: Commands::new(),
             publishers: Vec::new(),
             stats,
             scripts: HashMap::new(),
