@@ -21,6 +21,7 @@ mod failing;
 mod faults;
 mod figures;
 mod files;
+mod heartbeats;
 mod hygiene;
 mod journal;
 mod leaving;

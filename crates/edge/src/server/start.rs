@@ -324,7 +324,12 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         "body_bytes_max",
         &body_bytes.min(STORED_BYTES_MAX).to_string(),
     )?;
-    for name in ["body_timeout_ms", "body_rate_min"] {
+    for name in [
+        "body_timeout_ms",
+        "body_rate_min",
+        "websocket_ping_interval_ms",
+        "websocket_pong_timeout_ms",
+    ] {
         set(name, settings.text(name))?;
     }
     set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;

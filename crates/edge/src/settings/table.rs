@@ -102,6 +102,8 @@ const TABLE: &[Setting] = &[
     row("body_timeout_ms", "1800000", Kind::Number(1, 3_600_000), None, "Time that a request's body has to arrive; one that comes at body_rate_min may take longer. After it the client gets 408."),
     row("body_rate_min", "1", Kind::Number(0, 1 << 30), None, "Bytes a second at which a body may take longer than body_timeout_ms; 0: none may."),
     row("compression", "false", Kind::Switch, Some(("runner", "allow_compression", 1)), "permessage-deflate for WebSockets."),
+    row("websocket_ping_interval_ms", "25000", Kind::Number(0, 3_600_000), None, "Longest silence of a WebSocket client before the edge sends it a ping; 0: it sends none."),
+    row("websocket_pong_timeout_ms", "20000", Kind::Number(0, 3_600_000), None, "Time that a WebSocket client may stay silent after a ping before its connection is cut off; 0: for ever."),
     row("log_level", "2", Kind::Number(0, 4), Some(("runner", "log_level", 1)), "0 is nothing but errors, 4 everything."),
     row("log_requests", "false", Kind::Switch, None, "Lines for requests, subscriptions and published items at log_level 2; at 3 they are there anyway. With a pushpin.conf they are on, as in Pushpin."),
     row("routes", "routes", Kind::Text, Some(("proxy", "routesfile", 1)), "The routes file."),

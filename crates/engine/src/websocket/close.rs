@@ -233,7 +233,9 @@ impl<D: Driver> Worker<D> {
         // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
         if socket.awaits_pong() && served.pong_timeout_ms > 0 && !has_unread {
             self.counts.add(Counter::WebSocketTimeoutPong, 1);
-            let line = format!("{peer}: WebSocket cut off: no sign of life within pong_timeout_ms");
+            let line = format!(
+                "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
+            );
             self.log_for_client(LogLevel::Info, &line);
             self.close(index);
             return;
