@@ -168,3 +168,81 @@ proptest! {
         let _ = read_toml(&mut Settings::default(), "x", &text);
     }
 }
+
+/// The texts of a source file that are sentences, up to its tests, without what is put into them.
+fn sentences(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let (mut rest, mut found) = (source.chars().peekable(), Vec::new());
+    let (mut before, mut text) = (' ', None::<String>);
+    while let Some(character) = rest.next() {
+        match (&mut text, character) {
+            (Some(_), '\\') => {
+                rest.next();
+            }
+            (Some(_), '"') => found.extend(text.take()),
+            (Some(_), '{') => {
+                while rest.next_if(|&it| it != '}' && it != '"').is_some() {}
+                rest.next_if_eq(&'}');
+            }
+            (Some(text), character) => text.push(character),
+            (None, '/') if before == '/' => while rest.next_if(|&it| it != '\n').is_some() {},
+            // A quotation mark as a character.
+            (None, '"') if before == '\'' => {}
+            (None, '"') => text = Some(String::new()),
+            (None, _) => {}
+        }
+        before = character;
+    }
+    found.retain(|text| text.contains(' '));
+    found
+}
+
+#[test]
+fn messages_name_settings_that_exist() {
+    // Words of routes, and of the page that SockJS has for iframes.
+    const OTHERS: [&str; 8] = [
+        "over_http",
+        "no_grip",
+        "path_beg",
+        "client_cert",
+        "fail_over",
+        "round_robin",
+        "least_requests",
+        "bootstrap_iframe",
+    ];
+    let sample = r#"fn a() { '"' } // "no b_c" {
+        format!("raise x_max \"{d_e}\" "), "one_word" #[cfg(test)] "f g_h""#;
+    assert_eq!(sentences(sample), ["raise x_max  "]);
+    let is_name =
+        |word: &&str| word.trim_matches('_').contains('_') && !word.starts_with("FERMATA_");
+    let mut folders = vec![std::path::PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src"
+    ))];
+    let (mut named, mut unknown) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("a source file");
+            for sentence in sentences(&source) {
+                let words = sentence.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+                for word in words.filter(|it| is_name(it)) {
+                    match table().iter().any(|setting| setting.name == word) {
+                        true => named += 1,
+                        false if OTHERS.contains(&word) => {}
+                        false => unknown.push(format!("{}: {word}: {sentence}", path.display())),
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(unknown, Vec::<String>::new());
+    assert!(named > 30, "{named}");
+}
