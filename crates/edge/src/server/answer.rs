@@ -528,6 +528,10 @@ fn unknown_filter(instruct: &Instruct) -> Option<String> {
     })
 }
 
+/// What is wrong with a stream whose beginning is compressed.
+const COMPRESSED: &str =
+    "the response is compressed, and what is published after it is not; leave out Content-Encoding";
+
 /// The instruction of a response. `None`: it would be in the body, which is not there.
 pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<Instruct, String>> {
     let headers = borrowed(&head.headers);
@@ -549,10 +553,7 @@ pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<I
             "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
             instruct.answer.status
         )),
-Ok(instruct) if is_compressed_stream(&instruct) => Err(
-            "the response is compressed, and what is published after it is not; leave out Content-Encoding"
-                .to_owned(),
-        ),
+        Ok(instruct) if is_compressed_stream(&instruct) => Err(COMPRESSED.to_owned()),
         Ok(instruct) => match unknown_filter(&instruct) {
             Some(problem) => Err(problem),
             None => Ok(instruct),
