@@ -647,7 +647,12 @@ impl<'r> Search<'r, '_> {
     #[inline]
     fn segment_end(&self, start: usize) -> Option<usize> {
         let mut slashes = memchr::memchr_iter(b'/', &self.path[start..]).map(|at| start + at);
-        slashes.find(|at| !self.slashes.iter().any(|escaped| *escaped as usize == *at))
+        // Those that are data lie in their order, so each is passed over once.
+        let from = self
+            .slashes
+            .partition_point(|data| (*data as usize) < start);
+        let mut data = self.slashes[from..].iter();
+        slashes.find(|at| data.next().is_none_or(|data| *data as usize != *at))
     }
 
     /// Whether a slash from `start` on is data.
