@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use fermata_config::Settings;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use super::BodyError;
 
@@ -112,16 +112,24 @@ impl Spools {
     pub fn sweep_dead(&self) {
         let names = self.names();
         for name in &names {
-            let Some(prefix) = name.strip_suffix(LOCK_END) else {
-                continue;
-            };
-            let lock = File::open(self.directory.join(name));
-            let is_free =
-                |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if lock.as_ref().is_ok_and(is_free) {
+            if let Some(prefix) = prefix_of(name)
+                && self.is_free(name)
+            {
                 self.remove(&names, prefix);
             }
         }
+    }
+
+    /// Whether nobody holds this lock. Everybody may make files in the directory: one that is no lock of ours, such as a
+    /// pipe whose opening waits for a writer, is none.
+    fn is_free(&self, name: &str) -> bool {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = rustix::fs::open(self.directory.join(name), flags, Mode::empty());
+        let lock = lock.map(File::from).map_err(io::Error::from);
+        lock.is_ok_and(|lock| {
+            lock.metadata().is_ok_and(|it| it.is_file())
+                && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+        })
     }
 
     /// The names of all such files in the directory, of any server.
@@ -162,6 +170,19 @@ impl Spools {
     fn prefix(&self, pid: u32) -> String {
         format!("{NAME_START}{:016x}-{pid}-", self.server)
     }
+}
+
+/// How the names begin that a lock is for; `None` for what is no name of one. A shorter name would be for files of
+/// others.
+fn prefix_of(name: &str) -> Option<&str> {
+    let prefix = name.strip_suffix(LOCK_END)?;
+    let (server, pid) = prefix
+        .strip_prefix(NAME_START)?
+        .strip_suffix('-')?
+        .split_once('-')?;
+    let is_server = server.len() == 16 && server.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_pid = !pid.is_empty() && pid.bytes().all(|it| it.is_ascii_digit());
+    (is_server && is_pid).then_some(prefix)
 }
 
 impl Spool {

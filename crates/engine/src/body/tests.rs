@@ -226,6 +226,23 @@ fn the_files_of_servers_that_have_ended_can_be_swept() {
 }
 
 #[test]
+fn what_others_have_put_beside_the_locks_neither_holds_nor_removes_anything() {
+    let folder = Folder::new("others");
+    let settings = settings(&folder.0);
+    let alive = Spools::new(&settings, 1);
+    let kept = alive.create().expect("it is writable").finish().0;
+    // A lock whose name is the beginning of all names, and one whose opening would wait for a writer.
+    for name in ["lock", "0-1-lock", "0000000000000001-lock"] {
+        let lock = folder.0.join(format!("fermata-upload-{name}"));
+        fs::write(lock, "").expect("it is writable");
+    }
+    let pipe = folder.0.join("fermata-upload-0000000000000009-1-lock");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    Spools::new(&settings, 3).sweep_dead();
+    assert!(kept.path().exists() && pipe.exists());
+}
+
+#[test]
 fn numbers_of_uploads_are_never_those_that_mean_something_else() {
     let mut uploads = Uploads {
         last: ARRIVING - 2,
