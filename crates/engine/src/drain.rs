@@ -128,6 +128,8 @@ impl<D: Driver> Worker<D> {
                 self.flush(index);
             }
             Reading::WebSocket => self.drain_socket(index),
+            // As below: its proxy may have sent the request along already.
+            Reading::Preface if !is_retired => self.go_on(index),
             Reading::Preface => self.close(index),
             Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;

@@ -12,7 +12,7 @@ use fermata_proto::proxy::{self, Source, Step};
 
 use crate::connection::{Connection, Origin, Reading};
 use crate::stats::Counter;
-use crate::worker::Worker;
+use crate::worker::{Running, Worker};
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
 /// its requests say of clients is not the proxy's.
@@ -81,6 +81,9 @@ impl<D: Driver> Worker<D> {
                 }
                 Ok(None) => {
                     connection.has_unread = false;
+                    if self.running != Running::Serving {
+                        self.close(index);
+                    }
                     return false;
                 }
             }

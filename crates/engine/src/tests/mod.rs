@@ -11,6 +11,7 @@ mod fair;
 mod fanout;
 mod handover;
 mod holds;
+mod preface;
 mod requests;
 mod resume;
 mod sockets;

@@ -1,0 +1,48 @@
+//! Connections that begin with a header of the PROXY protocol.
+
+use fermata_config::{Builder, Settings, Source};
+
+use super::client::answers;
+use super::{Rig, get, settings};
+
+const HEADER: &[u8] = b"PROXY TCP4 198.51.100.7 192.0.2.1 4711 80\r\n";
+
+fn rig() -> Rig {
+    let mut builder = Builder::new();
+    builder
+        .set("trusted_proxies", "192.0.2.0/24", Source::Code)
+        .expect("a network");
+    let of_proxies = builder.build().expect("settings");
+    Rig::with(
+        1,
+        Settings {
+            trusted_proxies: of_proxies.trusted_proxies,
+            ..settings()
+        },
+    )
+}
+
+#[test]
+fn who_has_connected_before_a_drain_is_answered_behind_a_proxy_too() {
+    let mut rig = rig();
+    // One that nobody has accepted, one whose header has come, and one of which nothing has.
+    let asked = rig.connect();
+    asked.write(HEADER);
+    asked.write(&get("/hello"));
+    let [known, silent] = [rig.connect(), rig.connect()];
+    known.write(HEADER);
+    rig.run();
+    let late = rig.connect();
+    late.write(HEADER);
+    late.write(&get("/hello"));
+    known.write(&get("/hello"));
+    assert_eq!(answers(&asked.read(), &[])[0].status, 200);
+    rig.worker.begin_drain(false);
+    rig.run();
+    assert_eq!(answers(&late.read(), &[])[0].status, 200);
+    assert_eq!(answers(&known.read(), &[])[0].status, 200);
+    assert!(silent.read().is_empty());
+    rig.advance(3_000);
+    assert!(rig.is_stopped);
+    assert!(rig.worker.addresses.is_empty());
+}
