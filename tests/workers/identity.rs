@@ -124,6 +124,36 @@ fn workers_of_another_user_end_with_their_master_and_write_a_log_that_was_moved(
 }
 
 #[test]
+fn root_gives_nobody_a_file_through_a_link_in_place_of_the_log() {
+    if !is_root() {
+        return;
+    }
+    let builder = fixture("hub").setting("user", USER);
+    let folder = builder.directory().path().to_owned();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("it is ours");
+    let logs = folder.join("logs");
+    fs::create_dir(&logs).expect("it is ours");
+    std::os::unix::fs::chown(&logs, number_of(USER), None).expect("this is root");
+    let (secret, path) = (folder.join("secret"), logs.join("access.log"));
+    fs::write(&secret, "root's").expect("it is ours");
+    let server = builder.setting("access_log", path.display()).start();
+    // What a handler could do, before its log is opened anew and before a worker is replaced.
+    fs::remove_file(&path).expect("it is there");
+    std::os::unix::fs::symlink(&secret, &path).expect("a link");
+    server.signal(Signal::User1);
+    server.log().wait_for(0, "it is a link");
+    let pids = server.worker_pids();
+    assert!(fermata_testkit::send_signal(pids[&0], Signal::Kill));
+    server.wait_replaced(0, pids[&0]);
+    assert_eq!(server.connect().get("/pid").status(), 200);
+    let secret = (
+        fs::metadata(&secret).expect("it is there").uid(),
+        fs::read_to_string(&secret).expect("it is there"),
+    );
+    assert_eq!(secret, (0, "root's".to_owned()));
+}
+
+#[test]
 fn root_is_warned_and_wrong_names_are_refused() {
     if !is_root() {
         return;

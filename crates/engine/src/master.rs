@@ -321,7 +321,7 @@ impl Master {
         let access_log = Sink::open(&settings)?;
         let owned = access_log.as_ref().filter(|log| log.is_file());
         if let (Some(identity), Some(log)) = (&identity, owned) {
-            identity.own(log.path()).map_err(|source| StartError::Io {
+            identity.own_log(log).map_err(|source| StartError::Io {
                 what: "giving the access log to the user of workers",
                 source,
             })?;

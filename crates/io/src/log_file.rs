@@ -3,18 +3,23 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use rustix::net::SendFlags;
 
+use crate::process::ROOT;
+
 /// Permissions of a log that is created: others may hold secrets that ours does not tell.
 const MODE: u32 = 0o640;
 
 /// What a pipe that is reported writable takes at once (`PIPE_BUF`), whole or not at all.
 const PIPE_BYTES_MAX: usize = 4096;
+
+/// The permissions of a folder by which others than its owner make names in it.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// The offset of `pwritev2` that stands for the file's own.
 const AT_ITS_OFFSET: u64 = u64::MAX;
@@ -44,13 +49,53 @@ impl LogFile {
     /// # Errors
     /// What the file system says; a named pipe that nobody reads from is an error.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
+        Self::from_file(Self::options(0).open(path)?)
+    }
+
+    fn options(flags: i32) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options
             .append(true)
             .create(true)
             .mode(MODE)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(path)?;
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | flags);
+        options
+    }
+
+    /// The same for a process of root whose log lies where others may make names: through a link of theirs it would
+    /// open a file of root's, and give it away or write into it. Links are followed only where root alone can make them.
+    ///
+    /// # Errors
+    /// As [`LogFile::open`], and for a link of others.
+    pub fn open_as_root(path: &Path) -> io::Result<Self> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let folder = folder.metadata()?;
+        if folder.uid() == ROOT && folder.mode() & OTHERS_WRITE == 0 {
+            return Self::open(path);
+        }
+        let is_link =
+            || io::Error::other("it is a link, in a folder where not only root makes links");
+        let file = Self::options(libc::O_NOFOLLOW).open(path);
+        let file = file.map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => is_link(),
+            _ => error,
+        })?;
+        let kind = file.metadata()?;
+        if kind.is_file() && kind.nlink() != 1 {
+            return Err(is_link());
+        }
         Self::from_file(file)
+    }
+
+    /// Gives the file itself, whatever its path leads to by now, to a user and a group.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
+        fchown(&self.file, Some(user), Some(group))
     }
 
     /// The process's standard error.
@@ -169,6 +214,7 @@ fn piece(lines: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_full_pipe_takes_whole_lines_and_then_nothing() {
@@ -187,6 +233,27 @@ mod tests {
         fills_and_flows_again(log, reader);
         let flags = rustix::fs::fcntl_getfl(&theirs).expect("it is open");
         assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn root_follows_no_link_that_somebody_else_may_have_made() {
+        let folder = std::env::temp_dir().join(format!("fermata-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let shared = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&folder, shared).expect("it is ours");
+        let (secret, log) = (folder.join("secret"), folder.join("log"));
+        std::fs::write(&secret, "").expect("a file");
+        std::os::unix::fs::symlink(&secret, &log).expect("a link");
+        LogFile::open(&log).expect("anybody else may follow it");
+        LogFile::open_as_root(&log).expect_err("a symbolic link");
+        std::fs::remove_file(&log).expect("it is ours");
+        std::fs::hard_link(&secret, &log).expect("a link");
+        LogFile::open_as_root(&log).expect_err("a second name of another file");
+        std::fs::remove_file(&log).expect("it is ours");
+        LogFile::open_as_root(&log).expect("a file of its own");
+        // Nobody but root can make names in /dev, where links are usual.
+        LogFile::open_as_root(Path::new("/dev/full")).expect("Linux has it");
+        std::fs::remove_dir_all(&folder).expect("it is ours");
     }
 
     fn fills_and_flows_again(mut log: LogFile, mut reader: io::PipeReader) {

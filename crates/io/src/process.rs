@@ -244,6 +244,9 @@ pub fn give_way() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
+/// The number of the user who may do everything.
+pub const ROOT: u32 = 0;
+
 /// Whose rights this process has.
 #[must_use]
 pub fn user() -> u32 {

@@ -3,17 +3,15 @@
 //! The master stays root. It runs no handler and reads nothing that clients have sent; as root it can read keys that
 //! were renewed, make log files anew, and look into and end its workers.
 
-use std::os::unix::fs::chown;
+use std::os::unix::fs::lchown;
 use std::path::Path;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_io::process;
+use fermata_io::process::{self, ROOT};
 use fermata_io::users::{self, GROUPS, USERS};
 
 use super::{Master, StartError};
 use crate::trace::Sink;
-
-const ROOT: u32 = 0;
 
 /// The user and groups of workers.
 pub(super) struct Identity {
@@ -75,9 +73,15 @@ impl Identity {
         })
     }
 
-    /// Gives a file that root has made to those who use it.
+    /// Gives a socket that root has just made to those who use it. They may be able to put a link in its place: that
+    /// is not followed.
     pub(super) fn own(&self, path: &Path) -> std::io::Result<()> {
-        chown(path, Some(self.user), Some(self.group))
+        lchown(path, Some(self.user), Some(self.group))
+    }
+
+    /// Gives them the access log.
+    pub(super) fn own_log(&self, log: &Sink) -> std::io::Result<()> {
+        log.give(self.user, self.group)
     }
 }
 
@@ -98,7 +102,7 @@ impl Master {
         };
         let renewed = Sink::open(&self.settings).map_err(|error| error.to_string());
         let given = renewed.and_then(|log| match log {
-            Some(log) => identity.own(log.path()).map_err(|error| error.to_string()),
+            Some(log) => identity.own_log(&log).map_err(|error| error.to_string()),
             None => Ok(()),
         });
         if let Err(error) = given {

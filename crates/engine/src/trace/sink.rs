@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fermata_config::Settings;
 use fermata_io::log_file::LogFile;
+use fermata_io::process::{self, ROOT};
 
 /// Bytes that are written before their time is up.
 const WORTH_WRITING_BYTES: usize = 32 * 1024;
@@ -21,6 +22,8 @@ pub struct SinkError {
 pub(crate) struct Sink {
     path: PathBuf,
     file: LogFile,
+    /// It belongs to the user of workers, who may have a say in what its path leads to.
+    is_given: bool,
     waiting: Vec<u8>,
     bytes_max: usize,
     dropped: u64,
@@ -36,10 +39,12 @@ impl Sink {
         // A program may change its folder; the log stays where it was.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let path = named(settings).unwrap_or(path);
-        let file = open(&path)?;
+        let is_given = settings.user.is_some();
+        let file = open(&path, is_given)?;
         Ok(Some(Sink {
             path,
             file,
+            is_given,
             waiting: Vec::new(),
             bytes_max: settings.access_log_buffer_bytes_max,
             dropped: 0,
@@ -52,14 +57,14 @@ impl Sink {
         !is_standard(&self.path)
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Gives the file to the user and group of workers.
+    pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
+        self.file.give(user, group)
     }
 
     /// Opens the path again. The old file stays on an error.
     pub fn reopen(&mut self) -> Result<(), SinkError> {
-        self.file = open(&self.path)?;
+        self.file = open(&self.path, self.is_given)?;
         Ok(())
     }
 
@@ -117,10 +122,11 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("stderr") || path == Path::new("stdout")
 }
 
-fn open(path: &Path) -> Result<LogFile, SinkError> {
+fn open(path: &Path, is_given: bool) -> Result<LogFile, SinkError> {
     let opened = match path.to_str() {
         Some("stderr") => LogFile::stderr(),
         Some("stdout") => LogFile::stdout(),
+        _ if is_given && process::user() == ROOT => LogFile::open_as_root(path),
         _ => LogFile::open(path),
     };
     opened.map_err(|source| SinkError {
