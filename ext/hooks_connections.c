@@ -109,7 +109,7 @@ bool fermata_connection_of_pdo_statement(zend_object *object, fermata_connection
 {
 #ifdef HAVE_PDO_OF_PHP
 	const pdo_stmt_t *statement = php_pdo_stmt_fetch_object(object);
-	it->object = fermata_pdo_of_statement(statement);
+	it->object = fermata_pdo_connection(statement);
 	return connection_of_handle(statement->dbh, it);
 #else
 	return false;

@@ -130,7 +130,7 @@ static struct {
 
 static bool enter_row(fermata_guarded *call, zend_object *object)
 {
-	const pdo_row_t *it = (const pdo_row_t *)object;
+	const pdo_row_t *it = fermata_pdo_row(object);
 	call->len = 0;
 	return !it->stmt || fermata_guarded_enter_object(call, &it->stmt->std);
 }

@@ -58,6 +58,17 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 # define fermata_child_init() ((void)0)
 #endif
 
+/* 8.5: a statement of PDO keeps its connection as an object, before as a value; and a lazy row of PDO begins with its statement,
+ * before with the object. */
+#if PHP_VERSION_ID >= 80500
+# define fermata_pdo_connection(statement) ((statement)->database_object_handle)
+# define fermata_pdo_row(object) php_pdo_row_fetch_object(object)
+#else
+# define fermata_pdo_connection(statement) \
+	(Z_TYPE((statement)->database_object_handle) == IS_OBJECT ? Z_OBJ((statement)->database_object_handle) : NULL)
+# define fermata_pdo_row(object) ((pdo_row_t *)(object))
+#endif
+
 /* 8.5: a shutdown function is kept with its arguments, and no longer with what calls it. */
 #if PHP_VERSION_ID >= 80500
 # define fermata_call_shutdown_function(entry, result) \
@@ -65,14 +76,6 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 #else
 # define fermata_call_shutdown_function(entry, result) \
 	((void)((entry)->fci.retval = (result), zend_call_function(&(entry)->fci, NULL)))
-#endif
-
-/* 8.5: a statement of PDO has the object of its connection, before it was in a value. */
-#if PHP_VERSION_ID >= 80500
-# define fermata_pdo_of_statement(statement) ((statement)->database_object_handle)
-#else
-# define fermata_pdo_of_statement(statement) \
-	(Z_TYPE((statement)->database_object_handle) == IS_OBJECT ? Z_OBJ((statement)->database_object_handle) : NULL)
 #endif
 
 #endif
