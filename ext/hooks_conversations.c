@@ -188,7 +188,9 @@ static void describe_peer(int fd, char *text, size_t size)
 static void describe_handler(char *text, size_t size)
 {
 	const FmEvent *event = &fermata_run.request->event;
-	if (fermata_run.fiber->future) {
+	if (fermata_run.collects) {
+		snprintf(text, size, "a destructor");
+	} else if (fermata_run.fiber->future) {
 		snprintf(text, size, "a task");
 	} else if (fermata_run.socket) {
 		snprintf(text, size, "a WebSocket handler");
@@ -223,7 +225,8 @@ static void discard(int fd)
 void fermata_conversation_end(int fd)
 {
 	int before = errno;
-	conversation *it = fermata.handling && !fermata.forked ? find(fd) : NULL;
+	/* Destructors of garbage that is collected between two handlers wait for nothing, either. */
+	conversation *it = (fermata.handling || fermata_run.collects) && !fermata.forked ? find(fd) : NULL;
 	if (it && it->inode != inode_of(fd)) {
 		/* Closed by a way that nobody sees. */
 		it->inode = 0;

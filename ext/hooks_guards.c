@@ -465,15 +465,21 @@ void fermata_guards_forget(void)
 }
 
 /* Statements of PDO tell PostgreSQL to forget them when PHP frees them, which may be at any time and in any fiber. libpq would
- * first take what another fiber waits for. The server forgets them with the connection, too. */
+ * first take what another fiber waits for; where nothing is waited for, the next who asks would take the answer to this for
+ * its own. The server forgets them with the connection, too. */
 
 static void *(*libpq_exec)(void *connection, const char *text);
 static int (*libpq_socket)(const void *connection);
 
 static void *guarded_exec(void *connection, const char *text)
 {
-	if (UNEXPECTED(fermata.handling && fermata_guard_is_anothers(fermata_guard_key_of_fd(libpq_socket(connection))))) {
-		if (strncmp(text, ZEND_STRL("DEALLOCATE ")) != 0 && strncmp(text, ZEND_STRL("CLOSE ")) != 0) {
+	bool forgets = strncmp(text, ZEND_STRL("DEALLOCATE ")) == 0 || strncmp(text, ZEND_STRL("CLOSE ")) == 0;
+	if (forgets && fermata_hook_where() == FERMATA_PLACE_CUT) {
+		return NULL;
+	}
+	if (UNEXPECTED((fermata.handling || fermata_run.collects)
+			&& fermata_guard_is_anothers(fermata_guard_key_of_fd(libpq_socket(connection))))) {
+		if (!forgets) {
 			fermata_guard_refuse("connection to PostgreSQL");
 		}
 		return NULL;
@@ -807,11 +813,33 @@ static bool asks_for_anothers_transaction(const fermata_guarded *call, const zen
 		&& strcasecmp(ZSTR_VAL(function->common.function_name), "inTransaction") == 0;
 }
 
+/* For a destructor that runs between two handlers, where nobody can queue. False after an exception: another is inside of what
+ * it calls. */
+static ZEND_COLD bool may_call_between(zend_execute_data *frame)
+{
+	fermata_guarded call;
+	call.len = 0;
+	collect(&call, frame);
+	if (BEGINS_WITH_ANY(ZSTR_VAL(frame->func->common.function_name), harmless)) {
+		return true;
+	}
+	for (uint32_t i = 0; i < call.len; i++) {
+		uintptr_t key = call.keys[i];
+		if (call.roots[i] != &executed && fermata_guard_is_anothers(key) && !fermata_sqlite_is_connection(key)) {
+			refuse_call(frame->func);
+			return false;
+		}
+	}
+	return true;
+}
+
 static ZEND_NAMED_FUNCTION(guarded)
 {
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
 	if (!fermata.handling) {
-		original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
+			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		}
 		return;
 	}
 	fermata_guarded call;
