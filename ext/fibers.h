@@ -75,6 +75,7 @@ struct fermata_fiber {
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
 	uint64_t talks_since; /* of hooks_conversations.c: when its handler or task has first used a connection; 0 = not yet */
+	uint32_t conversations_ended; /* likewise: how many that it waited in, or had used, were shut down; only ever grows */
 	bool waits_for_library; /* of hooks_calls.c: what it waits for now is poll() of PHP's own file or of libpq */
 	uint64_t reprieve_ms; /* until when its queries go on although its client has left; 0 = it has not, or nobody has asked */
 	uint64_t held_ms; /* of hooks_calls.c: how long it has held the worker where PHP cannot wait */

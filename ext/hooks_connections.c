@@ -692,6 +692,15 @@ bool fermata_connection_restore(zend_object *object)
 	return fermata_connection_is_alive(object);
 }
 
+bool fermata_connection_is_busy(zend_object *object)
+{
+	fermata_connection it;
+	if (!find_connection(object, &it) || it.server == FERMATA_REDIS) {
+		return false;
+	}
+	return (it.server == FERMATA_MYSQL ? flags_of_mysql(&it) : flags_of_postgresql(&it)) & OPEN_RESULT;
+}
+
 fermata_process fermata_connection_process(zend_object *object)
 {
 	fermata_connection connection;
@@ -734,6 +743,10 @@ void fermata_connection_stop(zend_object *object, const fermata_process *which)
 	fermata_connection connection;
 	char text[96];
 	if (!find_connection(object, &connection) || connection.server != which->server) {
+		return;
+	}
+	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. */
+	if (which->server == FERMATA_MYSQL && which->id >= fermata_connection_process(object).id) {
 		return;
 	}
 	snprintf(text, sizeof(text), which->server == FERMATA_MYSQL ? "KILL " ZEND_ULONG_FMT : "SELECT pg_terminate_backend(" ZEND_ULONG_FMT ")",

@@ -234,8 +234,9 @@ void fermata_conversation_end(int fd)
 	}
 	if (it && !it->is_kept && is_conversation(fd)) {
 		if (!it->is_over) {
-			const fermata_fiber *self = fermata_run.fiber;
+			fermata_fiber *self = fermata_run.fiber;
 			it->is_over = true;
+			self->conversations_ended++;
 			say(fd, self->talks_since && it->fiber == self && it->begun_at > self->talks_since);
 		}
 		shutdown(fd, SHUT_RDWR);

@@ -108,6 +108,8 @@ bool fermata_connection_is_alive(zend_object *object);
 bool fermata_connection_answers(zend_object *object);
 /* Ends what is open in it. False when it is of no use any more. */
 bool fermata_connection_restore(zend_object *object);
+/* Whether the server may be working for it: nobody has taken its answer. */
+bool fermata_connection_is_busy(zend_object *object);
 /* Closes it, whoever has it. */
 void fermata_connection_abandon(zend_object *object);
 /* Has the server end what it works on for another connection. */

@@ -381,8 +381,16 @@ static bool restore(fermata_pool *pool, zval *connection)
 	return done;
 }
 
+/* Whether the server may still be working for it. One that the server has closed must not be named to it: the name may be
+ * another's by now. `ended`: how many conversations had been ended when it was borrowed. */
+static bool is_left(const zval *connection, uint32_t ended)
+{
+	return (fermata_run.fiber && fermata_run.fiber->conversations_ended != ended)
+		|| (object_of(connection) && fermata_connection_is_busy(object_of(connection)));
+}
+
 /* Takes the reference over. */
-static void give_back(fermata_pool *pool, zval *connection, fermata_process process)
+static void give_back(fermata_pool *pool, zval *connection, fermata_process process, uint32_t ended)
 {
 	if (UNEXPECTED(is_ending())) {
 		drop(pool, connection, process);
@@ -398,14 +406,14 @@ static void give_back(fermata_pool *pool, zval *connection, fermata_process proc
 		GC_ADDREF(pending);
 		zend_clear_exception();
 	}
-	bool is_good = restore(pool, connection);
+	bool was_left = is_left(connection, ended), is_good = restore(pool, connection);
 	if (UNEXPECTED(EG(exception) && !is_ending())) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 	if (EXPECTED(is_good && !EG(exception))) {
 		put_back(pool, connection);
 	} else {
-		drop(pool, connection, process);
+		drop(pool, connection, was_left || is_left(connection, ended) ? process : (fermata_process){0, 0});
 	}
 	if (UNEXPECTED(pending)) {
 		if (EG(exception)) {
@@ -432,12 +440,13 @@ ZEND_METHOD(Fermata_Pool, use)
 	ZVAL_COPY(&argument, &connection);
 	/* One that was closed does not know it any more. */
 	fermata_process process = process_of(&connection);
+	uint32_t ended = fermata_run.fiber ? fermata_run.fiber->conversations_ended : 0;
 	info.retval = return_value;
 	info.params = &argument;
 	info.param_count = 1;
 	zend_call_function(&info, &function);
 	zval_ptr_dtor(&argument);
-	give_back(pool, &connection, process);
+	give_back(pool, &connection, process, ended);
 }
 
 ZEND_METHOD(Fermata_Pool, close)
