@@ -670,6 +670,10 @@ bool fermata_connection_restore(zend_object *object)
 	if (find_connection(object, &connection)) {
 		uintptr_t key = fermata_guard_key(object);
 		open_state *it = find(key);
+		if (UNEXPECTED(it && it->is_left)) {
+			/* Somebody has used it beside the pool: a task is at it. */
+			return false;
+		}
 		if (it && (it->flags = flags_now(it))) {
 			log_left(it, false, fermata_run.fiber->future != NULL);
 			/* What is called now is a part of this. */
@@ -724,7 +728,7 @@ void fermata_connection_abandon(zend_object *object)
 		return;
 	}
 	open_state *state = find(fermata_guard_key(object));
-	if (state) {
+	if (state && !state->is_left) {
 		forget(state);
 	}
 	zend_object *pending = EG(exception);
