@@ -657,7 +657,7 @@ bool fermata_connection_is_alive(zend_object *object)
 bool fermata_connection_answers(zend_object *object)
 {
 	fermata_connection connection;
-	if (!find_connection(object, &connection)) {
+	if (!fermata_run.fiber || !find_connection(object, &connection)) {
 		return true;
 	}
 	open_state asked = {.connection = connection, .flags = OPEN_QUESTION};

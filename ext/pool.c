@@ -29,6 +29,7 @@ typedef struct fermata_pool {
 	fermata_process *abandoned; /* by closed connections: the server still works for them */
 	uint32_t abandoned_len;
 	bool is_closed;
+	uint32_t forks; /* in which process the idle ones were opened */
 	uint32_t waiting;
 	fermata_waiters waiters;
 	zend_object std;
@@ -259,8 +260,20 @@ static bool wait_for_place(fermata_pool *pool, idle *taken)
 	return false;
 }
 
+/* What the process that this one was forked from has opened: both would read from one socket. Nothing is closed, since that
+ * would tell the server. */
+static ZEND_COLD void leave_inherited(fermata_pool *pool)
+{
+	pool->places -= pool->idle_len;
+	pool->idle_len = pool->abandoned_len = 0;
+	pool->forks = fermata.forks;
+}
+
 static bool take_place(fermata_pool *pool, idle *taken)
 {
+	if (UNEXPECTED(pool->forks != fermata.forks)) {
+		leave_inherited(pool);
+	}
 	if (UNEXPECTED(pool->is_closed)) {
 		zend_throw_exception(fermata_ce_connection_closed, "the pool is closed", 0);
 		return false;
