@@ -38,6 +38,8 @@ impl Service {
     pub fn mariadb() -> Service {
         let directory = Directory::new();
         let data = format!("--datadir={}", directory.join("data").display());
+        // Names of temporary tables are made of the process id, which differs only within one namespace.
+        let temporary = format!("--tmpdir={}", directory.path().display());
         run(Command::new("mariadb-install-db").args([
             "--no-defaults",
             "--user=root",
@@ -47,6 +49,7 @@ impl Service {
             // The kernel has a bound on these for all that run at the same time.
             "--innodb-use-native-aio=0",
             &data,
+            &temporary,
         ]));
         let socket = directory.join("mysql");
         let mut command = Command::new("mariadbd");
@@ -58,7 +61,7 @@ impl Service {
             "--innodb-use-native-aio=0",
         ]);
         command
-            .arg(data)
+            .args([data, temporary])
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", directory.join("pid").display()));
         Service::start("mariadbd", command, socket, directory)
