@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
         self.hand_over(index, heir.map_or(self.slot, |(slot, _)| slot))
     }
 
-    /// Takes what a worker that has retired has left in its own inbox for its replacement.
+    /// Takes what a worker that has retired or ended has left in its own inbox for its replacement.
     pub(crate) fn inherit(&mut self, slot: u16) {
         self.take_from(slot, true);
     }
@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
         for _ in 0..batch {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
-                // It was counted for the one that has retired.
+                // It was counted for the one that has left it.
                 self.reporter.shared.add_settled(self.slot);
             }
             match taken {

@@ -525,9 +525,13 @@ impl Master {
         ours.set_nonblocking(true).map_err(io("socketpair"))?;
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
         let master_pid = process::pid();
-        // What those of this seat have left that have retired.
-        let left = self.children.iter().filter(|child| child.index == index);
-        let left: Vec<u16> = left.map(|child| child.slot).collect();
+        // Where those may have left connections that have ended, and those of this seat that have retired.
+        let left: Vec<u16> = (0..self.inboxes.len() as u16)
+            .filter(|slot| {
+                let owner = self.children.iter().find(|child| child.slot == *slot);
+                owner.is_none_or(|child| child.index == index)
+            })
+            .collect();
         match process::fork() {
             Err(error) => {
                 let message = format!("worker {index} cannot be started: fork: {error}");
