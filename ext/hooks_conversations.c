@@ -31,6 +31,8 @@
 
 #define CAPACITY_MIN 64
 #define PEER_BYTES_MAX 160
+#define METHOD_BYTES_MAX 33
+#define PATH_BYTES_MAX 257
 #define LINE_BYTES_MAX 1024
 /* Of what has arrived and is thrown away; more than a socket's buffer has. */
 #define DISCARD_BYTES 16384
@@ -156,6 +158,16 @@ static bool is_conversation(int fd)
 	return type >= 0 && option_of(fd, SO_ACCEPTCONN) != 1 && (type != SOCK_DGRAM || has_peer(fd));
 }
 
+/* PHP's snprintf() looks for the end of what `%.*s` is given, which our texts do not have. */
+static void copy_text(char *to, size_t size, FmStr from)
+{
+	size_t len = MIN(from.len, size - 1);
+	if (len) {
+		memcpy(to, from.ptr, len);
+	}
+	to[len] = '\0';
+}
+
 static void describe_peer(int fd, char *text, size_t size)
 {
 	union {
@@ -177,7 +189,9 @@ static void describe_peer(int fd, char *text, size_t size)
 			return;
 		}
 		if (peer.any.sa_family == AF_UNIX && len > sizeof(sa_family_t) && peer.local.sun_path[0]) {
-			snprintf(text, size, "unix:%.*s", (int)(len - sizeof(sa_family_t)), peer.local.sun_path);
+			char path[sizeof(peer.local.sun_path) + 1];
+			copy_text(path, sizeof(path), (FmStr){peer.local.sun_path, len - sizeof(sa_family_t)});
+			snprintf(text, size, "unix:%s", path);
 			return;
 		}
 	}
@@ -195,15 +209,17 @@ static void describe_handler(char *text, size_t size)
 	} else if (fermata_run.socket) {
 		snprintf(text, size, "a WebSocket handler");
 	} else {
-		snprintf(text, size, "%.*s %.*s", (int)MIN(event->method.len, 32), event->method.len ? event->method.ptr : "",
-			(int)MIN(event->path.len, 256), event->path.len ? event->path.ptr : "");
+		char method[METHOD_BYTES_MAX], path[PATH_BYTES_MAX];
+		copy_text(method, sizeof(method), event->method);
+		copy_text(path, sizeof(path), event->path);
+		snprintf(text, size, "%s %s", method, path);
 	}
 }
 
 /* Of a connection that is kept for others it is worth a warning, since the next who uses it fails. */
 static ZEND_COLD void say(int fd, bool is_own)
 {
-	char peer[PEER_BYTES_MAX], who[320], line[LINE_BYTES_MAX];
+	char peer[PEER_BYTES_MAX], who[METHOD_BYTES_MAX + PATH_BYTES_MAX], line[LINE_BYTES_MAX];
 	describe_peer(fd, peer, sizeof(peer));
 	describe_handler(who, sizeof(who));
 	const char *file = zend_get_executed_filename();

@@ -228,8 +228,11 @@ static ZEND_COLD void throw_died(job_call *call, FmStr why)
 		why = FERMATA_LITERAL("it was killed or has exited; the log says how");
 	}
 	call->end = FM_JOB_CRASHED;
-	zend_throw_exception_ex(fermata_ce_job_crashed, 0, "the process that ran job %s has died: %.*s", ZSTR_VAL(call->name),
-		(int)why.len, why.ptr);
+	/* `%.*s` would look for an end that the text does not have. */
+	zend_string *reason = zend_string_init(why.ptr, why.len, 0);
+	zend_throw_exception_ex(fermata_ce_job_crashed, 0, "the process that ran job %s has died: %s", ZSTR_VAL(call->name),
+		ZSTR_VAL(reason));
+	zend_string_release(reason);
 }
 
 /* False with an exception pending. */

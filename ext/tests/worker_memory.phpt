@@ -2,6 +2,10 @@
 Workers have a memory limit where PHP has none: endless recursion costs its client the answer, and the worker is replaced
 --EXTENSIONS--
 fermata
+--SKIPIF--
+<?php
+if (getenv('USE_ZEND_ALLOC') === '0') die('skip the limit is the Zend allocator\'s');
+?>
 --FILE--
 <?php
 require __DIR__ . '/server.inc';
