@@ -47,10 +47,13 @@ fn is_root() -> bool {
 
 #[track_caller]
 fn everybody_below_is(server: &Server, user: u32) {
-    let pids = below(server.pid());
-    assert!(pids.len() >= 2, "{pids:?}");
+    // A process is the user's a moment after its fork.
+    let pids = wait_until("everybody has become the user", || {
+        let pids = below(server.pid());
+        let are_all = pids.iter().all(|pid| numbers(*pid, "Uid:") == [user; 4]);
+        (pids.len() >= 2 && are_all).then_some(pids)
+    });
     for pid in pids {
-        assert_eq!(numbers(pid, "Uid:"), [user; 4], "{pid}");
         assert_eq!(numbers(pid, "CapEff:"), [0], "{pid}");
         let groups = numbers(pid, "Groups:");
         assert!(!groups.contains(&0), "root's groups: {groups:?}");
