@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use fermata_testkit::install::skipped;
-use fermata_testkit::workspace_root;
+use fermata_testkit::{wait_until, workspace_root};
 
 const PAGE: &str = "docs/pushpin-options.md";
 const CONF: &str = "/etc/pushpin/pushpin.conf";
@@ -148,12 +148,14 @@ fn what_has_no_effect_is_said_at_the_start() {
     folder.write("pushpin.conf", &conf);
     folder.write("routes", "* 127.0.0.1:9\n");
     let own = crate::own::Own::start(&["--pushpin-config", &folder.path().display().to_string()]);
-    let log = own.log();
     for key in keys {
         let name = key.split_once('.').map_or("", |(_, name)| name);
-        let is_said = log.lines().any(|line| {
-            line.contains("has no effect") && (line.contains(&key) || line.contains(name))
+        // The ports may answer before all of it is written.
+        wait_until(&format!("{key} is named at the start"), || {
+            let log = own.log();
+            let mut lines = log.lines().filter(|line| line.contains("has no effect"));
+            let is_said = lines.any(|line| line.contains(&key) || line.contains(name));
+            is_said.then_some(())
         });
-        assert!(is_said, "{key} is not named at the start");
     }
 }
