@@ -47,6 +47,11 @@ FILE_BYTES = 8_000_000
 FORM_TYPE = "multipart/form-data; boundary=B"
 
 
+def temporary_files(folder: Path) -> list[Path]:
+    """What is left of uploads, apart from the locks that tell that a server runs."""
+    return [path for path in folder.iterdir() if not path.name.endswith("-lock")]
+
+
 @dataclass
 class Size:
     """How much of everything. The quick run has less."""
@@ -101,7 +106,7 @@ def serving(part: Part, workers: int, behind: Sequence[str] = (), **environment:
             yield server
             part.check("no worker was replaced", sorted(server.worker_pids()) == before)
             if "FERMATA_UPLOAD_DIRECTORY" not in environment:
-                left = list(uploads.iterdir())
+                left = temporary_files(uploads)
                 part.check(f"no temporary file is left ({len(left)})", not left)
         finally:
             server.close()
@@ -205,7 +210,7 @@ def disk_full(size: Size) -> Part:
             uploading.join()
             # Until the log has taken what the uploads have left.
             flood = finish(load(server, "/", FLOOD_REQUESTS, keeps_alive=True))
-            is_empty = eventually(lambda: not any(seen.joinpath("uploads").iterdir()))
+            is_empty = eventually(lambda: not temporary_files(seen.joinpath("uploads")))
             seen.joinpath("access.log").unlink()
             os.kill(server.process.pid, signal.SIGUSR1)
             log = seen.joinpath("access.log")
