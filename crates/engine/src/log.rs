@@ -264,9 +264,7 @@ impl Outlet {
 
     /// Lines that this process has left out.
     fn begin(&mut self) -> u64 {
-        let pid = process::pid();
-        if self.pid != pid {
-            self.pid = pid;
+        if self.dropped > 0 && self.pid != process::pid() {
             self.dropped = 0;
         }
         self.dropped
@@ -287,6 +285,7 @@ impl Outlet {
         if text.is_empty() {
             return true;
         }
+        self.pid = process::pid();
         self.dropped += text.lines().count() as u64;
         false
     }
