@@ -52,9 +52,12 @@ EOT
   PHP_SUBST([FERMATA_SHARED_DEPENDENCIES])
 
   PHP_NEW_EXTENSION([fermata],
-    [fermata.c server.c routes.c middleware.c limits.c tls.c runner.c changes.c stray.c failures.c runner_sockets.c fibers.c timers.c tasks.c waiters.c turns.c watch.c body.c hooks.c hooks_patch.c hooks_calls.c hooks_sockets.c hooks_conversations.c hooks_streams.c hooks_guards.c hooks_connections.c hooks_iterators.c hooks_processes.c hooks_files.c hooks_sqlite.c resolver.c cancellation.c context.c sync.c queue.c pool.c every.c events.c file.c file_handle.c file_jobs.c file_pieces.c jobs.c job_process.c peers.c poll.c request.c request_methods.c uploaded_file.c response.c source.c stream.c hold.c channel.c publisher.c socket_route.c websocket_options.c websocket.c websocket_data.c upgrade.c message.c websocket_client.c codec.c headers.c cookie.c json.c exceptions.c],
+    [fermata.c core/server.c http/routes.c http/middleware.c core/limits.c core/tls.c core/runner.c core/changes.c core/stray.c core/failures.c sockets/runner.c fibers/fibers.c fibers/timers.c fibers/tasks.c fibers/waiters.c fibers/turns.c fibers/watch.c http/body.c hooks/hooks.c hooks/patch.c hooks/calls.c hooks/sockets.c hooks/conversations.c hooks/streams.c hooks/guards.c hooks/connections.c hooks/iterators.c hooks/processes.c hooks/files.c hooks/sqlite.c fibers/resolver.c fibers/cancellation.c fibers/context.c fibers/sync.c fibers/queue.c fibers/pool.c fibers/every.c http/events.c files/file.c files/handle.c files/jobs.c files/pieces.c jobs/jobs.c jobs/process.c jobs/peers.c fibers/poll.c http/request.c http/request_methods.c http/uploaded_file.c http/response.c http/source.c http/stream.c http/hold.c core/channel.c core/publisher.c sockets/route.c sockets/options.c sockets/websocket.c sockets/data.c sockets/upgrade.c sockets/message.c sockets/client.c core/codec.c http/headers.c http/cookie.c core/json.c core/exceptions.c],
     [$ext_shared],,
     [-std=gnu11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers])
+  dnl Includes name folders of this one: #include "hooks/guards.h".
+  PHP_ADD_INCLUDE([$ext_srcdir])
+  PHP_ADD_BUILD_DIR([$ext_builddir/core $ext_builddir/http $ext_builddir/sockets $ext_builddir/fibers $ext_builddir/files $ext_builddir/jobs $ext_builddir/hooks])
   PHP_ADD_EXTENSION_DEP([fermata], [json])
   PHP_ADD_EXTENSION_DEP([fermata], [random])
   PHP_ADD_EXTENSION_DEP([fermata], [spl])

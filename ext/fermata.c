@@ -2,10 +2,10 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "changes.h"
-#include "hooks.h"
-#include "stray.h"
-#include "file.h"
+#include "core/changes.h"
+#include "hooks/hooks.h"
+#include "core/stray.h"
+#include "files/file.h"
 #include <pthread.h>
 #include "SAPI.h"
 #include "php_ini.h"

@@ -80,7 +80,7 @@ static zend_always_inline size_t fermata_copy(char *to, size_t size, const char 
 
 #define FERMATA_LITERAL(text) ((FmStr){(text), sizeof(text) - 1})
 
-/* exceptions.c */
+/* core/exceptions.c */
 ZEND_COLD void fermata_throw(uint32_t code, const FmError *error);
 ZEND_COLD void fermata_misuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
 ZEND_COLD bool fermata_constructed_twice(void);
@@ -91,34 +91,34 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place);
 smart_str fermata_exception_trace(zend_object *exception);
 bool fermata_exception_comes_of(zend_object *exception, const zend_class_entry *class);
 
-/* tls.c */
+/* core/tls.c */
 bool fermata_strings_check(HashTable *list, uint32_t argument);
 
-/* every.c */
+/* fibers/every.c */
 typedef struct fermata_every fermata_every;
 void fermata_every_free(fermata_every *every);
 void fermata_every_gc(const fermata_every *every, zend_get_gc_buffer *buffer);
 
-/* tasks.c */
+/* fibers/tasks.c */
 void fermata_tasks_init(void);
 
-/* cancellation.c */
+/* fibers/cancellation.c */
 void fermata_cancellation_init(void);
 
-/* sync.c */
+/* fibers/sync.c */
 void fermata_sync_init(void);
 
-/* pool.c */
+/* fibers/pool.c */
 void fermata_pool_init(void);
 
-/* queue.c */
+/* fibers/queue.c */
 void fermata_queue_init(void);
 
-/* json.c */
+/* core/json.c */
 zend_string *fermata_json_encode(zval *data);
 bool fermata_json_decode(zval *result, const zend_string *text);
 
-/* headers.c: header lines as the user gave them, checked */
+/* http/headers.c: header lines as the user gave them, checked */
 typedef struct fermata_headers {
 	uint32_t len, capacity;
 	struct {
@@ -134,7 +134,7 @@ void fermata_headers_fill(const fermata_headers *headers, FmHeader *out);
 typedef bool (*fermata_header_add)(void *to, zend_string *name, zend_string *value); /* false after an exception */
 bool fermata_headers_given(const char *argument, zend_array *given, fermata_header_add add, void *to);
 
-/* cookie.c */
+/* http/cookie.c */
 typedef struct fermata_cookie {
 	zend_string *name, *value;
 	zend_string *path, *domain, *same_site; /* NULL = the default */
@@ -144,10 +144,10 @@ typedef struct fermata_cookie {
 void fermata_cookies_parse(zend_array *cookies, FmStr line);
 zend_string *fermata_cookie_line(const fermata_cookie *cookie);
 
-/* limits.c */
+/* core/limits.c */
 bool fermata_property_setting(const zend_class_entry *ce, uint32_t number, FmStr *setting);
 
-/* server.c */
+/* core/server.c */
 typedef struct fermata_handler {
 	zval closure; /* owns what call refers to */
 	zend_fcall_info_cache call;
@@ -192,7 +192,7 @@ void fermata_server_init(void);
 bool fermata_server_check_open(const fermata_server *server);
 bool fermata_handler_init(fermata_handler *handler, zval *callable);
 
-/* jobs.c */
+/* jobs/jobs.c */
 void fermata_jobs_init(void);
 void fermata_jobs_release(fermata_jobs *jobs);
 void fermata_jobs_gc(fermata_jobs *jobs, zend_get_gc_buffer *buffer);
@@ -201,16 +201,16 @@ void fermata_jobs_in_worker(const fermata_server *server);
 void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion);
 void fermata_jobs_end(const fermata_server *server, int32_t supervisor);
 
-/* poll.c */
+/* fibers/poll.c */
 void fermata_poll_init(void);
 
-/* peers.c */
+/* jobs/peers.c */
 bool fermata_peers_open(const fermata_server *server, FmServer *core);
 void fermata_peers_close(void);
 void fermata_peers_start(const fermata_server *server, uint32_t worker_index);
 void fermata_peers_stop(void);
 
-/* routes.c */
+/* http/routes.c */
 void fermata_routes_init(void);
 void fermata_route_free(fermata_route *route);
 uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
@@ -222,22 +222,22 @@ zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *faile
 void fermata_trees_free(fermata_server *server);
 void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 
-/* stray.c */
+/* core/stray.c */
 bool fermata_session_check(void);
 
-/* middleware.c */
+/* http/middleware.c */
 void fermata_middleware_init(void);
 bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern);
 bool fermata_middleware_compose(fermata_server *server);
 
-/* socket_route.c */
+/* sockets/route.c */
 void fermata_socket_route_free(fermata_socket_route *route);
 void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *buffer);
 
-/* runner.c */
+/* core/runner.c */
 void fermata_run_worker(fermata_server *server, const FmStart *start);
 
-/* request.c */
+/* http/request.c */
 typedef struct fermata_kept fermata_kept;
 typedef struct fermata_request {
 	FmWorker *worker;   /* set while the core's buffers hold the request */
@@ -268,20 +268,20 @@ static zend_always_inline bool fermata_request_arrives(const fermata_request *re
 	return UNEXPECTED(request->event.upload == FM_UPLOAD_ARRIVING);
 }
 
-/* body.c */
+/* http/body.c */
 zend_string *fermata_body_read(fermata_request *request, size_t bytes_max);
 zend_string *fermata_body_read_all(fermata_request *request);
 php_stream *fermata_body_stream(fermata_request *request);
 void fermata_body_arrived(const FmEvent *event);
 
-/* uploaded_file.c */
+/* http/uploaded_file.c */
 void fermata_uploaded_file_init(void);
 zend_array *fermata_uploads_fields(uint32_t upload);
 zend_array *fermata_uploads_files(uint32_t upload);
 zend_string *fermata_uploads_body_path(uint32_t upload);
 ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
-/* source.c: bodies that are not a string */
+/* http/source.c: bodies that are not a string */
 typedef struct fermata_source {
 	zval stream;        /* iterable or callable; undefined = a file */
 	zend_long length;   /* of the stream; -1 = not known */
@@ -296,11 +296,11 @@ fermata_source *fermata_source_new(void);
 void fermata_source_free(fermata_source *source);
 fermata_source *fermata_source_copy(const fermata_source *from);
 
-/* events.c */
+/* http/events.c */
 extern zend_class_entry *fermata_ce_event_sink;
 void fermata_events_init(void);
 
-/* response.c */
+/* http/response.c */
 typedef struct fermata_response {
 	uint32_t status;
 	zend_string *content_type; /* NULL = none */
@@ -324,7 +324,7 @@ static zend_always_inline bool fermata_is_answer(const zval *value)
 	return Z_TYPE_P(value) == IS_OBJECT && (Z_OBJCE_P(value) == fermata_ce_response || Z_OBJCE_P(value) == fermata_ce_hold);
 }
 
-/* hold.c */
+/* http/hold.c */
 typedef struct fermata_hold {
 	zend_string **channels;
 	uint32_t channels_len;
@@ -340,7 +340,7 @@ typedef struct fermata_hold {
 void fermata_hold_init(void);
 uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, const fermata_hold *hold, FmError *error);
 
-/* websocket.c */
+/* sockets/websocket.c */
 typedef struct fermata_websocket {
 	uint64_t handle; /* of the core; 0 = none */
 	zend_string *id; /* from here on: built when asked for, or when the object outlived its handler */
@@ -365,13 +365,13 @@ static zend_always_inline void fermata_websocket_bind(fermata_websocket *socket,
 	}
 }
 
-/* websocket_data.c */
+/* sockets/data.c */
 zval *fermata_websocket_data(uint64_t handle);
 bool fermata_websocket_set_data(uint64_t handle, zval *data);
 void fermata_websocket_release(uint64_t handle);
 void fermata_websocket_release_all(void);
 
-/* message.c */
+/* sockets/message.c */
 typedef struct fermata_message {
 	FmStr bytes;         /* lent by the core while the handler runs; then absent */
 	zend_string *string; /* built when asked for, or when the object outlived its handler */
@@ -384,7 +384,7 @@ void fermata_message_forget(fermata_message *message);
 void fermata_message_keep(fermata_message *message);
 FmStr fermata_message_bytes(const fermata_message *message);
 
-/* upgrade.c */
+/* sockets/upgrade.c */
 typedef struct fermata_upgrade {
 	fermata_request *request;
 	enum { UPGRADE_UNDECIDED, UPGRADE_ACCEPTED, UPGRADE_REFUSED, UPGRADE_OVER } state;
@@ -399,22 +399,22 @@ void fermata_upgrade_init(void);
 fermata_upgrade *fermata_upgrade_new(fermata_request *request);
 void fermata_upgrade_end(fermata_upgrade *upgrade);
 
-/* websocket_options.c */
+/* sockets/options.c */
 typedef struct fermata_socket_options {
 	FmWsRoute route;
 	FmStr *origins, *protocols; /* what route points to; to be freed */
 } fermata_socket_options;
 void fermata_socket_options_fill(fermata_socket_options *out, zend_object *options);
 
-/* channel.c */
+/* core/channel.c */
 bool fermata_event_message(zend_object *event, FmMessage *message);
 
-/* publisher.c */
+/* core/publisher.c */
 void fermata_publisher_init(void);
-/* websocket_client.c */
+/* sockets/client.c */
 void fermata_client_init(void);
 
-/* codec.c */
+/* core/codec.c */
 void fermata_codec_forked(void);
 void fermata_codec_request_end(void);
 

@@ -34,10 +34,11 @@ if [ -z "$ready_core" ]; then
 fi
 
 # Copy what changed, and only that, so that make sees true dates.
-for file in ext/*.c ext/*.h ext/*.php ext/config.m4; do
-    [ -e "$file" ] || continue
-    if ! cmp -s "$file" "$work/${file#ext/}"; then
-        cp "$file" "$work/${file#ext/}"
+for file in ext/*.[ch] ext/*/*.[ch] ext/*.php ext/config.m4; do
+    copy=$work/${file#ext/}
+    if ! cmp -s "$file" "$copy"; then
+        mkdir -p "${copy%/*}"
+        cp "$file" "$copy"
     fi
 done
 
@@ -45,7 +46,7 @@ done
 configuration=$(
     "$php_config" --version --extension-dir
     echo "$root $FERMATA_CORE ${CC:-} ${CFLAGS:-} ${LDFLAGS:-}"
-    ls ext/*.c
+    ls ext/*.c ext/*/*.c
     cat ext/config.m4
 )
 if [ ! -e "$work/Makefile" ] || [ "$configuration" != "$(cat "$work/.configuration" 2>/dev/null)" ]; then

@@ -22,7 +22,7 @@ step "C warnings"
 read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')
 cc -fsyntax-only -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror \
     -Wno-unused-parameter -Wno-missing-field-initializers \
-    "${includes[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 ext/*.c
+    "${includes[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -Iext ext/*.c ext/*/*.c
 
 step "texts without an end"
 # PHP's own snprintf(), which its headers put in the place of C's, takes strlen() of what this is given.

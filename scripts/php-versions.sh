@@ -35,7 +35,7 @@ compiles() { # folder of headers
     done
     # What PHP's macros do with our arguments is not ours to mend; everything else is.
     cc -fsyntax-only -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
-        "${include[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 "${sources[@]}"
+        "${include[@]}" -Iext -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 "${sources[@]}"
 }
 version_of() { sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$1/main/php_version.h"; }
 

@@ -1,0 +1,393 @@
+/* Fermata\Server: settings, run(). Its routes are in http/routes.c and sockets/route.c. */
+#include "php_fermata.h"
+#include "SAPI.h"
+#include "php_ini.h"
+#include "main/php_output.h"
+#include "zend_closures.h"
+#include "zend_enum.h"
+#include "zend_extensions.h"
+#include "zend_fibers.h"
+#include "zend_interfaces.h"
+#include "zend_smart_str.h"
+
+#define INI_NAME_BYTES_MAX 128
+
+static zend_object_handlers server_handlers;
+
+#define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the server object */
+
+static zend_object *server_create(zend_class_entry *ce)
+{
+	fermata_server *server = zend_object_alloc(sizeof(fermata_server), ce);
+	memset(server, 0, XtOffsetOf(fermata_server, std));
+	zend_object_std_init(&server->std, ce);
+	server->std.handlers = &server_handlers;
+	return &server->std;
+}
+
+static void server_free(zend_object *object)
+{
+	fermata_server *server = FERMATA_FROM(fermata_server, object);
+	for (uint32_t i = 0; i < server->handlers_len; i++) {
+		zval_ptr_dtor(&server->handlers[i].closure);
+		fermata_route_free(&server->routes[i]);
+	}
+	if (server->handlers) {
+		efree(server->handlers);
+		efree(server->routes);
+	}
+	if (server->middleware) {
+		zend_array_release(server->middleware);
+	}
+	zval_ptr_dtor(&server->not_found.closure);
+	zval_ptr_dtor(&server->error.closure);
+	zval_ptr_dtor(&server->on_message.closure);
+	fermata_jobs_release(server->jobs);
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route_free(&server->socket_routes[i]);
+	}
+	if (server->socket_routes) {
+		efree(server->socket_routes);
+	}
+	fermata_trees_free(server);
+	fermata_every_free(server->every);
+	if (server->core) {
+		fm_server_free(server->core);
+	}
+	zend_object_std_dtor(object);
+}
+
+/* Handlers often capture the server itself, so the cycle collector must see them. */
+static HashTable *server_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_server *server = FERMATA_FROM(fermata_server, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	for (uint32_t i = 0; i < server->handlers_len; i++) {
+		zend_get_gc_buffer_add_zval(buffer, &server->handlers[i].closure);
+		if (server->routes[i].group) {
+			zend_get_gc_buffer_add_obj(buffer, server->routes[i].group);
+		}
+		fermata_gc_add_array(buffer, server->routes[i].middleware);
+	}
+	fermata_gc_add_array(buffer, server->middleware);
+	zend_get_gc_buffer_add_zval(buffer, &server->not_found.closure);
+	zend_get_gc_buffer_add_zval(buffer, &server->error.closure);
+	zend_get_gc_buffer_add_zval(buffer, &server->on_message.closure);
+	if (server->jobs) {
+		fermata_jobs_gc(server->jobs, buffer);
+	}
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route_gc(&server->socket_routes[i], buffer);
+	}
+	for (uint32_t i = 0; i < server->trees_len; i++) {
+		if (server->trees[i].group) {
+			zend_get_gc_buffer_add_obj(buffer, server->trees[i].group);
+		}
+	}
+	fermata_every_gc(server->every, buffer);
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_server_init(void)
+{
+	fermata_ce_server->create_object = server_create;
+	memcpy(&server_handlers, zend_get_std_object_handlers(), sizeof(server_handlers));
+	server_handlers.offset = XtOffsetOf(fermata_server, std);
+	server_handlers.free_obj = server_free;
+	server_handlers.get_gc = server_get_gc;
+	server_handlers.clone_obj = NULL;
+	server_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Settings */
+
+/* False after an exception. */
+static bool set(fermata_server *server, FmStr setting, FmStr value, uint32_t source)
+{
+	FmError error;
+	error.len = 0;
+	uint32_t code = fm_server_set(server->core, setting, value, source, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		return false;
+	}
+	return true;
+}
+
+/* A list is text with commas, as in the environment; its elements were checked to be strings. */
+static bool set_list(fermata_server *server, FmStr setting, HashTable *list)
+{
+	smart_str text = {0};
+	zval *element;
+	ZEND_HASH_FOREACH_VAL(list, element) {
+		if (text.s) {
+			smart_str_appendc(&text, ',');
+		}
+		smart_str_append(&text, Z_STR_P(element));
+	} ZEND_HASH_FOREACH_END();
+	smart_str_0(&text);
+	bool done = set(server, setting, text.s ? fermata_str(text.s) : FERMATA_LITERAL(""), FM_SOURCE_CODE);
+	smart_str_free(&text);
+	return done;
+}
+
+static bool set_zval(fermata_server *server, FmStr setting, zval *value)
+{
+	if (Z_TYPE_P(value) == IS_NULL || Z_TYPE_P(value) == IS_UNDEF) {
+		return true;
+	}
+	if (Z_TYPE_P(value) == IS_TRUE || Z_TYPE_P(value) == IS_FALSE) {
+		return set(server, setting, Z_TYPE_P(value) == IS_TRUE ? FERMATA_LITERAL("on") : FERMATA_LITERAL("off"), FM_SOURCE_CODE);
+	}
+	if (Z_TYPE_P(value) == IS_ARRAY) {
+		return set_list(server, setting, Z_ARRVAL_P(value));
+	}
+	if (Z_TYPE_P(value) == IS_OBJECT) {
+		value = zend_enum_fetch_case_value(Z_OBJ_P(value));
+	}
+	zend_string *text = zval_get_string(value);
+	bool done = set(server, setting, fermata_str(text), FM_SOURCE_CODE);
+	zend_string_release(text);
+	return done;
+}
+
+static bool set_properties(fermata_server *server, zval *object)
+{
+	FmStr name;
+	for (uint32_t i = 0; object && fermata_property_setting(Z_OBJCE_P(object), i, &name); i++) {
+		if (!set_zval(server, name, OBJ_PROP_NUM(Z_OBJ_P(object), i))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Names that PHP has read and nobody knows: the core's error says which was meant. False after an exception. */
+static bool check_ini_names(fermata_server *server)
+{
+	zend_string *name;
+	zval *value;
+	ZEND_HASH_FOREACH_STR_KEY_VAL(php_ini_get_configuration_hash(), name, value) {
+		if (name && zend_string_starts_with_literal(name, "fermata.") && !zend_hash_exists(EG(ini_directives), name)) {
+			FmStr setting = {ZSTR_VAL(name) + sizeof("fermata.") - 1, ZSTR_LEN(name) - (sizeof("fermata.") - 1)};
+			FmStr text = Z_TYPE_P(value) == IS_STRING ? fermata_str(Z_STR_P(value)) : FERMATA_LITERAL("");
+			if (!set(server, setting, text, FM_SOURCE_INI)) {
+				return false;
+			}
+		}
+	} ZEND_HASH_FOREACH_END();
+	return true;
+}
+
+/* Hands over the INI settings that differ from the built-in defaults. */
+static bool set_ini(fermata_server *server)
+{
+	FmStr name, fallback, doc;
+	for (size_t i = 0; fm_setting_at(i, &name, &fallback, &doc); i++) {
+		char ini_name[INI_NAME_BYTES_MAX];
+		size_t len = fermata_copy(ini_name, sizeof(ini_name), "fermata.", name);
+		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ini_name, len);
+		if (!entry || !entry->value || zend_string_equals_cstr(entry->value, fallback.ptr, fallback.len)) {
+			continue;
+		}
+		if (!set(server, name, fermata_str(entry->value), FM_SOURCE_INI)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Server, __construct)
+{
+	zend_string *listen = NULL, *control = NULL, *metrics = NULL, *grip_url = NULL;
+	HashTable *listens = NULL, *proxies = NULL, *proxy_headers = NULL;
+	zend_long workers = 0;
+	bool workers_null = true;
+	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, *access_log = NULL, count;
+	ZEND_PARSE_PARAMETERS_START(0, 12)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
+		Z_PARAM_LONG_OR_NULL(workers, workers_null)
+		Z_PARAM_STR_OR_NULL(control)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(limits, fermata_ce_limits)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(history, fermata_ce_history)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(log, fermata_ce_log)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(tls, fermata_ce_tls)
+		Z_PARAM_ARRAY_HT_OR_NULL(proxies)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(access_log, fermata_ce_access_log)
+		Z_PARAM_STR_OR_NULL(metrics)
+		Z_PARAM_STR_OR_NULL(grip_url)
+		Z_PARAM_ARRAY_HT_OR_NULL(proxy_headers)
+	ZEND_PARSE_PARAMETERS_END();
+	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))
+		|| (proxy_headers && !fermata_strings_check(proxy_headers, 12))) {
+		RETURN_THROWS();
+	}
+
+	fermata_server *server = THIS_SERVER();
+	if (server->constructed && !fermata_constructed_twice()) {
+		RETURN_THROWS();
+	}
+	server->constructed = true;
+	server->core = fm_server_new();
+	if (!server->core) {
+		zend_throw_error(NULL, "Fermata's core could not be started");
+		RETURN_THROWS();
+	}
+	ZVAL_LONG(&count, workers);
+	if (!check_ini_names(server) || !set_ini(server)
+		|| (listen && !set(server, FERMATA_LITERAL("listen"), fermata_str(listen), FM_SOURCE_CODE))
+		|| (listens && !set_list(server, FERMATA_LITERAL("listen"), listens))
+		|| (!workers_null && !set_zval(server, FERMATA_LITERAL("workers"), &count))
+		|| (control && !set(server, FERMATA_LITERAL("control"), fermata_str(control), FM_SOURCE_CODE))
+		|| (proxies && !set_list(server, FERMATA_LITERAL("trusted_proxies"), proxies))
+		|| (proxy_headers && !set_list(server, FERMATA_LITERAL("proxy_headers"), proxy_headers))
+		|| !set_properties(server, limits)
+		|| !set_properties(server, history)
+		|| !set_properties(server, log)
+		|| !set_properties(server, access_log)
+		|| (metrics && !set(server, FERMATA_LITERAL("metrics_listen"), fermata_str(metrics), FM_SOURCE_CODE))
+		|| (grip_url && !set(server, FERMATA_LITERAL("grip_url"), fermata_str(grip_url), FM_SOURCE_CODE))
+		|| !set_properties(server, tls)) {
+		RETURN_THROWS();
+	}
+}
+
+/* Routes */
+
+/* False after a MisuseError. */
+bool fermata_server_check_open(const fermata_server *server)
+{
+	if (server->core) {
+		return true;
+	}
+	fermata_misuse(server->constructed ? "run() was called; routes are registered before it, and it is called once"
+		: "the server's constructor was not called");
+	return false;
+}
+
+/* Every callable becomes a closure: one kind of thing to call, whose function cannot go away. */
+bool fermata_handler_init(fermata_handler *handler, zval *callable)
+{
+	zend_fcall_info info;
+	if (Z_TYPE_P(callable) == IS_OBJECT && Z_OBJCE_P(callable) == zend_ce_closure) {
+		ZVAL_COPY(&handler->closure, callable);
+	} else {
+		ZVAL_UNDEF(&handler->closure);
+		zend_call_method_with_1_params(NULL, zend_ce_closure, NULL, "fromcallable", &handler->closure, callable);
+		if (Z_TYPE(handler->closure) != IS_OBJECT) {
+			return false;
+		}
+	}
+	if (zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL) != SUCCESS) {
+		zval_ptr_dtor(&handler->closure);
+		return false;
+	}
+	return true;
+}
+
+/* Running */
+
+/* False after a MisuseError. */
+static bool run_check(const fermata_server *server)
+{
+	if (!fermata_server_check_open(server)) {
+		return false;
+	}
+	if (strcmp(sapi_module.name, "cli") != 0) {
+		fermata_misuse("run() needs the command line, php server.php; this is PHP's %s", sapi_module.name);
+		return false;
+	}
+	if (EG(active_fiber)) {
+		fermata_misuse("run() must be called outside of a Fiber; handlers may use Fibers as they like");
+		return false;
+	}
+	if (fermata.worker) {
+		fermata_misuse("a worker of one server cannot run another; start it in its own process");
+		return false;
+	}
+	return true;
+}
+
+/* What the master needs to read the line of a handler that holds its worker's loop. */
+static void tell_frames(FmServer *core)
+{
+	FmFrames frames = {
+		.current = (uintptr_t)&EG(current_execute_data),
+		.frame_function = XtOffsetOf(zend_execute_data, func),
+		.frame_instruction = XtOffsetOf(zend_execute_data, opline),
+		.frame_caller = XtOffsetOf(zend_execute_data, prev_execute_data),
+		.function_kind = XtOffsetOf(zend_function, type),
+		.kind_native = ZEND_INTERNAL_FUNCTION,
+		.function_name = XtOffsetOf(zend_function, common.function_name),
+		.function_class = XtOffsetOf(zend_function, common.scope),
+		.function_file = XtOffsetOf(zend_function, op_array.filename),
+		.function_first_line = XtOffsetOf(zend_function, op_array.line_start),
+		.function_last_line = XtOffsetOf(zend_function, op_array.line_end),
+		.class_name = XtOffsetOf(zend_class_entry, name),
+		.instruction_line = XtOffsetOf(zend_op, lineno),
+		.string_length = XtOffsetOf(zend_string, len),
+		.string_bytes = XtOffsetOf(zend_string, val),
+	};
+	fm_server_frames(core, &frames);
+}
+
+/* The banner names PHP and how it runs; a server without opcache compiles its handlers less well. */
+static void tell_program(FmServer *core)
+{
+	char name[128];
+	bool loaded = zend_get_extension("Zend OPcache") != NULL;
+	bool on = loaded && INI_BOOL("opcache.enable") && INI_BOOL("opcache.enable_cli");
+	const char *jit = on ? INI_STR("opcache.jit") : NULL;
+	const char *size = on ? INI_STR("opcache.jit_buffer_size") : NULL;
+	bool jits = jit && size && *size && *size != '0' && *jit && *jit != '0' && strcasecmp(jit, "off") && strcasecmp(jit, "disable");
+	int len = snprintf(name, sizeof(name), "PHP %s, opcache %s, JIT %s", PHP_VERSION, on ? "on" : "off", jits ? "on" : "off");
+	fm_server_program(core, (FmStr){name, MIN((size_t)len, sizeof(name) - 1)});
+	if (loaded && !on) {
+		fm_server_warn(core, FERMATA_LITERAL("opcache is loaded but off here; set opcache.enable_cli=1 to run handlers optimised"));
+	}
+}
+
+ZEND_METHOD(Fermata_Server, run)
+{
+	FmStart start = {0};
+	FmError error;
+	error.len = 0;
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_server *server = THIS_SERVER();
+	if (!run_check(server) || !fermata_session_check() || !fermata_middleware_compose(server)) {
+		RETURN_THROWS();
+	}
+	/* What is still buffered would be written once more by every worker. */
+	php_output_flush_all();
+	fflush(NULL);
+
+	FmServer *core = server->core;
+	server->core = NULL;
+	tell_frames(core);
+	tell_program(core);
+	if (!fermata_jobs_open(server, core) || !fermata_peers_open(server, core)) {
+		fm_server_free(core);
+		fermata_jobs_end(server, 0);
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_server_start(core, &start, &error);
+	if (start.worker) {
+		fermata_run_worker(server, &start);
+		return;
+	}
+	fermata_peers_close();
+	if (start.companion) {
+		fermata_jobs_supervise(server, start.companion);
+		return;
+	}
+	fermata_jobs_end(server, start.companion_pid);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	EG(exit_status) = start.exit_code;
+}

@@ -1,0 +1,494 @@
+/* Fermata\Pool: connections that handlers and tasks of a worker borrow, at most so many.
+ *
+ * A connection is opened when it is asked for and none is idle. It comes back when the closure that borrowed it has ended,
+ * however that was: what it has left open in it is ended first, and one that is broken or in the middle of an answer is closed
+ * and its place given to the next. The place of one that was closed while the server worked for it is not free before the server
+ * was told to stop, which the next connection does. */
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/guards.h"
+#include "zend_closures.h"
+#include "zend_exceptions.h"
+
+#define SIZE_MAX_OF_POOL 10000
+#define MS_PER_S 1000
+
+/* A connection that nobody uses. */
+typedef struct idle {
+	zval connection;
+	uint64_t since_ms;
+} idle;
+
+typedef struct fermata_pool {
+	zval connect, check, reset; /* closures; the last two may be null */
+	uint32_t size, places;      /* `places`: connections that are idle, borrowed or being opened */
+	uint64_t wait_ms, check_ms;
+	idle *idle;                 /* the one that was used last is taken first */
+	uint32_t idle_len;
+	fermata_process *abandoned; /* by closed connections: the server still works for them */
+	uint32_t abandoned_len;
+	bool is_closed;
+	uint32_t forks; /* in which process the idle ones were opened */
+	uint32_t waiting;
+	fermata_waiters waiters;
+	zend_object std;
+} fermata_pool;
+
+/* Who waits for a place. Lies on its C stack. */
+typedef struct place {
+	fermata_waiter waiter; /* first: the list has these */
+	bool is_given;
+	idle given; /* undefined: a place without a connection */
+} place;
+
+static zend_object_handlers pool_handlers;
+
+#define THIS_POOL() FERMATA_FROM(fermata_pool, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *pool_create(zend_class_entry *ce)
+{
+	fermata_pool *pool = zend_object_alloc(sizeof(fermata_pool), ce);
+	memset(pool, 0, XtOffsetOf(fermata_pool, std));
+	zend_object_std_init(&pool->std, ce);
+	pool->std.handlers = &pool_handlers;
+	return &pool->std;
+}
+
+static void close_idle(fermata_pool *pool)
+{
+	while (pool->idle_len) {
+		zval connection;
+		ZVAL_COPY_VALUE(&connection, &pool->idle[--pool->idle_len].connection);
+		pool->places--;
+		zval_ptr_dtor(&connection);
+	}
+}
+
+/* Those who wait hold references, so nobody does. */
+static void pool_free(zend_object *object)
+{
+	fermata_pool *pool = FERMATA_FROM(fermata_pool, object);
+	close_idle(pool);
+	zval_ptr_dtor(&pool->connect);
+	zval_ptr_dtor(&pool->check);
+	zval_ptr_dtor(&pool->reset);
+	if (pool->idle) {
+		efree(pool->idle);
+		efree(pool->abandoned);
+	}
+	zend_object_std_dtor(object);
+}
+
+static HashTable *pool_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_pool *pool = FERMATA_FROM(fermata_pool, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &pool->connect);
+	zend_get_gc_buffer_add_zval(buffer, &pool->check);
+	zend_get_gc_buffer_add_zval(buffer, &pool->reset);
+	for (uint32_t i = 0; i < pool->idle_len; i++) {
+		zend_get_gc_buffer_add_zval(buffer, &pool->idle[i].connection);
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_pool_init(void)
+{
+	fermata_ce_pool->create_object = pool_create;
+	memcpy(&pool_handlers, zend_get_std_object_handlers(), sizeof(pool_handlers));
+	pool_handlers.offset = XtOffsetOf(fermata_pool, std);
+	pool_handlers.free_obj = pool_free;
+	pool_handlers.get_gc = pool_get_gc;
+	pool_handlers.clone_obj = NULL;
+	pool_handlers.compare = zend_objects_not_comparable;
+}
+
+static bool seconds_to_ms(double seconds, const char *name, uint64_t *ms)
+{
+	if (!(seconds >= 0.0 && seconds <= FERMATA_SECONDS_MAX)) {
+		fermata_misuse("%s is 0 to %.0f seconds, not %f", name, FERMATA_SECONDS_MAX, seconds);
+		return false;
+	}
+	*ms = (uint64_t)(seconds * MS_PER_S);
+	return true;
+}
+
+ZEND_METHOD(Fermata_Pool, __construct)
+{
+	zval *connect, *check = NULL, *reset = NULL;
+	zend_long size;
+	double wait = 5.0, check_after = 30.0;
+	ZEND_PARSE_PARAMETERS_START(2, 6)
+		Z_PARAM_OBJECT_OF_CLASS(connect, zend_ce_closure)
+		Z_PARAM_LONG(size)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_DOUBLE(wait)
+		Z_PARAM_DOUBLE(check_after)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(check, zend_ce_closure)
+		Z_PARAM_OBJECT_OF_CLASS_OR_NULL(reset, zend_ce_closure)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_pool *pool = THIS_POOL();
+	if (pool->size) {
+		fermata_constructed_twice();
+		RETURN_THROWS();
+	}
+	if (size < 1 || size > SIZE_MAX_OF_POOL) {
+		fermata_misuse("a pool has 1 to %d connections, not " ZEND_LONG_FMT, SIZE_MAX_OF_POOL, size);
+		RETURN_THROWS();
+	}
+	if (!seconds_to_ms(wait, "waitSeconds", &pool->wait_ms) || !seconds_to_ms(check_after, "checkAfterSeconds", &pool->check_ms)) {
+		RETURN_THROWS();
+	}
+	pool->size = (uint32_t)size;
+	pool->idle = safe_emalloc(pool->size, sizeof(idle), 0);
+	pool->abandoned = safe_emalloc(pool->size, sizeof(fermata_process), 0);
+	ZVAL_COPY(&pool->connect, connect);
+	if (check) {
+		ZVAL_COPY(&pool->check, check);
+	}
+	if (reset) {
+		ZVAL_COPY(&pool->reset, reset);
+	}
+}
+
+/* Places */
+
+static uint64_t now_ms(void)
+{
+	return fermata_run.worker ? fm_worker_now_ms(fermata_run.worker) : 0;
+}
+
+static place *first_waiting(fermata_pool *pool)
+{
+	place *first = (place *)pool->waiters.first;
+	if (first) {
+		fermata_waiters_remove(&first->waiter);
+		first->is_given = true;
+		fermata_wake(first->waiter.fiber);
+	}
+	return first;
+}
+
+/* Of a connection that is no more. */
+static void free_place(fermata_pool *pool)
+{
+	place *next = first_waiting(pool);
+	if (next) {
+		ZVAL_UNDEF(&next->given.connection);
+	} else {
+		pool->places--;
+	}
+}
+
+/* Takes the reference over. */
+static void put_back(fermata_pool *pool, zval *connection)
+{
+	if (UNEXPECTED(pool->is_closed)) {
+		zval_ptr_dtor(connection);
+		free_place(pool);
+		return;
+	}
+	idle one = {.since_ms = now_ms()};
+	ZVAL_COPY_VALUE(&one.connection, connection);
+	place *next = first_waiting(pool);
+	if (next) {
+		next->given = one;
+	} else {
+		pool->idle[pool->idle_len++] = one;
+	}
+}
+
+static zend_object *object_of(const zval *connection)
+{
+	return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
+}
+
+/* Closes it although the program may have kept it; the server may be working for it. Takes the reference over. */
+static ZEND_COLD void drop(fermata_pool *pool, zval *connection, fermata_process process)
+{
+	if (process.id && pool->abandoned_len < pool->size) {
+		pool->abandoned[pool->abandoned_len++] = process;
+	}
+	if (object_of(connection)) {
+		fermata_connection_abandon(object_of(connection));
+	}
+	zval_ptr_dtor(connection);
+	free_place(pool);
+}
+
+static fermata_process process_of(const zval *connection)
+{
+	return object_of(connection) ? fermata_connection_process(object_of(connection)) : (fermata_process){0, 0};
+}
+
+/* False after an exception: nothing was taken. */
+static bool wait_for_place(fermata_pool *pool, idle *taken)
+{
+	place mine = {.waiter = {.fiber = fermata_run.fiber}};
+	ZVAL_UNDEF(&mine.given.connection);
+	if (UNEXPECTED(!fermata_can_wait())) {
+		return false;
+	}
+	fermata_waiters_add(&pool->waiters, &mine.waiter);
+	pool->waiting++;
+	fermata_wait_result waited = fermata_wait(fermata_ms_to_due((int64_t)pool->wait_ms));
+	pool->waiting--;
+	fermata_waiters_remove(&mine.waiter);
+	if (EXPECTED(mine.is_given && !EG(exception))) {
+		*taken = mine.given;
+		return true;
+	}
+	if (mine.is_given) {
+		/* A moment before the wait was ended. */
+		if (Z_ISUNDEF(mine.given.connection)) {
+			free_place(pool);
+		} else {
+			put_back(pool, &mine.given.connection);
+		}
+	} else if (!EG(exception)) {
+		if (pool->is_closed) {
+			zend_throw_exception(fermata_ce_connection_closed, "the pool is closed", 0);
+		} else if (waited == FERMATA_WAIT_DUE) {
+			zend_throw_exception_ex(fermata_ce_timeout, 0, "all %u connections of the pool are borrowed, and none came back within "
+				ZEND_ULONG_FMT " ms (waitSeconds)", pool->size, (zend_ulong)pool->wait_ms);
+		}
+	}
+	return false;
+}
+
+/* What the process that this one was forked from has opened: both would read from one socket. Nothing is closed, since that
+ * would tell the server. */
+static ZEND_COLD void leave_inherited(fermata_pool *pool)
+{
+	pool->places -= pool->idle_len;
+	pool->idle_len = pool->abandoned_len = 0;
+	pool->forks = fermata.forks;
+}
+
+static bool take_place(fermata_pool *pool, idle *taken)
+{
+	if (UNEXPECTED(pool->forks != fermata.forks)) {
+		leave_inherited(pool);
+	}
+	if (UNEXPECTED(pool->is_closed)) {
+		zend_throw_exception(fermata_ce_connection_closed, "the pool is closed", 0);
+		return false;
+	}
+	ZVAL_UNDEF(&taken->connection);
+	if (EXPECTED(pool->idle_len)) {
+		*taken = pool->idle[--pool->idle_len];
+		return true;
+	}
+	if (pool->places < pool->size) {
+		pool->places++;
+		return true;
+	}
+	return wait_for_place(pool, taken);
+}
+
+/* Connections */
+
+static bool call(const zval *closure, zval *connection, zval *result)
+{
+	zval function;
+	ZVAL_COPY_VALUE(&function, closure);
+	ZVAL_UNDEF(result);
+	return call_user_function(NULL, NULL, &function, result, connection ? 1 : 0, connection) == SUCCESS && !EG(exception);
+}
+
+/* An exception that no cleaning may hide or follow: a wait was ended, or exit() was called. */
+static bool is_ending(void)
+{
+	const zend_object *exception = EG(exception);
+	return exception && (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception) || fermata_hook_is_cut()
+		|| instanceof_function(exception->ce, fermata_ce_cancelled) || instanceof_function(exception->ce, fermata_ce_timeout));
+}
+
+/* False after an exception, or when it is of no use any more. */
+static bool check(fermata_pool *pool, const idle *one)
+{
+	zval copy, result;
+	zend_object *object = object_of(&one->connection);
+	if (object && !fermata_connection_is_alive(object)) {
+		return false;
+	}
+	if (EXPECTED(now_ms() - one->since_ms < pool->check_ms)) {
+		return true;
+	}
+	if (Z_ISNULL(pool->check) || Z_ISUNDEF(pool->check)) {
+		return !object || fermata_connection_answers(object);
+	}
+	ZVAL_COPY(&copy, &one->connection);
+	bool is_good = call(&pool->check, &copy, &result) && zend_is_true(&result);
+	zval_ptr_dtor(&result);
+	zval_ptr_dtor(&copy);
+	if (EG(exception) && !is_ending()) {
+		/* That it is broken is what was asked for. */
+		zend_clear_exception();
+		is_good = false;
+	}
+	return is_good;
+}
+
+static bool open_connection(fermata_pool *pool, zval *connection)
+{
+	if (UNEXPECTED(!call(&pool->connect, NULL, connection))) {
+		zval_ptr_dtor(connection);
+		return false;
+	}
+	if (UNEXPECTED(Z_TYPE_P(connection) != IS_OBJECT && Z_TYPE_P(connection) != IS_RESOURCE)) {
+		fermata_misuse("the connect function of a pool returns a connection, not %s", fermata_type_name(connection));
+		zval_ptr_dtor(connection);
+		return false;
+	}
+	while (UNEXPECTED(pool->abandoned_len) && object_of(connection)) {
+		fermata_connection_stop(object_of(connection), &pool->abandoned[--pool->abandoned_len]);
+	}
+	return true;
+}
+
+/* False after an exception. */
+static bool borrow(fermata_pool *pool, zval *connection)
+{
+	idle taken;
+	if (UNEXPECTED(!take_place(pool, &taken))) {
+		return false;
+	}
+	if (!Z_ISUNDEF(taken.connection)) {
+		if (EXPECTED(check(pool, &taken))) {
+			ZVAL_COPY_VALUE(connection, &taken.connection);
+			return true;
+		}
+		if (UNEXPECTED(EG(exception))) {
+			drop(pool, &taken.connection, process_of(&taken.connection));
+			return false;
+		}
+		zval_ptr_dtor(&taken.connection);
+	}
+	if (UNEXPECTED(!open_connection(pool, connection))) {
+		free_place(pool);
+		return false;
+	}
+	return true;
+}
+
+/* Whether the next may have it. */
+static bool restore(fermata_pool *pool, zval *connection)
+{
+	zend_object *object = object_of(connection);
+	zval copy, result;
+	if (object ? !fermata_connection_restore(object) : EG(exception) != NULL) {
+		return false;
+	}
+	if (Z_ISNULL(pool->reset) || Z_ISUNDEF(pool->reset)) {
+		return true;
+	}
+	ZVAL_COPY(&copy, connection);
+	bool done = call(&pool->reset, &copy, &result);
+	zval_ptr_dtor(&result);
+	zval_ptr_dtor(&copy);
+	return done;
+}
+
+/* Whether the server may still be working for it. One that the server has closed must not be named to it: the name may be
+ * another's by now. `ended`: how many conversations had been ended when it was borrowed. */
+static bool is_left(const zval *connection, uint32_t ended)
+{
+	return (fermata_run.fiber && fermata_run.fiber->conversations_ended != ended)
+		|| (object_of(connection) && fermata_connection_is_busy(object_of(connection)));
+}
+
+/* Takes the reference over. */
+static void give_back(fermata_pool *pool, zval *connection, fermata_process process, uint32_t ended)
+{
+	if (UNEXPECTED(is_ending())) {
+		drop(pool, connection, process);
+		return;
+	}
+	zend_object *pending = EG(exception);
+	if (UNEXPECTED(pending)) {
+		if (Z_TYPE_P(connection) != IS_OBJECT) {
+			/* Nobody knows in the middle of what. */
+			drop(pool, connection, process);
+			return;
+		}
+		GC_ADDREF(pending);
+		zend_clear_exception();
+	}
+	bool was_left = is_left(connection, ended), is_good = restore(pool, connection);
+	if (UNEXPECTED(EG(exception) && !is_ending())) {
+		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+	if (EXPECTED(is_good && !EG(exception))) {
+		put_back(pool, connection);
+	} else {
+		drop(pool, connection, was_left || is_left(connection, ended) ? process : (fermata_process){0, 0});
+	}
+	if (UNEXPECTED(pending)) {
+		if (EG(exception)) {
+			OBJ_RELEASE(pending);
+		} else {
+			zend_throw_exception_internal(pending);
+		}
+	}
+}
+
+ZEND_METHOD(Fermata_Pool, use)
+{
+	zend_fcall_info info;
+	zend_fcall_info_cache function;
+	zval connection;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_FUNC(info, function)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_pool *pool = THIS_POOL();
+	if (UNEXPECTED(!borrow(pool, &connection))) {
+		RETURN_THROWS();
+	}
+	zval argument;
+	ZVAL_COPY(&argument, &connection);
+	/* One that was closed does not know it any more. */
+	fermata_process process = process_of(&connection);
+	uint32_t ended = fermata_run.fiber ? fermata_run.fiber->conversations_ended : 0;
+	info.retval = return_value;
+	info.params = &argument;
+	info.param_count = 1;
+	zend_call_function(&info, &function);
+	zval_ptr_dtor(&argument);
+	give_back(pool, &connection, process, ended);
+}
+
+ZEND_METHOD(Fermata_Pool, close)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_pool *pool = THIS_POOL();
+	pool->is_closed = true;
+	fermata_waiter *waiter;
+	while ((waiter = pool->waiters.first)) {
+		fermata_waiters_remove(waiter);
+		fermata_wake(waiter->fiber);
+	}
+	close_idle(pool);
+}
+
+ZEND_METHOD(Fermata_Pool, idle)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_LONG(THIS_POOL()->idle_len);
+}
+
+ZEND_METHOD(Fermata_Pool, borrowed)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_LONG(THIS_POOL()->places - THIS_POOL()->idle_len);
+}
+
+ZEND_METHOD(Fermata_Pool, waiting)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_LONG(THIS_POOL()->waiting);
+}

@@ -1,0 +1,392 @@
+/* Fermata\Sync\Queue: values from one handler or task to another, in order, at most so many between them. */
+#include "fibers/fibers.h"
+#include "zend_exceptions.h"
+#include "zend_interfaces.h"
+
+#define ITEMS_CAPACITY_MIN 8
+#define CAPACITY_MAX 16777216
+
+typedef struct fermata_queue {
+	zval *items;               /* a ring */
+	uint32_t first, len, allocated;
+	uint32_t capacity;         /* 0 before the constructor */
+	bool is_closed;
+	fermata_waiters givers;    /* wait while it is full; each has its item */
+	fermata_waiters takers;    /* wait while it is empty */
+	zend_object std;
+} fermata_queue;
+
+static zend_object_handlers queue_handlers;
+
+#define THIS_QUEUE() FERMATA_FROM(fermata_queue, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *queue_create(zend_class_entry *ce)
+{
+	fermata_queue *queue = zend_object_alloc(sizeof(fermata_queue), ce);
+	memset(queue, 0, XtOffsetOf(fermata_queue, std));
+	zend_object_std_init(&queue->std, ce);
+	queue->std.handlers = &queue_handlers;
+	return &queue->std;
+}
+
+static zend_always_inline zval *item_at(const fermata_queue *queue, uint32_t index)
+{
+	uint32_t at = queue->first + index;
+	return &queue->items[at < queue->allocated ? at : at - queue->allocated];
+}
+
+static void queue_free(zend_object *object)
+{
+	fermata_queue *queue = FERMATA_FROM(fermata_queue, object);
+	for (uint32_t i = 0; i < queue->len; i++) {
+		zval_ptr_dtor(item_at(queue, i));
+	}
+	if (queue->items) {
+		efree(queue->items);
+	}
+	zend_object_std_dtor(object);
+}
+
+static HashTable *queue_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_queue *queue = FERMATA_FROM(fermata_queue, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	for (uint32_t i = 0; i < queue->len; i++) {
+		zend_get_gc_buffer_add_zval(buffer, item_at(queue, i));
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *object, int by_reference);
+
+void fermata_queue_init(void)
+{
+	fermata_ce_queue->get_iterator = queue_get_iterator;
+	fermata_ce_queue->create_object = queue_create;
+	memcpy(&queue_handlers, zend_get_std_object_handlers(), sizeof(queue_handlers));
+	queue_handlers.offset = XtOffsetOf(fermata_queue, std);
+	queue_handlers.free_obj = queue_free;
+	queue_handlers.get_gc = queue_get_gc;
+	queue_handlers.clone_obj = NULL;
+	queue_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Items */
+
+static void grow(fermata_queue *queue)
+{
+	uint32_t allocated = queue->allocated ? queue->allocated * 2 : ITEMS_CAPACITY_MIN;
+	zval *items = safe_emalloc(allocated, sizeof(zval), 0);
+	for (uint32_t i = 0; i < queue->len; i++) {
+		ZVAL_COPY_VALUE(&items[i], item_at(queue, i));
+	}
+	if (queue->items) {
+		efree(queue->items);
+	}
+	queue->items = items;
+	queue->allocated = allocated;
+	queue->first = 0;
+}
+
+/* Takes the reference over. */
+static void append(fermata_queue *queue, zval *item)
+{
+	if (queue->len == queue->allocated) {
+		grow(queue);
+	}
+	ZVAL_COPY_VALUE(item_at(queue, queue->len), item);
+	queue->len++;
+}
+
+static void shift(fermata_queue *queue, zval *item)
+{
+	ZVAL_COPY_VALUE(item, item_at(queue, 0));
+	queue->first = queue->first + 1 < queue->allocated ? queue->first + 1 : 0;
+	queue->len--;
+}
+
+static ZEND_COLD void throw_closed(void)
+{
+	zend_throw_exception(fermata_ce_queue_closed, "the queue is closed", 0);
+}
+
+/* Gives without waiting. False when it is full. */
+static bool give(fermata_queue *queue, zval *item)
+{
+	fermata_waiter *taker = queue->takers.first;
+	if (taker) {
+		fermata_waiters_remove(taker);
+		ZVAL_COPY(&taker->item, item);
+		fermata_wake(taker->fiber);
+		return true;
+	}
+	if (queue->len >= queue->capacity) {
+		return false;
+	}
+	Z_TRY_ADDREF_P(item);
+	append(queue, item);
+	return true;
+}
+
+/* Takes without waiting. False when it is empty. */
+static bool take(fermata_queue *queue, zval *item)
+{
+	if (!queue->len) {
+		return false;
+	}
+	shift(queue, item);
+	fermata_waiter *giver = queue->givers.first;
+	if (giver) {
+		fermata_waiters_remove(giver);
+		append(queue, &giver->item);
+		ZVAL_UNDEF(&giver->item);
+		fermata_wake(giver->fiber);
+	}
+	return true;
+}
+
+/* Methods */
+
+ZEND_METHOD(Fermata_Sync_Queue, __construct)
+{
+	zend_long capacity = 1;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(capacity)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_queue *queue = THIS_QUEUE();
+	if (queue->capacity) {
+		fermata_constructed_twice();
+		RETURN_THROWS();
+	}
+	if (capacity < 1 || capacity > CAPACITY_MAX) {
+		fermata_misuse("the capacity of a queue is 1 to %d items, not " ZEND_LONG_FMT, CAPACITY_MAX, capacity);
+		RETURN_THROWS();
+	}
+	queue->capacity = (uint32_t)capacity;
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, push)
+{
+	zval *item;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_ZVAL(item)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_queue *queue = THIS_QUEUE();
+	if (UNEXPECTED(queue->is_closed)) {
+		throw_closed();
+		RETURN_THROWS();
+	}
+	if (give(queue, item)) {
+		return;
+	}
+	if (!fermata_can_wait()) {
+		RETURN_THROWS();
+	}
+	fermata_waiter waiter = {.fiber = fermata_run.fiber};
+	ZVAL_COPY(&waiter.item, item);
+	fermata_waiters_add(&queue->givers, &waiter);
+	fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
+	fermata_waiters_remove(&waiter);
+	if (!Z_ISUNDEF(waiter.item)) {
+		zval_ptr_dtor(&waiter.item);
+		if (waited != FERMATA_WAIT_FAILED) {
+			throw_closed();
+		}
+	}
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, tryPush)
+{
+	zval *item;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_ZVAL(item)
+	ZEND_PARSE_PARAMETERS_END();
+	if (UNEXPECTED(THIS_QUEUE()->is_closed)) {
+		throw_closed();
+		RETURN_THROWS();
+	}
+	RETURN_BOOL(give(THIS_QUEUE(), item));
+}
+
+/* Takes, and waits while it is empty. False when it is closed and empty, or with an exception pending. */
+static bool take_waiting(fermata_queue *queue, zval *item)
+{
+	if (take(queue, item)) {
+		return true;
+	}
+	if (queue->is_closed || !fermata_can_wait()) {
+		return false;
+	}
+	fermata_waiter waiter = {.fiber = fermata_run.fiber};
+	ZVAL_UNDEF(&waiter.item);
+	fermata_waiters_add(&queue->takers, &waiter);
+	fermata_wait(FERMATA_NEVER);
+	fermata_waiters_remove(&waiter);
+	if (Z_ISUNDEF(waiter.item)) {
+		return false;
+	}
+	ZVAL_COPY_VALUE(item, &waiter.item);
+	return true;
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, pop)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!take_waiting(THIS_QUEUE(), return_value) && !EG(exception)) {
+		throw_closed();
+	}
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, tryPop)
+{
+	zval *fallback = NULL;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ZVAL(fallback)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!take(THIS_QUEUE(), return_value) && fallback) {
+		RETURN_COPY(fallback);
+	}
+}
+
+static void wake_all(fermata_waiters *list)
+{
+	fermata_waiter *waiter;
+	while ((waiter = list->first)) {
+		fermata_waiters_remove(waiter);
+		fermata_wake(waiter->fiber);
+	}
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, close)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_queue *queue = THIS_QUEUE();
+	queue->is_closed = true;
+	wake_all(&queue->takers);
+	wake_all(&queue->givers);
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, isClosed)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(THIS_QUEUE()->is_closed);
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, count)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_LONG(THIS_QUEUE()->len);
+}
+
+/* foreach: takes value after value until the queue is closed and empty. Several may go over one queue; each value goes to
+ * one of them. */
+
+typedef struct queue_iterator {
+	zend_object_iterator base; /* holds the queue */
+	zval item;                 /* undefined at the end */
+	zend_ulong taken;
+	bool waits;
+} queue_iterator;
+
+static void iterator_drop(zend_object_iterator *base)
+{
+	queue_iterator *iterator = (queue_iterator *)base;
+	zval item;
+	ZVAL_COPY_VALUE(&item, &iterator->item);
+	ZVAL_UNDEF(&iterator->item);
+	zval_ptr_dtor(&item);
+}
+
+static void iterator_free(zend_object_iterator *base)
+{
+	iterator_drop(base);
+	zval_ptr_dtor(&base->data);
+}
+
+static zend_result iterator_valid(zend_object_iterator *base)
+{
+	return Z_ISUNDEF(((queue_iterator *)base)->item) ? FAILURE : SUCCESS;
+}
+
+static zval *iterator_item(zend_object_iterator *base)
+{
+	return &((queue_iterator *)base)->item;
+}
+
+static void iterator_key(zend_object_iterator *base, zval *key)
+{
+	ZVAL_LONG(key, (zend_long)((queue_iterator *)base)->taken - 1);
+}
+
+static void iterator_next(zend_object_iterator *base)
+{
+	queue_iterator *iterator = (queue_iterator *)base;
+	zval item;
+	if (UNEXPECTED(iterator->waits)) {
+		fermata_misuse("another handler or task waits with this iterator already; a foreach of its own takes values as well");
+		return;
+	}
+	iterator_drop(base);
+	/* The value waits outside of the iterator: whoever waits may be asked for it meanwhile. */
+	iterator->waits = true;
+	bool taken = take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item);
+	iterator->waits = false;
+	if (taken) {
+		ZVAL_COPY_VALUE(&iterator->item, &item);
+		iterator->taken++;
+	}
+}
+
+/* A second foreach over one iterator goes on where the first has ended, with the value it has. */
+static void iterator_rewind(zend_object_iterator *base)
+{
+	if (Z_ISUNDEF(((queue_iterator *)base)->item)) {
+		iterator_next(base);
+	}
+}
+
+static HashTable *iterator_get_gc(zend_object_iterator *base, zval **table, int *len)
+{
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &base->data);
+	zend_get_gc_buffer_add_zval(buffer, &((queue_iterator *)base)->item);
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+static const zend_object_iterator_funcs iterator_functions = {
+	.dtor = iterator_free,
+	.valid = iterator_valid,
+	.get_current_data = iterator_item,
+	.get_current_key = iterator_key,
+	.move_forward = iterator_next,
+	.rewind = iterator_rewind,
+	.get_gc = iterator_get_gc,
+};
+
+static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *object, int by_reference)
+{
+	if (by_reference) {
+		fermata_misuse("foreach cannot take values of a queue by reference");
+		return NULL;
+	}
+	queue_iterator *iterator = emalloc(sizeof(queue_iterator));
+	zend_iterator_init(&iterator->base);
+	ZVAL_OBJ_COPY(&iterator->base.data, Z_OBJ_P(object));
+	iterator->base.funcs = &iterator_functions;
+	ZVAL_UNDEF(&iterator->item);
+	iterator->taken = 0;
+	iterator->waits = false;
+	return &iterator->base;
+}
+
+ZEND_METHOD(Fermata_Sync_Queue, getIterator)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	zend_create_internal_iterator_zval(return_value, ZEND_THIS);
+}

@@ -1,0 +1,664 @@
+/* Tasks: async(), await(), all(), race() and Fermata\Future.
+ *
+ * A task waits in a queue until a fiber has the loop and room for it, and then runs there as a handler does: without a switch
+ * unless it waits. */
+#include "core/changes.h"
+#include "fibers/fibers.h"
+#include "hooks/hooks.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+
+#define PLACE_BYTES_MAX 1024
+
+typedef enum fermata_future_state {
+	FUTURE_QUEUED,
+	FUTURE_RUNNING,
+	FUTURE_DONE,
+	FUTURE_FAILED,
+} fermata_future_state;
+
+struct fermata_future {
+	fermata_future_state state;
+	bool is_cancelled; /* its waits end */
+	bool is_seen;      /* somebody has asked, or will, how it ended */
+	bool is_detached;  /* nobody can ask */
+	uint8_t kind;      /* FM_TASK_* */
+	fermata_handler work;
+	zval result;
+	zend_object *exception;
+	fermata_fiber *fiber; /* while it runs */
+	fermata_client *client; /* until it runs */
+	zend_array *context_values; /* likewise */
+	fermata_waiters waiters;
+	uint64_t turn;
+	fermata_future *next; /* in the queue, which holds a reference */
+	zend_object std;
+};
+
+static struct {
+	fermata_future *first, *last;
+	uint32_t len;
+	uint32_t deferred; /* will be in it when their handlers have ended */
+} queue;
+
+static zend_object_handlers future_handlers;
+
+#define THIS_FUTURE() FERMATA_FROM(fermata_future, Z_OBJ_P(ZEND_THIS))
+
+/* Life of the object */
+
+static zend_object *future_create(zend_class_entry *ce)
+{
+	fermata_future *future = zend_object_alloc(sizeof(fermata_future), ce);
+	memset(future, 0, XtOffsetOf(fermata_future, std));
+	zend_object_std_init(&future->std, ce);
+	future->std.handlers = &future_handlers;
+	return &future->std;
+}
+
+/* A failure must not be lost only because nobody asked. */
+static ZEND_COLD void log_failure(const fermata_future *future)
+{
+	zend_object *exception = future->exception;
+	if (!fermata.worker || fermata_run.retired || fermata_exception_comes_of(exception, fermata_ce_cancelled)) {
+		return;
+	}
+	smart_str text = fermata_exception_text(exception, true), line = {0};
+	smart_str_appends(&line, "a task failed and nobody awaited it: ");
+	smart_str_append(&line, text.s);
+	fm_worker_log(fermata.worker, FERMATA_LOG_ERROR, fermata_str(line.s));
+	smart_str_free(&text);
+	smart_str_free(&line);
+}
+
+static void future_free(zend_object *object)
+{
+	fermata_future *future = FERMATA_FROM(fermata_future, object);
+	zval_ptr_dtor(&future->work.closure);
+	zval_ptr_dtor(&future->result);
+	if (future->exception) {
+		if (!future->is_seen) {
+			log_failure(future);
+		}
+		OBJ_RELEASE(future->exception);
+	}
+	fermata_client_release(future->client);
+	if (future->context_values) {
+		zend_array_release(future->context_values);
+	}
+	zend_object_std_dtor(object);
+}
+
+static HashTable *future_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_future *future = FERMATA_FROM(fermata_future, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &future->work.closure);
+	zend_get_gc_buffer_add_zval(buffer, &future->result);
+	if (future->exception) {
+		zend_get_gc_buffer_add_obj(buffer, future->exception);
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_tasks_init(void)
+{
+	fermata_ce_future->create_object = future_create;
+	memcpy(&future_handlers, zend_get_std_object_handlers(), sizeof(future_handlers));
+	future_handlers.offset = XtOffsetOf(fermata_future, std);
+	future_handlers.free_obj = future_free;
+	future_handlers.get_gc = future_get_gc;
+	future_handlers.clone_obj = NULL;
+	future_handlers.compare = zend_objects_not_comparable;
+}
+
+static zend_always_inline bool has_ended(const fermata_future *future)
+{
+	return future->state >= FUTURE_DONE;
+}
+
+bool fermata_future_has_ended(const fermata_future *future)
+{
+	return has_ended(future);
+}
+
+void fermata_future_release(fermata_future *future)
+{
+	if (future) {
+		OBJ_RELEASE(&future->std);
+	}
+}
+
+bool fermata_future_is_cancelled(const fermata_future *future)
+{
+	return future->is_cancelled;
+}
+
+/* The queue */
+
+uint32_t fermata_tasks_queued(void)
+{
+	return queue.len;
+}
+
+/* Of the first; there is one. */
+uint64_t fermata_tasks_turn(void)
+{
+	return queue.first->turn;
+}
+
+/* Takes the reference over. */
+static void enqueue(fermata_future *future)
+{
+	future->next = NULL;
+	future->turn = fermata_fibers_next_turn();
+	if (queue.last) {
+		queue.last->next = future;
+	} else {
+		queue.first = future;
+	}
+	queue.last = future;
+	queue.len++;
+	fermata_run.waits = true;
+}
+
+static fermata_future *dequeue(void)
+{
+	fermata_future *future = queue.first;
+	if (future) {
+		queue.first = future->next;
+		if (!queue.first) {
+			queue.last = NULL;
+		}
+		queue.len--;
+	}
+	return future;
+}
+
+/* NULL after an exception. */
+static fermata_future *future_new(zval *callable)
+{
+	if (UNEXPECTED(queue.len + queue.deferred >= fermata_fibers_tasks_max())) {
+		zend_throw_exception_ex(fermata_ce_backpressure, 0,
+			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", queue.len + queue.deferred);
+		return NULL;
+	}
+	fermata_future *future = FERMATA_FROM(fermata_future, future_create(fermata_ce_future));
+	if (UNEXPECTED(!fermata_handler_init(&future->work, callable))) {
+		ZVAL_UNDEF(&future->work.closure);
+		OBJ_RELEASE(&future->std);
+		if (!EG(exception)) {
+			fermata_misuse("the work of a task cannot be called");
+		}
+		return NULL;
+	}
+	return future;
+}
+
+/* NULL after an exception. What a handler begins (FM_TASK_ASYNC) goes on for its client. */
+fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	fermata_future *future = future_new(callable);
+	if (!future) {
+		return NULL;
+	}
+	future->kind = kind;
+	future->is_detached = kind != FM_TASK_ASYNC;
+	if (!future->is_detached && fermata.handling) {
+		/* What is begun inside shield() is finished although the client has left, as what shield() calls is. */
+		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
+			future->client->references++;
+		}
+		if ((future->context_values = fiber->context_values)) {
+			GC_ADDREF(future->context_values);
+		}
+	}
+	GC_ADDREF(&future->std);
+	enqueue(future);
+	return future;
+}
+
+/* Begins a task without a client when the present handler or task has ended and its answer is on its way. */
+void fermata_task_defer(zval *callable)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	fermata_future *future = future_new(callable);
+	if (!future) {
+		return;
+	}
+	if ((future->context_values = fiber->context_values)) {
+		GC_ADDREF(future->context_values);
+	}
+	future->kind = FM_TASK_DEFERRED;
+	future->next = fiber->deferred;
+	fiber->deferred = future;
+	queue.deferred++;
+	fiber->touched = true;
+}
+
+/* Takes the references over, the last first. */
+void fermata_tasks_enqueue_all(fermata_future *last)
+{
+	fermata_future *first = NULL;
+	while (last) {
+		fermata_future *next = last->next;
+		last->next = first;
+		first = last;
+		last = next;
+	}
+	while (first) {
+		fermata_future *next = first->next;
+		queue.deferred--;
+		enqueue(first);
+		first = next;
+	}
+}
+
+/* How a task ends */
+
+static void wake_waiters(fermata_future *future)
+{
+	fermata_waiter *waiter;
+	while ((waiter = future->waiters.first)) {
+		fermata_waiters_remove(waiter);
+		if (!waiter->left || !--*waiter->left || future->state == FUTURE_FAILED) {
+			fermata_wake(waiter->fiber);
+		}
+	}
+}
+
+static void release_work(fermata_future *future)
+{
+	zval closure;
+	ZVAL_COPY_VALUE(&closure, &future->work.closure);
+	ZVAL_UNDEF(&future->work.closure);
+	zval_ptr_dtor(&closure);
+}
+
+static void complete(fermata_future *future, fermata_future_state state)
+{
+	future->state = state;
+	future->fiber = NULL;
+	wake_waiters(future);
+	release_work(future);
+}
+
+/* An exception that was not thrown anywhere yet. */
+static ZEND_COLD zend_object *exception_new(zend_class_entry *ce, const char *message)
+{
+	zval exception;
+	object_init_ex(&exception, ce);
+	zend_update_property_string(instanceof_function(ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error, Z_OBJ(exception),
+		ZEND_STRL("message"), message);
+	return Z_OBJ(exception);
+}
+
+static ZEND_COLD void take_exception(fermata_future *future)
+{
+	zend_object *exception = EG(exception);
+	if (!zend_is_unwind_exit(exception) && !zend_is_graceful_exit(exception)) {
+		GC_ADDREF(exception);
+		future->exception = exception;
+		zend_clear_exception();
+		return;
+	}
+	bool is_fatal = fermata_run.fatal_seen;
+	zend_clear_exception();
+	if (is_fatal) {
+		zend_bailout();
+	}
+	if (fermata_fibers_is_unwinding()) {
+		future->exception = exception_new(fermata_ce_cancelled, "the worker stops");
+	} else {
+		EG(exit_status) = 0;
+		future->exception = exception_new(fermata_ce_misuse, "exit() called in a task; return to end it");
+	}
+}
+
+/* Runs the next task on the present fiber. */
+void fermata_tasks_run_next(void)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	fermata_future *future = dequeue();
+	if (has_ended(future)) {
+		OBJ_RELEASE(&future->std);
+		fermata_clean_up();
+		return;
+	}
+	future->state = FUTURE_RUNNING;
+	future->fiber = fiber;
+	fiber->future = future;
+	fiber->client = future->client;
+	fiber->context_values = future->context_values;
+	fiber->touched = true;
+	future->client = NULL;
+	future->context_values = NULL;
+	fermata_run.socket = 0;
+	fm_note_handler(fermata_run.worker, FM_HANDLER_TASK);
+
+	zval result;
+	if (UNEXPECTED(!fermata_call(&future->work, NULL, 0, &result))) {
+		return;
+	}
+	if (UNEXPECTED(EG(exception))) {
+		zval_ptr_dtor(&result);
+		take_exception(future);
+		if (future->is_detached) {
+			/* every() keeps it until its next run, which may be a day away. */
+			log_failure(future);
+			future->is_seen = true;
+		}
+		complete(future, FUTURE_FAILED);
+	} else {
+		ZVAL_COPY_VALUE(&future->result, &result);
+		complete(future, FUTURE_DONE);
+	}
+	bool failed = future->state == FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
+	fm_count_task(fermata_run.worker, future->kind, failed);
+	/* Destructors may run up to here, and belong to the task. */
+	fiber->awaits = NULL;
+	if (UNEXPECTED(fiber->changes)) {
+		fermata_changes_shut_down();
+	}
+	fermata_clean_up();
+	/* As after a handler: what destructors would begin from here on would be the next one's. */
+	fermata.handling = false;
+	fermata_fiber_settle();
+	fiber->future = NULL;
+	OBJ_RELEASE(&future->std);
+	fermata_clean_up();
+}
+
+/* The worker ends: tasks that have not begun never will. */
+void fermata_tasks_drop(void)
+{
+	fermata_future *future;
+	while ((future = dequeue())) {
+		OBJ_RELEASE(&future->std);
+	}
+}
+
+static void cancel(fermata_future *future)
+{
+	if (has_ended(future) || future->is_cancelled) {
+		return;
+	}
+	future->is_cancelled = true;
+	if (future->state == FUTURE_RUNNING) {
+		fermata_interrupt(future->fiber);
+	} else {
+		future->exception = exception_new(fermata_ce_cancelled, "the task was cancelled before it began");
+		complete(future, FUTURE_FAILED);
+	}
+}
+
+/* Awaiting */
+
+static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
+{
+	return fiber->awaits ? fiber->awaits->fiber : fiber->locks ? fermata_mutex_owner(fiber->locks)
+		: fiber->queues_for ? fermata_guard_holder(fiber->queues_for) : NULL;
+}
+
+/* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
+bool fermata_check_deadlock(const fermata_fiber *owner)
+{
+	const fermata_fiber *last = NULL;
+	for (; owner; owner = waited_for_by(owner)) {
+		if (EXPECTED(owner != fermata_run.fiber)) {
+			last = owner;
+			continue;
+		}
+		char place[PLACE_BYTES_MAX];
+		if (last) {
+			fermata_fiber_place(last, place, sizeof(place));
+			fermata_misuse("deadlock: this would wait for what waits for it in %s", place);
+		} else {
+			fermata_misuse("deadlock: this would wait for itself");
+		}
+		return false;
+	}
+	return true;
+}
+
+static bool deliver(fermata_future *future, zval *return_value)
+{
+	if (UNEXPECTED(future->state == FUTURE_FAILED)) {
+		GC_ADDREF(future->exception);
+		zend_throw_exception_internal(future->exception);
+		return false;
+	}
+	ZVAL_COPY_DEREF(return_value, &future->result);
+	return true;
+}
+
+static void await(fermata_future *future, zval *return_value)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	future->is_seen = true;
+	if (!has_ended(future)) {
+		if (!fermata_can_wait() || !fermata_check_deadlock(future->fiber)) {
+			return;
+		}
+		fermata_waiter waiter = {.fiber = fiber};
+		fermata_waiters_add(&future->waiters, &waiter);
+		fiber->awaits = future;
+		fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
+		fiber->awaits = NULL;
+		fermata_waiters_remove(&waiter);
+		if (waited == FERMATA_WAIT_FAILED) {
+			return;
+		}
+	}
+	deliver(future, return_value);
+}
+
+/* Several at once */
+
+typedef struct several {
+	uint32_t len, left;
+	struct {
+		fermata_future *future;
+		zend_string *name; /* NULL = by position */
+		bool is_own;       /* begun here, and ended here if the others fail */
+		fermata_waiter waiter;
+	} at[1];
+} several;
+
+static void several_free(several *all)
+{
+	for (uint32_t i = 0; i < all->len; i++) {
+		fermata_waiters_remove(&all->at[i].waiter);
+		if (all->at[i].is_own) {
+			cancel(all->at[i].future);
+		}
+		OBJ_RELEASE(&all->at[i].future->std);
+	}
+	efree(all);
+}
+
+static bool several_add(several *all, zval *work, zend_string *name)
+{
+	bool is_future = Z_TYPE_P(work) == IS_OBJECT && Z_OBJCE_P(work) == fermata_ce_future;
+	fermata_future *future;
+	if (is_future) {
+		future = FERMATA_FROM(fermata_future, Z_OBJ_P(work));
+		GC_ADDREF(&future->std);
+	} else if (!zend_is_callable(work, 0, NULL)) {
+		zend_type_error("each argument must be a callable or a Fermata\\Future, %s given", fermata_type_name(work));
+		return false;
+	} else if (!(future = fermata_task_begin(work, FM_TASK_ASYNC))) {
+		return false;
+	}
+	future->is_seen = true;
+	all->at[all->len].future = future;
+	all->at[all->len].name = name;
+	all->at[all->len].is_own = !is_future;
+	all->at[all->len].waiter = (fermata_waiter){.fiber = fermata_run.fiber};
+	all->len++;
+	return true;
+}
+
+/* NULL after an exception. */
+static several *several_begin(zend_execute_data *execute_data)
+{
+	zval *given;
+	uint32_t given_len;
+	HashTable *named;
+	ZEND_PARSE_PARAMETERS_START(0, -1)
+		Z_PARAM_VARIADIC_WITH_NAMED(given, given_len, named)
+	ZEND_PARSE_PARAMETERS_END_EX(return NULL);
+	if (!fermata_can_wait()) {
+		return NULL;
+	}
+	uint32_t len = given_len + (named ? zend_hash_num_elements(named) : 0);
+	several *all = safe_emalloc(len, sizeof(all->at[0]), sizeof(several));
+	all->len = all->left = 0;
+	for (uint32_t i = 0; i < given_len; i++) {
+		if (!several_add(all, &given[i], NULL)) {
+			several_free(all);
+			return NULL;
+		}
+	}
+	if (named) {
+		zend_string *name;
+		zval *work;
+		ZEND_HASH_FOREACH_STR_KEY_VAL(named, name, work) {
+			if (!several_add(all, work, name)) {
+				several_free(all);
+				return NULL;
+			}
+		} ZEND_HASH_FOREACH_END();
+	}
+	return all;
+}
+
+/* The first that has ended (or, for all(), failed); NULL when there is none. */
+static fermata_future *several_first(const several *all, fermata_future_state state_min)
+{
+	for (uint32_t i = 0; i < all->len; i++) {
+		if (all->at[i].future->state >= state_min) {
+			return all->at[i].future;
+		}
+	}
+	return NULL;
+}
+
+/* False after an exception. */
+static bool several_wait(several *all, bool counts)
+{
+	all->left = 0;
+	for (uint32_t i = 0; i < all->len; i++) {
+		fermata_future *future = all->at[i].future;
+		if (has_ended(future)) {
+			continue;
+		}
+		if (!fermata_check_deadlock(future->fiber)) {
+			return false;
+		}
+		all->at[i].waiter.left = counts ? &all->left : NULL;
+		fermata_waiters_add(&future->waiters, &all->at[i].waiter);
+		all->left++;
+	}
+	return !all->left || fermata_wait(FERMATA_NEVER) != FERMATA_WAIT_FAILED;
+}
+
+ZEND_FUNCTION(Fermata_all)
+{
+	several *all = several_begin(execute_data);
+	if (!all) {
+		RETURN_THROWS();
+	}
+	fermata_future *failed = several_first(all, FUTURE_FAILED);
+	if (!failed && several_wait(all, true)) {
+		failed = several_first(all, FUTURE_FAILED);
+	}
+	if (failed) {
+		deliver(failed, return_value);
+	} else if (!EG(exception)) {
+		array_init_size(return_value, all->len);
+		for (uint32_t i = 0; i < all->len; i++) {
+			zval *result = &all->at[i].future->result;
+			Z_TRY_ADDREF_P(result);
+			if (all->at[i].name) {
+				zend_hash_update(Z_ARRVAL_P(return_value), all->at[i].name, result);
+			} else {
+				zend_hash_next_index_insert(Z_ARRVAL_P(return_value), result);
+			}
+		}
+	}
+	several_free(all);
+}
+
+ZEND_FUNCTION(Fermata_race)
+{
+	several *all = several_begin(execute_data);
+	if (!all) {
+		RETURN_THROWS();
+	}
+	if (!all->len) {
+		fermata_misuse("race() needs something to run; nothing was given");
+	} else {
+		fermata_future *first = several_first(all, FUTURE_DONE);
+		if (!first && several_wait(all, false)) {
+			first = several_first(all, FUTURE_DONE);
+		}
+		if (first) {
+			deliver(first, return_value);
+		}
+	}
+	several_free(all);
+}
+
+/* Functions and methods */
+
+ZEND_FUNCTION(Fermata_async)
+{
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_FUNC(info, call)
+	ZEND_PARSE_PARAMETERS_END();
+	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
+		fermata_misuse("tasks can be begun only by handlers and tasks of a running server");
+		RETURN_THROWS();
+	}
+	fermata_future *future = fermata_task_begin(&info.function_name, FM_TASK_ASYNC);
+	if (future) {
+		RETURN_OBJ(&future->std);
+	}
+}
+
+ZEND_FUNCTION(Fermata_await)
+{
+	zval *future;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_OBJECT_OF_CLASS(future, fermata_ce_future)
+	ZEND_PARSE_PARAMETERS_END();
+	await(FERMATA_FROM(fermata_future, Z_OBJ_P(future)), return_value);
+}
+
+ZEND_METHOD(Fermata_Future, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+ZEND_METHOD(Fermata_Future, await)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	await(THIS_FUTURE(), return_value);
+}
+
+ZEND_METHOD(Fermata_Future, isDone)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(has_ended(THIS_FUTURE()));
+}
+
+ZEND_METHOD(Fermata_Future, cancel)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	cancel(THIS_FUTURE());
+}

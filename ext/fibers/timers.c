@@ -1,0 +1,112 @@
+/* What waits for the clock: a heap of timers, the earliest first. The core is asked to wake the loop for that one alone, so
+ * a timer that is not needed any more costs nothing. */
+#include "fibers/fibers.h"
+
+#define TIMERS_CAPACITY_MIN 64
+
+static struct {
+	fermata_timer **at;
+	uint32_t len, capacity;
+} heap;
+
+static zend_always_inline void place(uint32_t index, fermata_timer *timer)
+{
+	heap.at[index] = timer;
+	timer->at = index + 1;
+}
+
+static void move_up(uint32_t index, fermata_timer *timer)
+{
+	while (index) {
+		uint32_t parent = (index - 1) / 2;
+		if (heap.at[parent]->due_ms <= timer->due_ms) {
+			break;
+		}
+		place(index, heap.at[parent]);
+		index = parent;
+	}
+	place(index, timer);
+}
+
+static void move_down(uint32_t index, fermata_timer *timer)
+{
+	for (;;) {
+		uint32_t child = 2 * index + 1;
+		if (child >= heap.len) {
+			break;
+		}
+		if (child + 1 < heap.len && heap.at[child + 1]->due_ms < heap.at[child]->due_ms) {
+			child++;
+		}
+		if (timer->due_ms <= heap.at[child]->due_ms) {
+			break;
+		}
+		place(index, heap.at[child]);
+		index = child;
+	}
+	place(index, timer);
+}
+
+/* The timer is not armed. There are as many as fibers, every() calls and streams, so the heap is bounded. */
+void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
+{
+	if (UNEXPECTED(heap.len == heap.capacity)) {
+		heap.capacity = heap.capacity ? heap.capacity * 2 : TIMERS_CAPACITY_MIN;
+		heap.at = safe_perealloc(heap.at, heap.capacity, sizeof(fermata_timer *), 0, true);
+	}
+	timer->due_ms = due_ms;
+	move_up(heap.len++, timer);
+	/* So that the core is told when to wake us. */
+	fermata_run.waits = true;
+}
+
+void fermata_timer_disarm(fermata_timer *timer)
+{
+	uint32_t index = timer->at;
+	if (!index--) {
+		return;
+	}
+	timer->at = 0;
+	fermata_timer *last = heap.at[--heap.len];
+	if (last == timer) {
+		return;
+	}
+	if (index && heap.at[(index - 1) / 2]->due_ms > last->due_ms) {
+		move_up(index, last);
+	} else {
+		move_down(index, last);
+	}
+}
+
+fermata_timer *fermata_timer_first(void)
+{
+	return heap.len ? heap.at[0] : NULL;
+}
+
+void fermata_timers_free(void)
+{
+	while (heap.len) {
+		heap.at[--heap.len]->at = 0;
+	}
+	pefree(heap.at, true);
+	memset(&heap, 0, sizeof(heap));
+}
+
+/* When that many seconds from now are over: not before, and at most a millisecond after. False after a MisuseError. */
+bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
+{
+	if (UNEXPECTED(!(seconds >= 0))) {
+		fermata_misuse("a time to wait must be 0 or more seconds, not %g", seconds);
+		return false;
+	}
+	if (seconds > FERMATA_SECONDS_MAX) {
+		*due_ms = FERMATA_NEVER;
+	} else if (seconds == 0) {
+		*due_ms = 0;
+	} else {
+		/* The clock's millisecond has begun already. */
+		uint64_t ms = (uint64_t)(seconds * 1000);
+		*due_ms = fm_worker_now_ms(fermata_run.worker) + ms + 1;
+	}
+	return true;
+}

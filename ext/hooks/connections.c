@@ -1,0 +1,791 @@
+/* What a handler or task leaves open in a connection to a server: a transaction, MULTI, a lock, a result that it has not read.
+ *
+ * While something is open nobody else may use the connection. What is open when the handler ends ends with it: a task rolls
+ * back and lets go, which takes a round trip, and closes the connection when that fails. MySQL says with each answer whether it
+ * is in a transaction, PostgreSQL's library knows; locks and temporary tables are seen in the text of a query. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/guards.h"
+#include "main/php_network.h"
+#include "zend_closures.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+#include <dlfcn.h>
+#include <errno.h>
+
+/* A server that does not answer loses its connection. */
+#define CLEANING_MS_MAX 5000
+#define PLACE_BYTES_MAX 512
+
+/* Of libpq-fe.h, whose numbers never change. */
+#define PQTRANS_IDLE 0
+#define PQTRANS_ACTIVE 1
+#define PQTRANS_UNKNOWN 4
+
+/* What is open. */
+#define OPEN_TRANSACTION 1
+#define OPEN_RESULT 2
+#define OPEN_LOCKS 4
+#define OPEN_TABLES 8 /* temporary */
+#define OPEN_WATCH 16 /* of Redis */
+#define OPEN_QUESTION 32 /* nothing is: a pool asks whether the server answers, or has something to say */
+/* Of these the server tells us nothing: they are open until they were let go, or the handler has ended. */
+#define OPEN_BY_TEXT (OPEN_LOCKS | OPEN_TABLES | OPEN_WATCH)
+
+typedef struct open_state {
+	struct open_state *next_left;
+	uintptr_t key;
+	fermata_connection connection;
+	uint32_t flags;
+	smart_str tables; /* of MySQL, to be dropped by name */
+	const char *question; /* NULL = whether it answers */
+	bool is_left;     /* its handler has ended, and a task has it */
+	uint32_t begun_line;
+	char begun_in[PLACE_BYTES_MAX];
+} open_state;
+
+static struct {
+	HashTable by_key;
+	open_state *left_first, *left_last; /* for tasks that have not begun */
+	int (*transaction_status)(const void *connection);
+	int (*socket)(const void *connection);
+	int (*process)(const void *connection);
+	void *(*exec)(void *connection, const char *text);
+	void (*clear)(void *result);
+} open_states;
+
+/* Has what a task is about to end. */
+static fermata_fiber cleaner;
+
+static const char *const servers[] = {[FERMATA_MYSQL] = "MySQL", [FERMATA_POSTGRESQL] = "PostgreSQL", [FERMATA_REDIS] = "Redis"};
+
+/* Of objects */
+
+/* The structures of extensions are private, but begin with the connection in all versions. */
+static void *first_pointer(const void *structure)
+{
+	return structure ? *(void *const *)structure : NULL;
+}
+
+#ifdef HAVE_PDO_OF_PHP
+static bool connection_of_handle(pdo_dbh_t *handle, fermata_connection *it)
+{
+	if (!handle || !handle->driver || !handle->driver_data) {
+		return false;
+	}
+	void *server = first_pointer(handle->driver_data);
+	it->pdo = handle;
+	if (strcmp(handle->driver->driver_name, "pgsql") == 0) {
+		it->server = FERMATA_POSTGRESQL;
+		it->handle = server;
+		return server && open_states.transaction_status;
+	}
+#ifdef HAVE_MYSQLND_OF_PHP
+	if (strcmp(handle->driver->driver_name, "mysql") == 0 && zend_hash_str_exists(&module_registry, ZEND_STRL("mysqlnd"))) {
+		it->server = FERMATA_MYSQL;
+		it->handle = server ? ((MYSQLND *)server)->data : NULL;
+		return it->handle != NULL;
+	}
+#endif
+	return false;
+}
+#endif
+
+bool fermata_connection_of_pdo(zend_object *object, fermata_connection *it)
+{
+#ifdef HAVE_PDO_OF_PHP
+	it->object = object;
+	return connection_of_handle(php_pdo_dbh_fetch_inner(object), it);
+#else
+	return false;
+#endif
+}
+
+bool fermata_connection_of_pdo_statement(zend_object *object, fermata_connection *it)
+{
+#ifdef HAVE_PDO_OF_PHP
+	const pdo_stmt_t *statement = php_pdo_stmt_fetch_object(object);
+	it->object = fermata_pdo_connection(statement);
+	return connection_of_handle(statement->dbh, it);
+#else
+	return false;
+#endif
+}
+
+static bool connection_of_mysqlnd(void *data, zend_object *object, fermata_connection *it)
+{
+	it->server = FERMATA_MYSQL;
+	it->handle = data;
+	it->object = object;
+	it->pdo = NULL;
+	return data != NULL;
+}
+
+bool fermata_connection_of_mysqli(zend_object *object, fermata_connection *it)
+{
+#ifdef HAVE_MYSQLI_OF_PHP
+	const MY_MYSQL *link = fermata_mysqli_of(object);
+	return connection_of_mysqlnd(link && link->mysql ? link->mysql->data : NULL, object, it);
+#else
+	return false;
+#endif
+}
+
+/* Statements and results keep what mysqlnd has, and not the object. */
+bool fermata_connection_of_mysqli_statement(zend_object *object, fermata_connection *it)
+{
+#ifdef HAVE_MYSQLI_OF_PHP
+	const MY_STMT *statement = fermata_mysqli_of(object);
+	return connection_of_mysqlnd(statement && statement->stmt && statement->stmt->data ? statement->stmt->data->conn : NULL, NULL, it);
+#else
+	return false;
+#endif
+}
+
+bool fermata_connection_of_mysqli_result(zend_object *object, fermata_connection *it)
+{
+#ifdef HAVE_MYSQLI_OF_PHP
+	const MYSQL_RES *result = fermata_mysqli_of(object);
+	return connection_of_mysqlnd(result ? result->conn : NULL, NULL, it);
+#else
+	return false;
+#endif
+}
+
+bool fermata_connection_of_pgsql(zend_object *object, fermata_connection *it)
+{
+	*it = (fermata_connection){FERMATA_POSTGRESQL, first_pointer(fermata_structure_of(object)), object, NULL};
+	return it->handle && open_states.transaction_status;
+}
+
+bool fermata_connection_of_redis(zend_object *object, fermata_connection *it)
+{
+	*it = (fermata_connection){FERMATA_REDIS, NULL, object, NULL};
+	return true;
+}
+
+/* What is open */
+
+static uint32_t flags_of_mysql(const fermata_connection *it)
+{
+#ifdef HAVE_MYSQLND_OF_PHP
+	MYSQLND_CONN_DATA *data = it->handle;
+	uint32_t status = UPSERT_STATUS_GET_SERVER_STATUS(data->upsert_status);
+	switch (GET_CONNECTION_STATE(&data->state)) {
+		case CONN_READY: return status & SERVER_STATUS_IN_TRANS ? OPEN_TRANSACTION : 0;
+		case CONN_ALLOCED:
+		case CONN_QUIT_SENT: return 0;
+		default: return OPEN_RESULT | (status & SERVER_STATUS_IN_TRANS ? OPEN_TRANSACTION : 0);
+	}
+#else
+	return 0;
+#endif
+}
+
+static uint32_t flags_of_postgresql(const fermata_connection *it)
+{
+	int status = open_states.transaction_status(it->handle);
+	return status == PQTRANS_IDLE || status == PQTRANS_UNKNOWN ? 0 : status == PQTRANS_ACTIVE ? OPEN_RESULT : OPEN_TRANSACTION;
+}
+
+/* A method that only looks; false when there is none. */
+static bool ask_redis(zend_object *object, const char *method, zend_long *answer)
+{
+	zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, method, strlen(method));
+	zval result;
+	if (!function || EG(exception)) {
+		return false;
+	}
+	zend_call_known_instance_method_with_0_params(function, object, &result);
+	*answer = Z_TYPE(result) == IS_LONG ? Z_LVAL(result) : 0;
+	zval_ptr_dtor(&result);
+	return true;
+}
+
+static FmStr first_string(zend_execute_data *frame)
+{
+	for (uint32_t i = 1; i <= MIN(ZEND_CALL_NUM_ARGS(frame), 2); i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (Z_TYPE_P(argument) == IS_STRING) {
+			return fermata_str(Z_STR_P(argument));
+		}
+	}
+	return (FmStr){NULL, 0};
+}
+
+static uint32_t flags_of_redis(const fermata_connection *it, uint32_t flags, zend_execute_data *frame)
+{
+	zend_long mode;
+	const char *name = ZSTR_VAL(frame->func->common.function_name);
+	if (strcasecmp(name, "rawCommand") == 0) {
+		FmStr command = first_string(frame);
+		name = command.len ? command.ptr : name;
+	}
+	if (strcasecmp(name, "multi") == 0 || strcasecmp(name, "pipeline") == 0) {
+		flags |= OPEN_TRANSACTION;
+	} else if (strcasecmp(name, "watch") == 0) {
+		flags |= OPEN_WATCH;
+	} else if (strcasecmp(name, "exec") == 0 || strcasecmp(name, "discard") == 0) {
+		flags &= ~(OPEN_TRANSACTION | OPEN_WATCH);
+	} else if (strcasecmp(name, "unwatch") == 0) {
+		flags &= ~OPEN_WATCH;
+	} else if (strcasecmp(name, "close") == 0 || strcasecmp(name, "connect") == 0) {
+		flags = 0;
+	}
+	if (UNEXPECTED(flags & OPEN_TRANSACTION) && strcasecmp(name, "multi") != 0 && ask_redis(it->object, "getmode", &mode) && !mode) {
+		flags &= ~OPEN_TRANSACTION;
+	}
+	return flags;
+}
+
+/* The text that a function was given, or that of the statement that it executes. */
+static FmStr text_of(zend_execute_data *frame)
+{
+#ifdef HAVE_PDO_OF_PHP
+	if (Z_TYPE(frame->This) == IS_OBJECT && strcasecmp(ZSTR_VAL(frame->func->common.function_name), "execute") == 0
+			&& frame->func->common.scope && strcmp(ZSTR_VAL(frame->func->common.scope->name), "PDOStatement") == 0) {
+		const zend_string *text = php_pdo_stmt_fetch_object(Z_OBJ(frame->This))->query_string;
+		return text ? fermata_str(text) : (FmStr){NULL, 0};
+	}
+#endif
+	const char *name = ZSTR_VAL(frame->func->common.function_name);
+	return strcasestr(name, "query") || strcasestr(name, "exec") || strcasestr(name, "prepare") ? first_string(frame) : (FmStr){NULL, 0};
+}
+
+static bool begins_with(const char *text, const char *word)
+{
+	return strncasecmp(text, word, strlen(word)) == 0;
+}
+
+/* The name behind CREATE TEMPORARY TABLE. */
+static void note_table(open_state *it, const char *text)
+{
+	static const char *const before[] = {"TABLE", "IF", "NOT", "EXISTS"};
+	for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++) {
+		text += strspn(text, " \t\r\n");
+		if (begins_with(text, before[i])) {
+			text += strlen(before[i]);
+		}
+	}
+	text += strspn(text, " \t\r\n");
+	size_t len = strcspn(text, " \t\r\n(;");
+	if (it->tables.s) {
+		smart_str_appendc(&it->tables, ',');
+	}
+	smart_str_appendl(&it->tables, text, len);
+	smart_str_0(&it->tables);
+}
+
+/* Locks and tables that live as long as the session. */
+static uint32_t flags_of_text(FmStr text, uint32_t flags)
+{
+	if (!text.len) {
+		return flags;
+	}
+	const char *begin = text.ptr + strspn(text.ptr, " \t\r\n;(");
+	if (begins_with(begin, "LOCK TABLE") || (strcasestr(begin, "_lock") && (strcasestr(begin, "GET_LOCK")
+			|| strcasestr(begin, "pg_advisory_lock") || strcasestr(begin, "pg_try_advisory_lock")))) {
+		flags |= OPEN_LOCKS;
+	} else if (begins_with(begin, "UNLOCK TABLES") || strcasestr(begin, "RELEASE_ALL_LOCKS") || strcasestr(begin, "pg_advisory_unlock_all")) {
+		flags &= ~OPEN_LOCKS;
+	} else if (begins_with(begin, "CREATE TEMP") || begins_with(begin, "CREATE OR REPLACE TEMP")) {
+		flags |= OPEN_TABLES;
+	}
+	return flags;
+}
+
+static open_state *find(uintptr_t key)
+{
+	return zend_hash_index_find_ptr(&open_states.by_key, key);
+}
+
+static void forget(open_state *it)
+{
+	zend_hash_index_del(&open_states.by_key, it->key);
+	smart_str_free(&it->tables);
+	pefree(it, true);
+}
+
+/* For the log; the end of a path says more than its beginning. */
+static void note_place(open_state *it)
+{
+	const zend_string *file = zend_get_executed_filename_ex();
+	size_t skipped = file && ZSTR_LEN(file) >= PLACE_BYTES_MAX ? ZSTR_LEN(file) - PLACE_BYTES_MAX + 1 : 0;
+	fermata_copy(it->begun_in, PLACE_BYTES_MAX, "", file ? (FmStr){ZSTR_VAL(file) + skipped, ZSTR_LEN(file) - skipped}
+		: FERMATA_LITERAL("PHP itself"));
+	it->begun_line = zend_get_executed_lineno();
+}
+
+bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_object *object, zend_execute_data *frame)
+{
+	fermata_connection connection = {0};
+	open_state *it = find(key);
+	bool is_known = root->connection(object, &connection);
+	FmStr text = {NULL, 0};
+	uint32_t flags = it ? it->flags : 0;
+	if (is_known && connection.server == FERMATA_REDIS) {
+		flags = frame ? flags_of_redis(&connection, flags, frame) : flags;
+	} else if (is_known) {
+		text = frame ? text_of(frame) : text;
+		flags = flags_of_text(text, flags & OPEN_BY_TEXT)
+			| (connection.server == FERMATA_MYSQL ? flags_of_mysql(&connection) : flags_of_postgresql(&connection));
+	}
+	if (EXPECTED(!is_known || !flags)) {
+		if (UNEXPECTED(it)) {
+			forget(it);
+		}
+		return false;
+	}
+	if (!it) {
+		it = pecalloc(1, sizeof(open_state), true);
+		it->key = key;
+		note_place(it);
+		zend_hash_index_update_ptr(&open_states.by_key, key, it);
+	}
+	if (connection.object || !it->connection.handle) {
+		it->connection = connection;
+	}
+	if (UNEXPECTED(flags & OPEN_TABLES) && connection.server == FERMATA_MYSQL && text.len && strcasestr(text.ptr, "TEMPORARY")
+			&& strcasestr(text.ptr, "CREATE")) {
+		note_table(it, strcasestr(text.ptr, "TEMPORARY") + strlen("TEMPORARY"));
+	}
+	it->flags = flags;
+	return true;
+}
+
+bool fermata_connection_is_open(uintptr_t key)
+{
+	return find(key) != NULL;
+}
+
+/* How it ends */
+
+static int socket_of(const fermata_connection *it)
+{
+	if (it->server == FERMATA_POSTGRESQL) {
+		return open_states.socket(it->handle);
+	}
+#ifdef HAVE_MYSQLND_OF_PHP
+	if (it->server == FERMATA_MYSQL) {
+		const MYSQLND_CONN_DATA *data = it->handle;
+		php_stream *stream = data->vio ? data->vio->data->stream : NULL;
+		php_socket_t socket;
+		if (stream && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&socket, 0) == SUCCESS) {
+			return (int)socket;
+		}
+	}
+#endif
+	return -1;
+}
+
+static void close_connection(const fermata_connection *it)
+{
+	int fd = it->server == FERMATA_REDIS ? -1 : socket_of(it);
+	if (it->server == FERMATA_REDIS) {
+		zend_function *close = zend_hash_str_find_ptr(&it->object->ce->function_table, ZEND_STRL("close"));
+		if (close) {
+			zend_call_known_instance_method_with_0_params(close, it->object, NULL);
+		}
+	}
+	if (fd >= 0) {
+		shutdown(fd, SHUT_RDWR);
+	}
+	if (EG(exception)) {
+		zend_clear_exception();
+	}
+}
+
+#ifdef HAVE_MYSQLND_OF_PHP
+static bool ask_mysql(MYSQLND_CONN_DATA *data, const char *text, size_t len)
+{
+	return GET_CONNECTION_STATE(&data->state) == CONN_READY && data->m->query(data, text, len) == PASS && !EG(exception);
+}
+#endif
+
+static bool clean_mysql(const open_state *it)
+{
+#ifdef HAVE_MYSQLND_OF_PHP
+	MYSQLND_CONN_DATA *data = it->connection.handle;
+	bool done = true;
+	if (it->flags & OPEN_QUESTION) {
+		const char *question = it->question ? it->question : "DO 1";
+		done &= ask_mysql(data, question, strlen(question));
+	}
+	if (it->flags & OPEN_TRANSACTION) {
+		done &= ask_mysql(data, ZEND_STRL("ROLLBACK"));
+	}
+	if (it->flags & OPEN_LOCKS) {
+		done &= ask_mysql(data, ZEND_STRL("UNLOCK TABLES")) && ask_mysql(data, ZEND_STRL("DO RELEASE_ALL_LOCKS()"));
+	}
+	if (it->tables.s) {
+		smart_str text = {0};
+		smart_str_appends(&text, "DROP TEMPORARY TABLE IF EXISTS ");
+		smart_str_append_smart_str(&text, &it->tables);
+		done &= ask_mysql(data, ZSTR_VAL(text.s), ZSTR_LEN(text.s));
+		smart_str_free(&text);
+	}
+	return done && !(flags_of_mysql(&it->connection) & (OPEN_TRANSACTION | OPEN_RESULT));
+#else
+	return false;
+#endif
+}
+
+static void ask_postgresql(void *handle, const char *text)
+{
+	void *result = open_states.exec(handle, text);
+	if (result) {
+		open_states.clear(result);
+	}
+}
+
+static bool clean_postgresql(const open_state *it)
+{
+	void *handle = it->connection.handle;
+	if (it->flags & OPEN_QUESTION) {
+		ask_postgresql(handle, it->question ? it->question : "");
+	}
+	if (it->flags & OPEN_TRANSACTION) {
+		ask_postgresql(handle, "ROLLBACK");
+	}
+	if (it->flags & OPEN_LOCKS) {
+		ask_postgresql(handle, "SELECT pg_advisory_unlock_all()");
+	}
+	if (it->flags & OPEN_TABLES) {
+		ask_postgresql(handle, "DISCARD TEMP");
+	}
+	return !EG(exception) && open_states.transaction_status(handle) == PQTRANS_IDLE;
+}
+
+static bool clean_redis(const open_state *it)
+{
+	zend_object *object = it->connection.object;
+	const char *method = it->flags & OPEN_QUESTION ? "ping" : it->flags & OPEN_TRANSACTION ? "discard" : "unwatch";
+	zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, method, strlen(method));
+	zend_long mode;
+	if (!function) {
+		return false;
+	}
+	zend_call_known_instance_method_with_0_params(function, object, NULL);
+	return !EG(exception) && (!ask_redis(object, "getmode", &mode) || !mode);
+}
+
+/* What the server does not answer to within a while is not waited for. */
+static bool clean(const open_state *it)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	fermata_scope scope = {.owner = self, .inside = EG(active_fiber), .outer = self->scope,
+		.due_ms = fermata_ms_to_due(CLEANING_MS_MAX)};
+	self->scope = &scope;
+	self->touched = true;
+	bool done = false;
+	if (!(it->flags & OPEN_RESULT)) {
+		switch (it->connection.server) {
+			case FERMATA_MYSQL: done = clean_mysql(it); break;
+			case FERMATA_POSTGRESQL: done = clean_postgresql(it); break;
+			case FERMATA_REDIS: done = clean_redis(it); break;
+		}
+	}
+	self->scope = scope.outer;
+	if (EG(exception)) {
+		zend_clear_exception();
+		done = false;
+	}
+	return done;
+}
+
+static ZEND_COLD void log_left(const open_state *it, bool is_usual, bool is_task)
+{
+	char text[PLACE_BYTES_MAX + 160];
+	const char *what = it->flags & OPEN_RESULT ? "in the middle of a result" : it->flags & OPEN_TRANSACTION ? "in the middle of a transaction"
+		: it->flags & OPEN_LOCKS ? "with a lock" : it->flags & OPEN_WATCH ? "with a WATCH" : "with a temporary table";
+	const char *end = it->flags & OPEN_RESULT ? "costs it the connection" : it->flags & OPEN_TRANSACTION ? "is rolled back" : "is let go";
+	int len = snprintf(text, sizeof(text), "%s has ended %s of %s, which was begun in %s:%u and %s", is_task ? "a task" : "a handler",
+		what, servers[it->connection.server], it->begun_in, it->begun_line, end);
+	fm_worker_log(fermata_run.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, MIN((size_t)len, sizeof(text) - 1)});
+}
+
+/* Ends what the first has left, and gives the connection to the next. */
+static void finish(open_state *it)
+{
+	zend_object *object = it->connection.object;
+	uintptr_t key = it->key;
+	bool done = clean(it);
+#ifdef HAVE_PDO_OF_PHP
+	if (it->connection.pdo) {
+		((pdo_dbh_t *)it->connection.pdo)->in_txn = false;
+	}
+#endif
+	if (UNEXPECTED(!done)) {
+		close_connection(&it->connection);
+	}
+	forget(it);
+	fermata_guard_release(key);
+	if (object) {
+		OBJ_RELEASE(object);
+	}
+}
+
+static ZEND_NAMED_FUNCTION(finish_next)
+{
+	open_state *it = open_states.left_first;
+	if (!it) {
+		return;
+	}
+	open_states.left_first = it->next_left;
+	fermata_guard_leave_to(it->key, fermata_run.fiber);
+	finish(it);
+}
+
+static bool begin_task(void)
+{
+	static zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = finish_next};
+	zval callable;
+	/* A worker that stops ends its connections. */
+	if (fermata_fibers_is_unwinding() || fermata_run.retired) {
+		return false;
+	}
+	function.function_name = zend_string_init("rollback", strlen("rollback"), false);
+	zend_create_closure(&callable, (zend_function *)&function, NULL, NULL, NULL);
+	zend_string_release(function.function_name);
+	fermata_task_defer(&callable);
+	zval_ptr_dtor(&callable);
+	if (UNEXPECTED(EG(exception))) {
+		zend_clear_exception();
+		return false;
+	}
+	return true;
+}
+
+/* What PHP has freed since the last call may have come to its end. */
+static uint32_t flags_now(const open_state *it)
+{
+	switch (it->connection.server) {
+		case FERMATA_MYSQL: return (it->flags & OPEN_BY_TEXT) | flags_of_mysql(&it->connection);
+		case FERMATA_POSTGRESQL: return (it->flags & OPEN_BY_TEXT) | flags_of_postgresql(&it->connection);
+		case FERMATA_REDIS: break;
+	}
+	return it->flags;
+}
+
+bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
+{
+	open_state *it = find(key);
+	if (!it || it->is_left) {
+		return false;
+	}
+	/* Of a connection whose object is gone nothing is known but the key. */
+	if (!it->connection.object || !(it->flags = flags_now(it))) {
+		forget(it);
+		return false;
+	}
+	log_left(it, fiber->client && fiber->client->gone, fiber->future != NULL);
+	if (!begin_task()) {
+		close_connection(&it->connection);
+		forget(it);
+		return false;
+	}
+	it->is_left = true;
+	it->next_left = NULL;
+	if (open_states.left_first) {
+		open_states.left_last->next_left = it;
+	} else {
+		open_states.left_first = it;
+	}
+	open_states.left_last = it;
+	GC_ADDREF(it->connection.object);
+	fermata_guard_leave_to(key, &cleaner);
+	return true;
+}
+
+void fermata_connection_gone(uintptr_t key, const zend_object *object)
+{
+	open_state *it = find(key);
+	if (it && !it->is_left && it->connection.object == object) {
+		forget(it);
+	}
+}
+
+/* For pools */
+
+static bool find_connection(zend_object *object, fermata_connection *it)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	*it = (fermata_connection){0};
+	return root && root->connection && root->connection(object, it);
+}
+
+/* Whether the other side, or we, have ended it. */
+static bool is_shut(int fd)
+{
+	char next;
+	ssize_t got = recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOTSOCK);
+}
+
+bool fermata_connection_is_alive(zend_object *object)
+{
+	fermata_connection it;
+	const fermata_root *root = fermata_guard_root(object);
+	if (!root || !root->connection) {
+		return true;
+	}
+	if (!find_connection(object, &it)) {
+		/* SQLite has no server; of others an object without a connection was closed. */
+		return fermata_sqlite_is_connection(root->key ? root->key(object) : 0);
+	}
+	if (it.server == FERMATA_REDIS) {
+		zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, ZEND_STRL("isconnected"));
+		zval result;
+		if (!function) {
+			return true;
+		}
+		zend_call_known_instance_method_with_0_params(function, object, &result);
+		bool is_connected = zend_is_true(&result);
+		zval_ptr_dtor(&result);
+		return is_connected;
+	}
+	uint32_t flags = it.server == FERMATA_MYSQL ? flags_of_mysql(&it) : flags_of_postgresql(&it);
+	int fd = socket_of(&it);
+	return !(flags & OPEN_RESULT) && fd >= 0 && !is_shut(fd);
+}
+
+bool fermata_connection_answers(zend_object *object)
+{
+	fermata_connection connection;
+	if (!fermata_run.fiber || !find_connection(object, &connection)) {
+		return true;
+	}
+	open_state asked = {.connection = connection, .flags = OPEN_QUESTION};
+	return clean(&asked);
+}
+
+bool fermata_connection_restore(zend_object *object)
+{
+	fermata_connection connection;
+	if (find_connection(object, &connection)) {
+		uintptr_t key = fermata_guard_key(object);
+		open_state *it = find(key);
+		if (UNEXPECTED(it && it->is_left)) {
+			/* Somebody has used it beside the pool: a task is at it. */
+			return false;
+		}
+		if (it && (it->flags = flags_now(it))) {
+			log_left(it, false, fermata_run.fiber->future != NULL);
+			/* What is called now is a part of this. */
+			fermata_guard_leave_to(key, fermata_run.fiber);
+			bool done = clean(it);
+#ifdef HAVE_PDO_OF_PHP
+			if (connection.pdo) {
+				((pdo_dbh_t *)connection.pdo)->in_txn = false;
+			}
+#endif
+			if (!done) {
+				return false;
+			}
+		}
+		if (it) {
+			forget(it);
+			fermata_guard_release(key);
+		}
+	}
+	return fermata_connection_is_alive(object);
+}
+
+bool fermata_connection_is_busy(zend_object *object)
+{
+	fermata_connection it;
+	if (!find_connection(object, &it) || it.server == FERMATA_REDIS) {
+		return false;
+	}
+	return (it.server == FERMATA_MYSQL ? flags_of_mysql(&it) : flags_of_postgresql(&it)) & OPEN_RESULT;
+}
+
+fermata_process fermata_connection_process(zend_object *object)
+{
+	fermata_connection connection;
+	fermata_process it = {0, 0};
+	if (find_connection(object, &connection)) {
+		it.server = connection.server;
+#ifdef HAVE_MYSQLND_OF_PHP
+		it.id = connection.server == FERMATA_MYSQL ? ((MYSQLND_CONN_DATA *)connection.handle)->thread_id : 0;
+#endif
+		if (connection.server == FERMATA_POSTGRESQL && open_states.process) {
+			it.id = (uint64_t)open_states.process(connection.handle);
+		}
+	}
+	return it;
+}
+
+void fermata_connection_abandon(zend_object *object)
+{
+	fermata_connection connection;
+	if (!find_connection(object, &connection)) {
+		return;
+	}
+	open_state *state = find(fermata_guard_key(object));
+	if (state && !state->is_left) {
+		forget(state);
+	}
+	zend_object *pending = EG(exception);
+	if (pending) {
+		GC_ADDREF(pending);
+		zend_clear_exception();
+	}
+	close_connection(&connection);
+	if (pending) {
+		zend_throw_exception_internal(pending);
+	}
+}
+
+void fermata_connection_stop(zend_object *object, const fermata_process *which)
+{
+	fermata_connection connection;
+	char text[96];
+	if (!find_connection(object, &connection) || connection.server != which->server) {
+		return;
+	}
+	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. */
+	if (which->server == FERMATA_MYSQL && which->id >= fermata_connection_process(object).id) {
+		return;
+	}
+	snprintf(text, sizeof(text), which->server == FERMATA_MYSQL ? "KILL " ZEND_ULONG_FMT : "SELECT pg_terminate_backend(" ZEND_ULONG_FMT ")",
+		(zend_ulong)which->id);
+	open_state asked = {.connection = connection, .flags = OPEN_QUESTION, .question = text};
+	/* It may have ended by itself. */
+	clean(&asked);
+}
+
+/* Beginning and end */
+
+void fermata_connections_find_libpq(void *library)
+{
+	open_states.transaction_status = (int (*)(const void *))dlsym(library, "PQtransactionStatus");
+	open_states.socket = (int (*)(const void *))dlsym(library, "PQsocket");
+	open_states.process = (int (*)(const void *))dlsym(library, "PQbackendPID");
+	open_states.exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
+	open_states.clear = (void (*)(void *))dlsym(library, "PQclear");
+	if (!open_states.socket || !open_states.exec || !open_states.clear) {
+		open_states.transaction_status = NULL;
+	}
+}
+
+void fermata_connections_init(void)
+{
+	zend_hash_init(&open_states.by_key, 0, NULL, NULL, true);
+}
+
+void fermata_connections_forget(void)
+{
+	zend_hash_clean(&open_states.by_key);
+	open_states.left_first = NULL;
+}
+
+void fermata_connections_end(void)
+{
+	zend_hash_destroy(&open_states.by_key);
+}

@@ -1,0 +1,332 @@
+/* Sockets over which the program talks to a server: requests go out, replies come back in the same order.
+ *
+ * A wait that is ended (the client has left, timeout(), a cancelled task) leaves a reply on its way that nobody reads. Whoever
+ * uses the connection next would take it for its own: the data of another user. So such a socket is shut down, and what comes
+ * next on it fails. It concerns
+ *
+ *   a socket in which the wait was ended: reading, writing, connecting, select();
+ *   a socket of the program that the same handler or task has written to and not read from since, or that has bytes nobody has
+ *   read, wherever the wait was: delay() between a request and its reply.
+ *
+ * Left alone are listeners, datagrams that anybody may send, pipes and files, and what Runtime::keepOnCancel() names. The
+ * table is by descriptor; the inode tells a socket from a later one with the same number. */
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/hooks.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+#include "main/php_network.h"
+#if __has_include("ext/sockets/php_sockets.h")
+# ifndef HAVE_SOCKETS
+/* What the header asks for; the extension may be one that is loaded. */
+#  define HAVE_SOCKETS 1
+# endif
+# include "ext/sockets/php_sockets.h"
+# define HAVE_SOCKETS_OF_PHP
+#endif
+
+#define CAPACITY_MIN 64
+#define PEER_BYTES_MAX 160
+#define METHOD_BYTES_MAX 33
+#define PATH_BYTES_MAX 257
+#define LINE_BYTES_MAX 1024
+/* Of what has arrived and is thrown away; more than a socket's buffer has. */
+#define DISCARD_BYTES 16384
+#define DISCARDS_MAX 1024
+
+typedef struct conversation {
+	ino_t inode;                /* 0 = nothing is known of the socket */
+	const fermata_fiber *fiber; /* that has used it last */
+	/* on the clock */
+	uint64_t begun_at, used_at;
+	uint64_t written_at; /* 0 = it was read from since */
+	bool is_kept, is_over;
+} conversation;
+
+static struct {
+	conversation *at; /* by descriptor */
+	uint32_t capacity;
+	uint64_t clock; /* one more with each use */
+} table;
+
+uint64_t fermata_conversation_clock(void)
+{
+	return table.clock;
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat found;
+	return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
+}
+
+/* NULL when it is no socket. */
+static conversation *find(int fd)
+{
+	if (UNEXPECTED(fd < 0)) {
+		return NULL;
+	}
+	if (UNEXPECTED((uint32_t)fd >= table.capacity)) {
+		uint32_t capacity = table.capacity ? table.capacity : CAPACITY_MIN;
+		while (capacity <= (uint32_t)fd) {
+			capacity *= 2;
+		}
+		table.at = safe_perealloc(table.at, capacity, sizeof(conversation), 0, true);
+		memset(table.at + table.capacity, 0, (capacity - table.capacity) * sizeof(conversation));
+		table.capacity = capacity;
+	}
+	conversation *it = &table.at[fd];
+	if (UNEXPECTED(!it->inode)) {
+		ino_t inode = inode_of(fd);
+		if (!inode) {
+			return NULL;
+		}
+		*it = (conversation){.inode = inode, .begun_at = ++table.clock};
+	}
+	return it;
+}
+
+static conversation *use(int fd)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
+		return NULL;
+	}
+	if (!self->talks_since) {
+		self->talks_since = ++table.clock;
+		self->touched = true;
+	}
+	conversation *it = find(fd);
+	if (it) {
+		it->fiber = self;
+		it->used_at = ++table.clock;
+	}
+	return it;
+}
+
+void fermata_conversation_opened(int fd)
+{
+	fermata_conversation_closed(fd);
+	use(fd);
+}
+
+void fermata_conversation_wrote(int fd)
+{
+	conversation *it = use(fd);
+	if (it) {
+		it->written_at = it->used_at;
+	}
+}
+
+void fermata_conversation_read(int fd)
+{
+	conversation *it = use(fd);
+	if (it) {
+		it->written_at = 0;
+	}
+}
+
+void fermata_conversation_closed(int fd)
+{
+	if (fd >= 0 && (uint32_t)fd < table.capacity) {
+		table.at[fd].inode = 0;
+	}
+}
+
+static int option_of(int fd, int option)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
+}
+
+static bool has_peer(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	return getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
+}
+
+/* A datagram says itself whom it is from, unless the socket is for one peer alone. */
+static bool is_conversation(int fd)
+{
+	int type = option_of(fd, SO_TYPE);
+	return type >= 0 && option_of(fd, SO_ACCEPTCONN) != 1 && (type != SOCK_DGRAM || has_peer(fd));
+}
+
+/* PHP's snprintf() looks for the end of what `%.*s` is given, which our texts do not have. */
+static void copy_text(char *to, size_t size, FmStr from)
+{
+	size_t len = MIN(from.len, size - 1);
+	if (len) {
+		memcpy(to, from.ptr, len);
+	}
+	to[len] = '\0';
+}
+
+static void describe_peer(int fd, char *text, size_t size)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
+		struct sockaddr_storage room;
+	} peer = {0};
+	socklen_t len = sizeof(peer);
+	char host[INET6_ADDRSTRLEN];
+	if (getpeername(fd, &peer.any, &len) == 0) {
+		if (peer.any.sa_family == AF_INET && inet_ntop(AF_INET, &peer.v4.sin_addr, host, sizeof(host))) {
+			snprintf(text, size, "%s:%u", host, ntohs(peer.v4.sin_port));
+			return;
+		}
+		if (peer.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &peer.v6.sin6_addr, host, sizeof(host))) {
+			snprintf(text, size, "[%s]:%u", host, ntohs(peer.v6.sin6_port));
+			return;
+		}
+		if (peer.any.sa_family == AF_UNIX && len > sizeof(sa_family_t) && peer.local.sun_path[0]) {
+			char path[sizeof(peer.local.sun_path) + 1];
+			copy_text(path, sizeof(path), (FmStr){peer.local.sun_path, len - sizeof(sa_family_t)});
+			snprintf(text, size, "unix:%s", path);
+			return;
+		}
+	}
+	snprintf(text, size, "descriptor %d", fd);
+}
+
+/* Whose wait it was, as "GET /path". */
+static void describe_handler(char *text, size_t size)
+{
+	const FmEvent *event = &fermata_run.request->event;
+	if (fermata_run.collects) {
+		snprintf(text, size, "a destructor");
+	} else if (fermata_run.fiber->future) {
+		snprintf(text, size, "a task");
+	} else if (fermata_run.socket) {
+		snprintf(text, size, "a WebSocket handler");
+	} else {
+		char method[METHOD_BYTES_MAX], path[PATH_BYTES_MAX];
+		copy_text(method, sizeof(method), event->method);
+		copy_text(path, sizeof(path), event->path);
+		snprintf(text, size, "%s %s", method, path);
+	}
+}
+
+/* Of a connection that is kept for others it is worth a warning, since the next who uses it fails. */
+static ZEND_COLD void say(int fd, bool is_own)
+{
+	char peer[PEER_BYTES_MAX], who[METHOD_BYTES_MAX + PATH_BYTES_MAX], line[LINE_BYTES_MAX];
+	describe_peer(fd, peer, sizeof(peer));
+	describe_handler(who, sizeof(who));
+	const char *file = zend_get_executed_filename();
+	int len = snprintf(line, sizeof(line), "the connection to %s was shut down: a wait of %s was ended in %s:%u before the reply "
+		"was read, which the next use would have taken for its own", peer, who, file, zend_get_executed_lineno());
+	fm_worker_log(fermata_run.worker, is_own ? FERMATA_LOG_DEBUG : FERMATA_LOG_WARNING,
+		(FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
+}
+
+/* What has arrived would still be read. */
+static void discard(int fd)
+{
+	char room[DISCARD_BYTES];
+	for (uint32_t i = 0; i < DISCARDS_MAX && recv(fd, room, sizeof(room), MSG_DONTWAIT) > 0; i++) {
+	}
+	fermata_stream_discard(fd);
+}
+
+void fermata_conversation_end(int fd)
+{
+	int before = errno;
+	/* Destructors of garbage that is collected between two handlers wait for nothing, either. */
+	conversation *it = (fermata.handling || fermata_run.collects) && !fermata.forked ? find(fd) : NULL;
+	if (it && it->inode != inode_of(fd)) {
+		/* Closed by a way that nobody sees. */
+		it->inode = 0;
+		it = find(fd);
+	}
+	if (it && !it->is_kept && is_conversation(fd)) {
+		if (!it->is_over) {
+			fermata_fiber *self = fermata_run.fiber;
+			it->is_over = true;
+			self->conversations_ended++;
+			say(fd, self->talks_since && it->fiber == self && it->begun_at > self->talks_since);
+		}
+		shutdown(fd, SHUT_RDWR);
+		discard(fd);
+	}
+	errno = before;
+}
+
+/* Whether a reply is missing, or was not read to its end. */
+static bool owes(int fd, const conversation *it, uint64_t since)
+{
+	int waiting = 0;
+	if (it->written_at > since) {
+		return true;
+	}
+	return it->used_at > since
+		&& ((ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0) || fermata_stream_is_unread(fd));
+}
+
+ZEND_COLD void fermata_conversations_end(uint64_t since)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	since = MAX(since, self->talks_since);
+	for (uint32_t fd = 0; self->talks_since && fd < table.capacity; fd++) {
+		const conversation *it = &table.at[fd];
+		/* Datagrams, such as those of a log, mostly have no reply. */
+		if (it->inode && it->fiber == self && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
+			fermata_conversation_end((int)fd);
+		}
+	}
+}
+
+/* -1 after an exception. */
+static int fd_of(zval *given)
+{
+	if (Z_TYPE_P(given) == IS_RESOURCE) {
+		php_stream *stream;
+		php_stream_from_zval_no_verify(stream, given);
+		int fd = stream ? fermata_stream_socket(stream) : -1;
+		php_socket_t any = -1;
+		if (stream && fd < 0
+				&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&any, 0) == SUCCESS) {
+			fd = any;
+		}
+		return fd;
+	}
+#ifdef HAVE_SOCKETS_OF_PHP
+	const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("socket"));
+	if (Z_TYPE_P(given) == IS_OBJECT && class && class->type == ZEND_INTERNAL_CLASS && Z_OBJCE_P(given) == class) {
+		return ((const php_socket *)((const char *)Z_OBJ_P(given) - XtOffsetOf(php_socket, std)))->bsd_socket;
+	}
+#endif
+	return -1;
+}
+
+ZEND_METHOD(Fermata_Runtime, keepOnCancel)
+{
+	zval *connection;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_ZVAL(connection)
+	ZEND_PARSE_PARAMETERS_END();
+	int fd = fd_of(connection);
+	conversation *it = find(fd);
+	if (UNEXPECTED(!it)) {
+		zend_argument_type_error(1, "must be an open stream over a socket, or a Socket, %s given", fermata_type_name(connection));
+		RETURN_THROWS();
+	}
+	it->is_kept = true;
+}
+
+void fermata_conversations_free(void)
+{
+	if (table.at) {
+		pefree(table.at, true);
+	}
+	memset(&table, 0, sizeof(table));
+}

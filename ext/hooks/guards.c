@@ -1,0 +1,935 @@
+/* Objects of clients while a handler or task is inside one of their functions.
+ *
+ * Extensions keep what they work with (a connection, a transfer) in the object alone: while one fiber waits inside
+ * mysqli::query(), Redis::blPop() or curl_exec(), another one that used the same connection would take its answer, and one that
+ * closed it would free what the first one wakes up in. So the functions of these extensions, and their iterators, are called
+ * through here, and whoever comes to an object that another fiber is inside of queues for it, also behind what that one has
+ * left open in it: a transaction, a result that is still being read, a lock (connections.c, sqlite.c).
+ *
+ * A fiber that leaves goes on until it waits for something else, so what it asks next about its call (the last id, the error)
+ * is still its own, although somebody was in the queue. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/guards.h"
+#include "zend_exceptions.h"
+#include "zend_extensions.h"
+#include <dlfcn.h>
+
+#define ARGUMENTS_MAX 3
+#define PLACE_BYTES_MAX 512
+/* The connection that functions of the extension pgsql take when they are given none, before one was seen. */
+#define KEY_OF_DEFAULT 3
+/* More tables of handlers than there are classes. */
+#define ENDINGS_MAX 32
+
+#ifdef HAVE_PDO_OF_PHP
+static uintptr_t key_of_handle(const pdo_dbh_t *handle)
+{
+	uintptr_t key = fermata_sqlite_key_of_pdo(handle);
+	return key ? key : (uintptr_t)handle;
+}
+
+static uintptr_t key_of_pdo(zend_object *object)
+{
+	return key_of_handle(php_pdo_dbh_fetch_inner(object));
+}
+
+static uintptr_t key_of_pdo_statement(zend_object *object)
+{
+	return key_of_handle(php_pdo_stmt_fetch_object(object)->dbh);
+}
+#else
+# define key_of_pdo NULL
+# define key_of_pdo_statement NULL
+#endif
+
+#ifdef HAVE_MYSQLI_OF_PHP
+static uintptr_t key_of_mysqli(zend_object *object)
+{
+	const MY_MYSQL *it = fermata_mysqli_of(object);
+	return it && it->mysql ? (uintptr_t)it->mysql->data : 0;
+}
+
+static uintptr_t key_of_mysqli_statement(zend_object *object)
+{
+	const MY_STMT *it = fermata_mysqli_of(object);
+	return it && it->stmt && it->stmt->data ? (uintptr_t)it->stmt->data->conn : 0;
+}
+
+/* Of a result that is still being read. */
+static uintptr_t key_of_mysqli_result(zend_object *object)
+{
+	const MYSQL_RES *it = fermata_mysqli_of(object);
+	return it ? (uintptr_t)it->conn : 0;
+}
+#else
+# define key_of_mysqli NULL
+# define key_of_mysqli_statement NULL
+# define key_of_mysqli_result NULL
+#endif
+
+/* Their structures are private, but begin with the connection in all versions. */
+static uintptr_t key_of_pgsql(zend_object *object)
+{
+	return (uintptr_t)*(void *const *)fermata_structure_of(object);
+}
+
+static const fermata_root roots[] = {
+	{"pdo", key_of_pdo, FERMATA_ROOT_CONNECTION, fermata_connection_of_pdo},
+	{"pdostatement", key_of_pdo_statement, FERMATA_ROOT_STATEMENT, fermata_connection_of_pdo_statement},
+	{"mysqli", key_of_mysqli, FERMATA_ROOT_CONNECTION, fermata_connection_of_mysqli},
+	{"mysqli_stmt", key_of_mysqli_statement, FERMATA_ROOT_STATEMENT, fermata_connection_of_mysqli_statement},
+	{"mysqli_result", key_of_mysqli_result, FERMATA_ROOT_RESULT, fermata_connection_of_mysqli_result},
+	{"redis", NULL, FERMATA_ROOT_CONNECTION, fermata_connection_of_redis},
+	{"rediscluster", NULL, FERMATA_ROOT_CONNECTION, fermata_connection_of_redis},
+	{"redisarray", NULL, FERMATA_ROOT_CONNECTION, fermata_connection_of_redis},
+	{"redissentinel", NULL, FERMATA_ROOT_CONNECTION, NULL},
+	{"pgsql\\connection", key_of_pgsql, FERMATA_ROOT_CONNECTION, fermata_connection_of_pgsql},
+	{"pgsql\\lob", key_of_pgsql, FERMATA_ROOT_RESULT, NULL},
+	{"curlhandle", NULL, FERMATA_ROOT_CONNECTION, NULL},
+	{"curlmultihandle", NULL, FERMATA_ROOT_CONNECTION, NULL},
+	{"ftp\\connection", NULL, FERMATA_ROOT_CONNECTION, NULL},
+	{"sqlite3", fermata_sqlite_key_of_object, FERMATA_ROOT_CONNECTION, NULL},
+	{"sqlite3stmt", fermata_sqlite_key_of_statement, FERMATA_ROOT_STATEMENT, NULL},
+	{"sqlite3result", fermata_sqlite_key_of_result, FERMATA_ROOT_RESULT, NULL},
+};
+#define ROOTS_LEN (sizeof(roots) / sizeof(*roots))
+
+/* A statement that a handler has executed: nobody else executes it before that handler has ended, or its rows would be
+ * another's. */
+static const fermata_root executed = {"", NULL, FERMATA_ROOT_EXECUTED, NULL};
+
+/* Functions that only look at what is there already and belongs to nobody, by the beginnings of their names. */
+static const char *const harmless[] = {"rowCount", "columnCount", "getColumnMeta", "getAttribute", "setFetchMode", "errorCode",
+	"errorInfo", "quote", "real_escape", "mysqli_real_escape", "pg_escape"};
+
+/* Functions that begin something new: before them a fiber that has just left lets those go first who queue. */
+static const char *const opening[] = {"query", "exec", "prepare", "begin", "multi_query", "real_query", "mysqli_query",
+	"mysqli_prepare", "mysqli_begin", "mysqli_multi_query", "mysqli_real_query", "mysqli_stmt_execute", "mysqli_execute",
+	"pg_query", "pg_exec", "pg_prepare", "pg_send"};
+
+/* Of those that hold something. A fiber's address is a multiple of four. */
+#define KEPT 1    /* no call is being made: something is left open */
+#define LINGERS 2 /* it has left, others queue, and the first of them has been woken */
+#define FLAGS (KEPT | LINGERS)
+
+/* Who waits for a connection. Lies on its C stack. */
+typedef struct turn {
+	fermata_waiter waiter; /* first: the list has these */
+	uintptr_t key;
+	fermata_turn result;
+} turn;
+
+static fermata_waiters turns; /* for all keys: mostly nobody */
+
+/* Has what a Fiber of the program's is inside of that is suspended there, when the handler that has begun it has ended. */
+static fermata_fiber nobody;
+
+/* What was freed while another fiber was inside of its connection. */
+typedef struct freed {
+	struct freed *next;
+	uintptr_t key;
+	zend_object *object;
+} freed;
+
+/* How the objects of a class end. */
+typedef struct ending {
+	const zend_object_handlers *handlers;
+	zend_object_dtor_obj_t destroy;
+	zend_object_free_obj_t free;
+} ending;
+
+static struct {
+	bool is_on;
+	const zend_class_entry *classes[ROOTS_LEN];
+	int place;           /* in a function's reserved pointers: its own handler, which closures made of it have, too */
+	HashTable originals; /* by the address of the zend_function: the same */
+	HashTable held;      /* by key: the fiber, and whether it keeps it between its calls */
+	uintptr_t pgsql_default;
+	freed *freed;
+	ending endings[ENDINGS_MAX];
+	uint32_t endings_len;
+} guards;
+
+static zend_always_inline zend_ulong index_of(const void *function)
+{
+	return (zend_ulong)(uintptr_t)function >> 3;
+}
+
+ZEND_COLD void fermata_guard_refuse(const char *what)
+{
+	if (!EG(exception)) {
+		fermata_misuse("another handler or task is inside a call of this %s, and PHP cannot wait here; give each its own", what);
+	}
+}
+
+/* Who has what */
+
+static fermata_fiber *fiber_of(const zval *held)
+{
+	return (fermata_fiber *)((uintptr_t)Z_PTR_P(held) & ~(uintptr_t)FLAGS);
+}
+
+static bool has_flag(const zval *held, uintptr_t flag)
+{
+	return (uintptr_t)Z_PTR_P(held) & flag;
+}
+
+fermata_fiber *fermata_guard_holder(uintptr_t key)
+{
+	const zval *held = guards.is_on ? zend_hash_index_find(&guards.held, key) : NULL;
+	return held && !has_flag(held, LINGERS) ? fiber_of(held) : NULL;
+}
+
+bool fermata_guard_is_anothers(uintptr_t key)
+{
+	const fermata_fiber *holder = fermata_guard_holder(key);
+	return holder && holder != fermata_run.fiber;
+}
+
+static void hold(uintptr_t key, const fermata_fiber *fiber, uintptr_t flags)
+{
+	zval mine;
+	ZVAL_PTR(&mine, (void *)((uintptr_t)fiber | flags));
+	zend_hash_index_update(&guards.held, key, &mine);
+}
+
+static void hold_for_call(uintptr_t key)
+{
+	hold(key, fermata_run.fiber, 0);
+	/* A Fiber of the program's may be suspended inside when its handler ends. */
+	fermata_run.fiber->keeps_guards = fermata_run.fiber->touched = true;
+}
+
+static fermata_waiter *first_in_queue(uintptr_t key)
+{
+	fermata_waiter *one = turns.first;
+	while (one && ((turn *)one)->key != key) {
+		one = one->next;
+	}
+	return one;
+}
+
+/* `opens`: what is called is a new beginning, before which others have their turn. */
+static bool take(uintptr_t key, bool *is_new, bool opens)
+{
+	const zval *held = zend_hash_index_find(&guards.held, key);
+	bool is_mine = held && fiber_of(held) == fermata_run.fiber;
+	*is_new = !held || (is_mine && (has_flag(held, KEPT) || (has_flag(held, LINGERS) && !(opens && first_in_queue(key)))));
+	if (*is_new) {
+		hold_for_call(key);
+	}
+	return *is_new || (is_mine && !has_flag(held, FLAGS));
+}
+
+bool fermata_guard_take(uintptr_t key, bool *is_new)
+{
+	return take(key, is_new, false);
+}
+
+static ZEND_COLD void refuse_suspended(void)
+{
+	if (!EG(exception)) {
+		fermata_misuse("a Fiber that was begun by a handler which has ended is suspended inside a call of this connection; "
+			"resume it first, or give it a connection of its own");
+	}
+}
+
+/* All who wait for it. */
+static ZEND_COLD void tell_all(uintptr_t key, fermata_turn result)
+{
+	for (fermata_waiter *one = turns.first, *next; one; one = next) {
+		next = one->next;
+		if (((turn *)one)->key == key) {
+			((turn *)one)->result = result;
+			one->fiber->queues_for = 0;
+			fermata_waiters_remove(one);
+			fermata_wake(one->fiber);
+		}
+	}
+}
+
+/* Frees what could not be freed while somebody was inside. */
+static ZEND_COLD void free_late(uintptr_t key)
+{
+	for (freed **at = &guards.freed; *at;) {
+		freed *one = *at;
+		if (one->key != key) {
+			at = &one->next;
+			continue;
+		}
+		*at = one->next;
+		zend_object *object = one->object;
+		efree(one);
+		OBJ_RELEASE(object);
+		/* That may have freed others. */
+		at = &guards.freed;
+	}
+}
+
+/* The first who waits for it is woken, and nobody comes in between but `fiber`, which has left. */
+static void release(uintptr_t key, const fermata_fiber *fiber)
+{
+	fermata_waiter *first = EXPECTED(!turns.first) ? NULL : first_in_queue(key);
+	if (first) {
+		hold(key, fiber, LINGERS);
+		fermata_wake(first->fiber);
+	} else {
+		zend_hash_index_del(&guards.held, key);
+	}
+}
+
+static void keep(uintptr_t key)
+{
+	hold(key, fermata_run.fiber, KEPT);
+	fermata_run.fiber->keeps_guards = fermata_run.fiber->touched = true;
+}
+
+/* Whether what is given back is still the taker's. If not, what it stood for is gone, and another connection may have the same
+ * address by now. */
+static bool is_still_of(uintptr_t key, const fermata_fiber *taker)
+{
+	const fermata_fiber *holder = fermata_guard_holder(key);
+	return EXPECTED(holder == taker || holder == &nobody);
+}
+
+void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker)
+{
+	if (UNEXPECTED(!is_still_of(key, taker))) {
+		return;
+	}
+	if (UNEXPECTED(guards.freed != NULL)) {
+		free_late(key);
+	}
+	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
+		keep(key);
+	} else {
+		release(key, fermata_run.fiber);
+	}
+}
+
+/* The queue */
+
+static ZEND_COLD void throw_late(uintptr_t key)
+{
+	char place[PLACE_BYTES_MAX] = "another place";
+	const fermata_fiber *holder = fermata_guard_holder(key);
+	if (holder && holder->is_listed) {
+		fermata_fiber_place(holder, place, sizeof(place));
+	}
+	zend_throw_exception_ex(fermata_ce_timeout, 0, "after " ZEND_ULONG_FMT " ms (shared_wait_timeout_ms) another handler or task "
+		"still uses this connection in %s; give handlers connections of a Fermata\\Pool",
+		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
+}
+
+/* Whoever was woken for it does not want it any more. */
+static void pass_on(uintptr_t key)
+{
+	const zval *held = zend_hash_index_find(&guards.held, key);
+	if (!held || has_flag(held, LINGERS)) {
+		release(key, NULL);
+	}
+}
+
+static bool may_take(uintptr_t key, const turn *self)
+{
+	const zval *held = zend_hash_index_find(&guards.held, key);
+	return (!held || has_flag(held, LINGERS) || fiber_of(held) == self->waiter.fiber)
+		&& first_in_queue(key) == &self->waiter;
+}
+
+fermata_turn fermata_guard_queue(uintptr_t key)
+{
+	fermata_fiber *self = fermata_run.fiber, *holder = fermata_guard_holder(key);
+	turn mine = {.waiter = {.fiber = self}, .key = key, .result = FERMATA_TURN_MINE};
+	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
+	if (UNEXPECTED(holder == &nobody)) {
+		refuse_suspended();
+		return FERMATA_TURN_REFUSED;
+	}
+	if (UNEXPECTED(holder && !fermata_check_deadlock(holder))) {
+		return FERMATA_TURN_REFUSED;
+	}
+	fermata_waiters_add(&turns, &mine.waiter);
+	self->queues_for = key;
+	fermata_wait_result waited = FERMATA_WAIT_WOKEN;
+	bool is_mine = false;
+	while (mine.waiter.list && !(is_mine = may_take(key, &mine))) {
+		waited = fermata_hook_wait(due_ms);
+		if (UNEXPECTED(waited != FERMATA_WAIT_WOKEN)) {
+			break;
+		}
+	}
+	self->queues_for = 0;
+	bool is_told = !mine.waiter.list;
+	fermata_waiters_remove(&mine.waiter);
+	if (EXPECTED(is_mine)) {
+		hold_for_call(key);
+		return FERMATA_TURN_MINE;
+	}
+	if (!is_told) {
+		if (waited == FERMATA_WAIT_DUE) {
+			throw_late(key);
+		}
+		pass_on(key);
+		return FERMATA_TURN_REFUSED;
+	}
+	if (EG(exception)) {
+		return FERMATA_TURN_REFUSED;
+	}
+	if (UNEXPECTED(mine.result == FERMATA_TURN_REFUSED)) {
+		refuse_suspended();
+	}
+	return mine.result;
+}
+
+void fermata_guard_drop(uintptr_t key)
+{
+	if (guards.is_on) {
+		zend_hash_index_del(&guards.held, key);
+		tell_all(key, FERMATA_TURN_GONE);
+	}
+}
+
+void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber)
+{
+	if (fermata_guard_holder(key) == fiber) {
+		hold(key, &nobody, 0);
+		tell_all(key, FERMATA_TURN_REFUSED);
+	}
+}
+
+void fermata_guard_leave_to(uintptr_t key, const fermata_fiber *fiber)
+{
+	hold(key, fiber, 0);
+}
+
+void fermata_guard_release(uintptr_t key)
+{
+	if (guards.freed) {
+		free_late(key);
+	}
+	release(key, NULL);
+}
+
+/* What a handler or task has left */
+
+static bool find_left(const fermata_fiber *fiber, uintptr_t *key, uintptr_t *flags)
+{
+	zend_ulong index;
+	const zval *held;
+	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, index, held) {
+		if (fiber_of(held) == fiber) {
+			*key = index;
+			*flags = (uintptr_t)Z_PTR_P(held) & FLAGS;
+			return true;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return false;
+}
+
+/* A handler or task has ended in the middle of a transaction, which ends with it as at the end of a script: what others write
+ * must not become a part of it, nor must they wait for ever. What takes a while is done by a task, which has it until then. */
+void fermata_guards_settle(fermata_fiber *fiber)
+{
+	uintptr_t key, flags;
+	fiber->keeps_guards = false;
+	/* From the beginning each time, since what is freed meanwhile may change the table. */
+	while (UNEXPECTED(find_left(fiber, &key, &flags))) {
+		if (flags & KEPT) {
+			fermata_sqlite_roll_back(key, fiber);
+			if (!fermata_connection_left(key, fiber)) {
+				release(key, NULL);
+			}
+		} else if (flags & LINGERS) {
+			hold(key, NULL, LINGERS);
+		} else {
+			hold(key, &nobody, 0);
+			tell_all(key, FERMATA_TURN_REFUSED);
+		}
+	}
+}
+
+/* After a fatal error nobody comes back to give anything back. */
+void fermata_guards_forget(void)
+{
+	if (guards.is_on) {
+		zend_hash_clean(&guards.held);
+		fermata_connections_forget();
+		guards.freed = NULL;
+	}
+}
+
+/* Statements of PDO tell PostgreSQL to forget them when PHP frees them, which may be at any time and in any fiber. libpq would
+ * first take what another fiber waits for; where nothing is waited for, the next who asks would take the answer to this for
+ * its own. The server forgets them with the connection, too. */
+
+static void *(*libpq_exec)(void *connection, const char *text);
+static int (*libpq_socket)(const void *connection);
+
+static void *guarded_exec(void *connection, const char *text)
+{
+	bool forgets = strncmp(text, ZEND_STRL("DEALLOCATE ")) == 0 || strncmp(text, ZEND_STRL("CLOSE ")) == 0;
+	if (forgets && fermata_hook_where() == FERMATA_PLACE_CUT) {
+		return NULL;
+	}
+	if (UNEXPECTED((fermata.handling || fermata_run.collects)
+			&& fermata_guard_is_anothers(fermata_guard_key_of_fd(libpq_socket(connection))))) {
+		if (!forgets) {
+			fermata_guard_refuse("connection to PostgreSQL");
+		}
+		return NULL;
+	}
+	return libpq_exec(connection, text);
+}
+
+bool fermata_hook_libpq(void)
+{
+	static const fermata_replacement call = {"PQexec", (void *)guarded_exec};
+	void *library = dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
+	if (!library) {
+		return true;
+	}
+	libpq_exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
+	libpq_socket = (int (*)(const void *))dlsym(library, "PQsocket");
+	uint32_t failed = 0;
+	if (libpq_exec && libpq_socket) {
+		fermata_patch(fermata_patch_has("pdo_pgsql.so") ? "pdo_pgsql.so" : "php", &call, 1, &failed);
+	}
+	fermata_connections_find_libpq(library);
+	dlclose(library);
+	return !failed;
+}
+
+/* Objects */
+
+static const fermata_root *root_of(const zend_object *object)
+{
+	const zend_class_entry *class = object->ce;
+	while (class->parent) {
+		class = class->parent;
+	}
+	for (size_t i = 0; i < ROOTS_LEN; i++) {
+		if (guards.classes[i] == class) {
+			return &roots[i];
+		}
+	}
+	return NULL;
+}
+
+static uintptr_t key_of_object(const fermata_root *root, zend_object *object)
+{
+	uintptr_t key = root->key ? root->key(object) : 0;
+	return key ? key : (uintptr_t)object;
+}
+
+static const ending *ending_of(const zend_object *object)
+{
+	for (uint32_t i = 0; i < guards.endings_len; i++) {
+		if (guards.endings[i].handlers == object->handlers) {
+			return &guards.endings[i];
+		}
+	}
+	/* Only objects whose table we have changed come here. */
+	ZEND_UNREACHABLE();
+}
+
+/* In place of dtor_obj: PHP is about to free the object. */
+static void end(zend_object *object)
+{
+	ending_of(object)->destroy(object);
+	const fermata_root *root = guards.is_on && fermata.worker ? root_of(object) : NULL;
+	if (!root) {
+		return;
+	}
+	zend_hash_index_del(&guards.held, (uintptr_t)object);
+	uintptr_t key = key_of_object(root, object);
+	if (root->kind == FERMATA_ROOT_CONNECTION) {
+		fermata_connection_gone(key, object);
+		if (!fermata_sqlite_is_connection(key)) {
+			fermata_guard_drop(key);
+		}
+		return;
+	}
+	const zval *held = zend_hash_index_find(&guards.held, key);
+	if (UNEXPECTED(held && fiber_of(held) != fermata_run.fiber && !fermata_sqlite_is_connection(key))) {
+		/* It tells the server that it ends, which would be in the middle of another's conversation. */
+		freed *one = emalloc(sizeof(freed));
+		*one = (freed){guards.freed, key, object};
+		GC_ADDREF(object);
+		guards.freed = one;
+	}
+}
+
+/* In place of free_obj: nobody comes in between while the server is told. */
+static void free_guarded(zend_object *object)
+{
+	const fermata_root *root = guards.is_on && fermata.handling ? root_of(object) : NULL;
+	uintptr_t key = root && root->kind != FERMATA_ROOT_CONNECTION ? key_of_object(root, object) : 0;
+	const fermata_fiber *taker = fermata_run.fiber;
+	bool is_new = false;
+	if (key && !fermata_sqlite_is_connection(key)) {
+		take(key, &is_new, false);
+	}
+	bool was_kept = is_new && fermata_connection_is_open(key);
+	ending_of(object)->free(object);
+	if (UNEXPECTED(was_kept && is_still_of(key, taker))) {
+		keep(key);
+	} else if (is_new) {
+		fermata_guard_give_back(key, taker);
+	}
+}
+
+/* Has us told when objects like this one end. */
+static void watch_end(const zend_object *object)
+{
+	const zend_object_handlers *handlers = object->handlers;
+	if (EXPECTED(handlers->dtor_obj == end) || guards.endings_len == ENDINGS_MAX || handlers == zend_get_std_object_handlers()) {
+		return;
+	}
+	guards.endings[guards.endings_len++] = (ending){handlers, handlers->dtor_obj, handlers->free_obj};
+	if (!fermata_patch_pointer((void **)&handlers->free_obj, (void *)free_guarded)
+			|| !fermata_patch_pointer((void **)&handlers->dtor_obj, (void *)end)) {
+		/* The table cannot be written; its objects end as ever. */
+		return;
+	}
+}
+
+/* Calls */
+
+static void add(fermata_guarded *call, uintptr_t key, const fermata_root *root, zend_object *object)
+{
+	for (uint32_t i = 0; i < call->len; i++) {
+		if (call->keys[i] == key) {
+			return;
+		}
+	}
+	call->keys[call->len] = key;
+	call->roots[call->len] = root;
+	call->objects[call->len++] = object;
+}
+
+const fermata_root *fermata_guard_root(const zend_object *object)
+{
+	return guards.is_on ? root_of(object) : NULL;
+}
+
+uintptr_t fermata_guard_key(zend_object *object)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	return root ? key_of_object(root, object) : 0;
+}
+
+static void add_object(fermata_guarded *call, zend_object *object)
+{
+	const fermata_root *root = root_of(object);
+	if (root) {
+		watch_end(object);
+		add(call, key_of_object(root, object), root, object);
+	}
+}
+
+static bool begins_with_any(const char *name, const char *const *beginnings, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (strncasecmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+#define BEGINS_WITH_ANY(name, list) begins_with_any(name, list, sizeof(list) / sizeof(*(list)))
+
+static bool is_pgsql(const zend_function *function)
+{
+	return !function->common.scope && function->internal_function.module
+		&& strcmp(function->internal_function.module->name, "pgsql") == 0;
+}
+
+/* Whether the call is about the last connection that was opened, since it names none. */
+static bool takes_default(const zend_execute_data *call)
+{
+	if (!is_pgsql(call->func)) {
+		return false;
+	}
+	const char *name = ZSTR_VAL(call->func->common.function_name);
+	return strcmp(name, "pg_connect") != 0 && strcmp(name, "pg_pconnect") != 0
+		&& (!ZEND_CALL_NUM_ARGS(call) || Z_TYPE_P(ZEND_CALL_ARG(call, 1)) != IS_OBJECT);
+}
+
+static bool is_execute(const zend_function *function)
+{
+	const char *name = ZSTR_VAL(function->common.function_name);
+	return strcasecmp(name, "execute") == 0 || strcasecmp(name, "mysqli_stmt_execute") == 0 || strcasecmp(name, "mysqli_execute") == 0;
+}
+
+static void collect(fermata_guarded *call, zend_execute_data *frame)
+{
+	uint32_t arguments = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
+	if (Z_TYPE(frame->This) == IS_OBJECT) {
+		add_object(call, Z_OBJ(frame->This));
+	}
+	for (uint32_t i = 1; i <= arguments; i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (Z_TYPE_P(argument) == IS_OBJECT) {
+			add_object(call, Z_OBJ_P(argument));
+		}
+	}
+	if (!call->len && takes_default(frame)) {
+		add(call, guards.pgsql_default ? guards.pgsql_default : KEY_OF_DEFAULT, NULL, NULL);
+	}
+	if (call->len && call->roots[0] && call->roots[0]->kind == FERMATA_ROOT_STATEMENT && is_execute(frame->func)) {
+		add(call, (uintptr_t)call->objects[0], &executed, call->objects[0]);
+	}
+}
+
+static ZEND_COLD void refuse_call(const zend_function *function)
+{
+	const zend_class_entry *class = function ? function->common.scope : NULL;
+	fermata_misuse("%s%s%s%s: another handler or task is inside a call of the same object or connection, and PHP cannot wait here; "
+		"give each its own", class ? ZSTR_VAL(class->name) : "", class ? "::" : "",
+		function ? ZSTR_VAL(function->common.function_name) : "foreach", function ? "()" : "");
+}
+
+/* Another fiber has the key. */
+typedef enum contention {
+	CONTENTION_MINE, /* it has been waited for */
+	CONTENTION_GO_ON,
+	CONTENTION_REFUSED, /* an exception is pending */
+} contention;
+
+static ZEND_COLD contention meet(const zend_function *function, uintptr_t key, const fermata_root *root)
+{
+	if (function && BEGINS_WITH_ANY(ZSTR_VAL(function->common.function_name), harmless)) {
+		return CONTENTION_GO_ON;
+	}
+	if (!fermata_hook_may_wait()) {
+		/* Of SQLite sqlite.c sees whether anybody is inside of the library. */
+		if (root == &executed || !fermata_guard_is_anothers(key) || fermata_sqlite_is_connection(key)) {
+			return CONTENTION_GO_ON;
+		}
+		refuse_call(function);
+		return CONTENTION_REFUSED;
+	}
+	switch (fermata_guard_queue(key)) {
+		case FERMATA_TURN_MINE: return CONTENTION_MINE;
+		/* It is closed: PHP says so. */
+		case FERMATA_TURN_GONE: return CONTENTION_GO_ON;
+		case FERMATA_TURN_REFUSED: break;
+	}
+	if (root == &executed && EG(exception) && EG(exception)->ce == fermata_ce_misuse) {
+		/* A handler that has lent its statement to a task which it waits for. */
+		zend_clear_exception();
+		return CONTENTION_GO_ON;
+	}
+	return CONTENTION_REFUSED;
+}
+
+static void give_back(fermata_guarded *call, uint32_t at, zend_execute_data *frame)
+{
+	uintptr_t key = call->keys[at];
+	const fermata_root *root = call->roots[at];
+	if (UNEXPECTED(!is_still_of(key, call->taker))) {
+		return;
+	}
+	if (root == &executed || (root && root->connection && fermata_connection_keeps(key, root, call->objects[at], frame))) {
+		if (UNEXPECTED(guards.freed != NULL)) {
+			free_late(key);
+		}
+		keep(key);
+		return;
+	}
+	fermata_guard_give_back(key, call->taker);
+}
+
+/* Every command of Redis is a conversation of its own, but for what is asked about the last. */
+static bool is_opening(const fermata_guarded *call, const zend_function *function)
+{
+	const char *name = ZSTR_VAL(function->common.function_name);
+	bool is_redis = call->len && call->roots[0] && call->roots[0]->connection == fermata_connection_of_redis;
+	return is_redis ? strcasecmp(name, "getLastError") != 0 : BEGINS_WITH_ANY(name, opening);
+}
+
+bool fermata_guarded_enter(fermata_guarded *call, const zend_function *function)
+{
+	/* Mostly nobody is in any queue. */
+	bool opens = UNEXPECTED(turns.first != NULL) && function && is_opening(call, function);
+	/* A Fiber of the program's may be resumed by another. */
+	call->taker = fermata_run.fiber;
+	for (uint32_t i = 0; i < call->len; i++) {
+		if (EXPECTED(take(call->keys[i], &call->is_taken[i], opens))) {
+			continue;
+		}
+		contention result = meet(function, call->keys[i], call->roots[i]);
+		call->is_taken[i] = result == CONTENTION_MINE;
+		if (UNEXPECTED(result == CONTENTION_REFUSED)) {
+			call->len = i;
+			fermata_guarded_leave(call, NULL);
+			return false;
+		}
+	}
+	return true;
+}
+
+void fermata_guarded_leave(fermata_guarded *call, zend_execute_data *frame)
+{
+	for (uint32_t i = 0; i < call->len; i++) {
+		if (call->is_taken[i]) {
+			give_back(call, i, frame);
+		}
+	}
+}
+
+bool fermata_guarded_enter_object(fermata_guarded *call, zend_object *object)
+{
+	call->len = 0;
+	if (fermata.handling) {
+		add_object(call, object);
+	}
+	return fermata_guarded_enter(call, NULL);
+}
+
+/* The extension pgsql takes the connection that was opened last. */
+static ZEND_COLD void note_default(const zend_execute_data *frame, const zval *result)
+{
+	const char *name = ZSTR_VAL(frame->func->common.function_name);
+	if (strcmp(name, "pg_connect") == 0 || strcmp(name, "pg_pconnect") == 0) {
+		guards.pgsql_default = Z_TYPE_P(result) == IS_OBJECT ? key_of_pgsql(Z_OBJ_P(result)) : guards.pgsql_default;
+	} else if (strcmp(name, "pg_close") == 0) {
+		guards.pgsql_default = 0;
+	}
+}
+
+/* The transaction of another handler is over before this one can do anything. */
+static bool asks_for_anothers_transaction(const fermata_guarded *call, const zend_function *function)
+{
+	return UNEXPECTED(call->len && fermata_guard_is_anothers(call->keys[0]))
+		&& strcasecmp(ZSTR_VAL(function->common.function_name), "inTransaction") == 0;
+}
+
+/* For a destructor that runs between two handlers, where nobody can queue. False after an exception: another is inside of what
+ * it calls. */
+static ZEND_COLD bool may_call_between(zend_execute_data *frame)
+{
+	fermata_guarded call;
+	call.len = 0;
+	collect(&call, frame);
+	if (BEGINS_WITH_ANY(ZSTR_VAL(frame->func->common.function_name), harmless)) {
+		return true;
+	}
+	for (uint32_t i = 0; i < call.len; i++) {
+		uintptr_t key = call.keys[i];
+		if (call.roots[i] != &executed && fermata_guard_is_anothers(key) && !fermata_sqlite_is_connection(key)) {
+			refuse_call(frame->func);
+			return false;
+		}
+	}
+	return true;
+}
+
+static ZEND_NAMED_FUNCTION(guarded)
+{
+	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
+	if (!fermata.handling) {
+		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
+			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		}
+		return;
+	}
+	fermata_guarded call;
+	call.len = 0;
+	collect(&call, execute_data);
+	if (UNEXPECTED(asks_for_anothers_transaction(&call, execute_data->func))) {
+		RETURN_FALSE;
+	}
+	if (UNEXPECTED(!fermata_guarded_enter(&call, execute_data->func))) {
+		return;
+	}
+	original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	fermata_guarded_leave(&call, execute_data);
+	if (UNEXPECTED(is_pgsql(execute_data->func))) {
+		note_default(execute_data, return_value);
+	}
+	fermata_fiber_end_reprieve();
+}
+
+static void guard(zend_function *function)
+{
+	if (function->type != ZEND_INTERNAL_FUNCTION || !function->internal_function.handler
+			|| function->internal_function.handler == guarded) {
+		return;
+	}
+	zend_hash_index_update_ptr(&guards.originals, index_of(function), (void *)function->internal_function.handler);
+	function->internal_function.reserved[guards.place] = (void *)function->internal_function.handler;
+	function->internal_function.handler = guarded;
+}
+
+static bool is_guarded_module(const zend_module_entry *module)
+{
+	static const char *const names[] = {"curl", "ftp", "mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "redis", "sqlite3"};
+	for (size_t i = 0; module && i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(module->name, names[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool fermata_hook_guards(void)
+{
+	zend_class_entry *class;
+	zend_function *function;
+	if (guards.is_on) {
+		return true;
+	}
+	guards.place = zend_get_resource_handle("fermata");
+	if (UNEXPECTED(guards.place < 0)) {
+		return false;
+	}
+	guards.is_on = true;
+	zend_hash_init(&guards.originals, 0, NULL, NULL, true);
+	zend_hash_init(&guards.held, 0, NULL, NULL, true);
+	fermata_connections_init();
+	for (size_t i = 0; i < ROOTS_LEN; i++) {
+		class = zend_hash_str_find_ptr(CG(class_table), roots[i].name, strlen(roots[i].name));
+		guards.classes[i] = class && class->type == ZEND_INTERNAL_CLASS ? class : NULL;
+	}
+	ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
+		if (function->type == ZEND_INTERNAL_FUNCTION && is_guarded_module(function->internal_function.module)) {
+			guard(function);
+		}
+	} ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+		if (class->type == ZEND_INTERNAL_CLASS && is_guarded_module(class->info.internal.module)) {
+			zend_function *method;
+			ZEND_HASH_FOREACH_PTR(&class->function_table, method) {
+				guard(method);
+			} ZEND_HASH_FOREACH_END();
+		}
+	} ZEND_HASH_FOREACH_END();
+	fermata_hook_iterators();
+	return true;
+}
+
+/* PHP frees its functions after it has unloaded us. */
+void fermata_guards_undo(void)
+{
+	zend_ulong index;
+	void *original;
+	if (!guards.is_on) {
+		return;
+	}
+	ZEND_HASH_FOREACH_NUM_KEY_PTR(&guards.originals, index, original) {
+		((zend_function *)(uintptr_t)(index << 3))->internal_function.handler = (zif_handler)original;
+	} ZEND_HASH_FOREACH_END();
+	zend_hash_destroy(&guards.originals);
+	zend_hash_destroy(&guards.held);
+	fermata_connections_end();
+	guards.is_on = false;
+}

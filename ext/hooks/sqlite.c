@@ -1,0 +1,971 @@
+/* SQLite: PDO SQLite and SQLite3.
+ *
+ * A query runs in the loop, on the stack of its fiber, and not on a thread: most are over sooner than a thread would have
+ * begun, and functions and collations that the program has registered run where PHP is. What may take long lets others go on.
+ * The library asks its system layer to sleep while somebody else has a lock: the fiber waits. It asks for a page that the
+ * kernel does not have in memory, or for what was written to be on the disk: a thread of the core's does that, and the fiber
+ * waits. And it calls us back now and then while it computes: after a while others get their turn.
+ *
+ * While a fiber is inside a connection others queue for it (guards.c), also until its transaction is over. What PHP frees
+ * meanwhile without asking is freed when the fiber is out again. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/hooks.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#if __has_include("ext/pdo/php_pdo_driver.h")
+# include "ext/pdo/php_pdo_driver.h"
+# define HAVE_PDO_OF_PHP
+#endif
+
+/* Instructions of SQLite's between two looks at the clock: some ten microseconds. */
+#define PROGRESS_INSTRUCTIONS 1000
+/* Pages that are read or written between two looks. */
+#define PROGRESS_PAGES 16
+/* How long a call holds the loop; the more there are at the same time, the shorter each. */
+#define SLICE_NS 1000000
+#define SLICE_NS_MIN 100000
+/* No page is smaller. What is shorter may be written with a lock held that all connections need. */
+#define PAGE_BYTES_MIN 512
+#define NS_PER_S 1000000000
+#define US_PER_MS 1000
+#define PLACE_BYTES_MAX 512
+
+/* Of sqlite3.h, whose numbers never change. */
+#define SQLITE_OK 0
+#define SQLITE_BUSY 5
+#define SQLITE_OPEN_SHAREDCACHE 0x00020000
+#define SQLITE_STATIC ((free_bound)0)
+#define SQLITE_TRANSIENT ((free_bound)-1)
+
+typedef void (*free_bound)(void *value);
+typedef struct database database;
+typedef struct blob blob;
+typedef struct backup backup;
+typedef struct statement statement;
+
+/* The system layer, as sqlite3.h has it. */
+typedef struct layer {
+	int version, file_bytes, path_bytes_max;
+	struct layer *next;
+	const char *name;
+	void *data, *others[9]; /* xOpen to xRandomness */
+	int (*sleep)(struct layer *self, int us);
+	void *more[3]; /* xCurrentTime to xCurrentTimeInt64 */
+	int (*set_system_call)(struct layer *self, const char *name, void *by); /* since version 3 */
+} layer;
+
+static struct {
+	void *library; /* NULL = a part of PHP's own file */
+	int (*step)(statement *it);
+	int (*exec)(database *db, const char *text, void *each, void *data, char **error);
+	int (*prepare)(database *db, const char *text, int len, statement **it, const char **tail);
+	int (*finalize)(statement *it);
+	int (*reset)(statement *it);
+	int (*close)(database *db);
+	int (*close_later)(database *db);
+	int (*open)(const char *name, database **db, int flags, const char *layer_name);
+	int (*bind_text)(statement *it, int at, const char *value, int len, free_bound by);
+	int (*bind_blob)(statement *it, int at, const void *value, int len, free_bound by);
+	int (*blob_open)(database *db, const char *name, const char *table, const char *column, int64_t row, int flags, blob **it);
+	int (*blob_read)(blob *it, void *buf, int len, int at);
+	int (*blob_write)(blob *it, const void *buf, int len, int at);
+	int (*blob_close)(blob *it);
+	backup *(*backup_init)(database *to, const char *to_name, database *from, const char *from_name);
+	int (*backup_step)(backup *it, int pages);
+	int (*backup_finish)(backup *it);
+	database *(*database_of)(statement *it);
+	int (*is_autocommit)(database *db);
+	void (*on_progress)(database *db, int instructions, int (*call)(void *data), void *data);
+	layer *(*find_layer)(const char *name);
+	/* of the system layer */
+	int (*sleep)(layer *self, int us);
+} sqlite;
+
+/* What PHP has freed or reset while another fiber was inside. */
+typedef struct later {
+	struct later *next;
+	int (*by)(void *it);
+	void *it;
+} later;
+
+typedef struct connection {
+	database *db;
+	const fermata_fiber *inside; /* compared and nothing else; NULL = nobody */
+	uint32_t depth; /* calls of it that are being made */
+	bool never_waits; /* others may be blocked by locks that it has in this process */
+	bool is_closed;
+	void *pdo; /* pdo_dbh_t; NULL = of SQLite3, or not known */
+	later *first, *last;
+	/* where the transaction was begun that it is in; the line is 0 in none */
+	uint32_t begun_line;
+	char begun_in[PLACE_BYTES_MAX];
+} connection;
+
+/* A call of the library that is being made: lies on its C stack. */
+struct fermata_sqlite_call {
+	struct fermata_sqlite_call *outer;
+	fermata_fiber *fiber; /* in whose list it is; NULL when its handler has ended: a Fiber of the program's goes on with it */
+	connection *at; /* NULL = none of a handler's */
+	uint64_t since_ns; /* others had their turn; 0 = not looked yet */
+	uint32_t pages;
+	bool has_taken; /* the guard, which it gives back */
+	bool is_whole; /* nobody else may run before it is over */
+	const fermata_fiber *taker;
+};
+
+static HashTable connections; /* by the address of the database */
+static const fermata_fiber nobody; /* whose handler has ended while a Fiber of the program's is suspended inside */
+static HashTable blobs; /* streams of BLOBs, by address: the database */
+static bool is_ready;
+static uint32_t calls_len; /* of all fibers */
+
+/* Connections */
+
+static connection *find(const database *db)
+{
+	return is_ready && db ? zend_hash_index_find_ptr(&connections, (zend_ulong)(uintptr_t)db) : NULL;
+}
+
+static int progress(void *unused);
+
+static connection *find_or_add(database *db)
+{
+	connection *at = find(db);
+	if (UNEXPECTED(!at)) {
+		at = pecalloc(1, sizeof(connection), true);
+		at->db = db;
+		zend_hash_index_update_ptr(&connections, (zend_ulong)(uintptr_t)db, at);
+		sqlite.on_progress(db, PROGRESS_INSTRUCTIONS, progress, NULL);
+	}
+	return at;
+}
+
+static void forget(connection *at)
+{
+	zend_hash_index_del(&connections, (zend_ulong)(uintptr_t)at->db);
+	fermata_guard_drop((uintptr_t)at->db);
+	pefree(at, true);
+}
+
+/* Whether a fiber that is not this one is inside, or was when it ended with a fatal error. */
+static bool is_anothers(const connection *at)
+{
+	return at && at->inside && (at->inside != fermata_run.fiber || fermata_run.retired);
+}
+
+bool fermata_sqlite_is_connection(uintptr_t key)
+{
+	return is_ready && zend_hash_index_exists(&connections, (zend_ulong)key);
+}
+
+/* For the log; the end of a path says more than its beginning. */
+static ZEND_COLD void note_transaction(connection *at)
+{
+	const zend_string *file = zend_get_executed_filename_ex();
+	size_t skipped = file && ZSTR_LEN(file) >= PLACE_BYTES_MAX ? ZSTR_LEN(file) - PLACE_BYTES_MAX + 1 : 0;
+	fermata_copy(at->begun_in, PLACE_BYTES_MAX, "", file ? (FmStr){ZSTR_VAL(file) + skipped, ZSTR_LEN(file) - skipped}
+		: FERMATA_LITERAL("PHP itself"));
+	at->begun_line = MAX(zend_get_executed_lineno(), 1);
+}
+
+bool fermata_sqlite_keeps(uintptr_t key)
+{
+	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
+	if (!at) {
+		return false;
+	}
+	if (EXPECTED(sqlite.is_autocommit(at->db))) {
+		at->begun_line = 0;
+		return false;
+	}
+	if (!at->begun_line) {
+		note_transaction(at);
+	}
+	return true;
+}
+
+static ZEND_COLD void log_rolled_back(const connection *at, const fermata_fiber *fiber, bool is_over)
+{
+	char line[32], text[PLACE_BYTES_MAX + 160];
+	snprintf(line, sizeof(line), ":%u", at->begun_line);
+	size_t len = fermata_copy(text, sizeof(text), fiber->future ? "a task" : "a handler", FERMATA_LITERAL(
+		" has ended in the middle of a SQLite transaction, which was begun in "));
+	len += fermata_copy(text + len, sizeof(text) - len, at->begun_in, (FmStr){line, strlen(line)});
+	len += fermata_copy(text + len, sizeof(text) - len, is_over ? " and is rolled back" : " and could not be rolled back",
+		FERMATA_LITERAL(""));
+	/* That a client leaves is no fault of the handler's. */
+	bool is_usual = is_over && fiber->client && fiber->client->gone;
+	fm_worker_log(fermata_run.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, len});
+}
+
+void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
+{
+	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
+	if (!at || at->inside || sqlite.is_autocommit(at->db)) {
+		return;
+	}
+	sqlite.exec(at->db, "ROLLBACK", NULL, NULL, NULL);
+	bool is_over = sqlite.is_autocommit(at->db);
+#ifdef HAVE_PDO_OF_PHP
+	if (is_over && at->pdo) {
+		((pdo_dbh_t *)at->pdo)->in_txn = false;
+	}
+#endif
+	log_rolled_back(at, fiber, is_over);
+	at->begun_line = 0;
+}
+
+/* Of objects. Their structures are private, but begin like this in all versions. */
+
+static uintptr_t key_of(database *const *place)
+{
+	database *db = place ? *place : NULL;
+	return find(db) ? (uintptr_t)db : 0;
+}
+
+uintptr_t fermata_sqlite_key_of_pdo(const void *handle)
+{
+#ifdef HAVE_PDO_OF_PHP
+	const pdo_dbh_t *dbh = handle;
+	if (is_ready && dbh && dbh->driver_data && dbh->driver && strcmp(dbh->driver->driver_name, "sqlite") == 0) {
+		database *const *place = dbh->driver_data;
+		connection *at = find(*place);
+		if (EXPECTED(at)) {
+			at->pdo = (void *)handle;
+			return (uintptr_t)at->db;
+		}
+	}
+#endif
+	return 0;
+}
+
+/* As SQLite3 has it. */
+typedef struct sqlite3_object {
+	int is_open;
+	database *db;
+} sqlite3_object;
+
+static const void *structure_of(const zend_object *object)
+{
+	return (const char *)object - object->handlers->offset;
+}
+
+static uintptr_t key_of_sqlite3(const sqlite3_object *it)
+{
+	return it ? key_of(&it->db) : 0;
+}
+
+uintptr_t fermata_sqlite_key_of_object(zend_object *object)
+{
+	return key_of_sqlite3(structure_of(object));
+}
+
+uintptr_t fermata_sqlite_key_of_statement(zend_object *object)
+{
+	const struct { statement *it; const sqlite3_object *of; } *self = structure_of(object);
+	return key_of_sqlite3(self->of);
+}
+
+uintptr_t fermata_sqlite_key_of_result(zend_object *object)
+{
+	const struct { const sqlite3_object *of; } *self = structure_of(object);
+	return key_of_sqlite3(self->of);
+}
+
+/* Waiting inside */
+
+static struct fermata_sqlite_call *innermost(void)
+{
+	return fermata_hook_is_loop() && fermata.handling && !fermata.forked ? fermata_run.fiber->sqlite : NULL;
+}
+
+/* Functions of the extensions, and `foreach`, are in the middle of nothing. PHP itself also rolls back and closes, when it
+ * frees an object, which nobody may see half freed. */
+static bool is_asked_by_program(void)
+{
+	static const char *const modules[] = {"PDO", "pdo_sqlite", "sqlite3"};
+	const zend_execute_data *frame = EG(current_execute_data);
+	if (!frame || !frame->func) {
+		return false;
+	}
+	if (ZEND_USER_CODE(frame->func->common.type)) {
+		uint8_t opcode = frame->opline ? frame->opline->opcode : ZEND_NOP;
+		return opcode == ZEND_FE_FETCH_R || opcode == ZEND_FE_RESET_R || opcode == ZEND_FE_FETCH_RW || opcode == ZEND_FE_RESET_RW;
+	}
+	const zend_module_entry *module = frame->func->internal_function.module;
+	for (size_t i = 0; module && i < sizeof(modules) / sizeof(*modules); i++) {
+		if (strcmp(module->name, modules[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Connections of one cache have locks that are this thread's: others of it would wait for them in the kernel. A function of the
+ * program's may have called another connection in between. */
+bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber)
+{
+	const struct fermata_sqlite_call *it = fiber->sqlite;
+	while (it && !it->is_whole && !it->at->never_waits) {
+		it = it->outer;
+	}
+	return it;
+}
+
+static bool may_wait(const struct fermata_sqlite_call *it)
+{
+	return it && is_asked_by_program() && fermata_hook_may_wait();
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* Lets others have their turn when it is time. False after an exception. */
+static bool give_way(struct fermata_sqlite_call *it)
+{
+	uint64_t now = now_ns();
+	if (!it->since_ns) {
+		it->since_ns = now;
+	}
+	if (now - it->since_ns < MAX(SLICE_NS / calls_len, SLICE_NS_MIN)) {
+		return true;
+	}
+	bool is_cut = false;
+	if (may_wait(it)) {
+		fermata_fibers_end_turn();
+		is_cut = fermata_hook_wait(0) == FERMATA_WAIT_FAILED;
+	}
+	it->since_ns = now_ns();
+	return !is_cut;
+}
+
+/* SQLite asks whether to go on. */
+static int progress(void *unused)
+{
+	struct fermata_sqlite_call *it = innermost();
+	return it && (fermata_hook_is_cut() || !give_way(it));
+}
+
+/* Whether somebody who waits here may have what we wait for. */
+static bool is_anybody_inside(void)
+{
+	const connection *at;
+	ZEND_HASH_FOREACH_PTR(&connections, at) {
+		if (is_anothers(at) || fermata_guard_is_anothers((uintptr_t)at->db)) {
+			return true;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return false;
+}
+
+static int hooked_sleep(layer *self, int us)
+{
+	struct fermata_sqlite_call *it = innermost();
+	if (!it) {
+		return sqlite.sleep(self, us);
+	}
+	if (UNEXPECTED(fermata_hook_is_cut())) {
+		return us;
+	}
+	if (!may_wait(it)) {
+		/* Who has the lock may be a fiber that cannot go on before we do: then the time is over sooner. */
+		return is_anybody_inside() ? us : sqlite.sleep(self, us);
+	}
+	uint64_t due_ms = fermata_ms_to_due(us / US_PER_MS);
+	while (fermata_hook_wait(due_ms) == FERMATA_WAIT_WOKEN) {
+	}
+	it->since_ns = 0;
+	return us;
+}
+
+/* A thread does it meanwhile. The descriptor is SQLite's own: closing a copy would let go the locks of its file. What is
+ * half done in the file has to be finished, so nothing ends this wait but the end of the worker. False: it is to be done here. */
+static bool work(struct fermata_sqlite_call *it, const FmFileCall *call, int64_t *answer)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	fermata_scope shield = {.owner = self, .inside = EG(active_fiber), .outer = self->scope, .is_shield = true,
+		.due_ms = FERMATA_NEVER};
+	self->scope = &shield;
+	self->touched = true;
+	bool done = fermata_hook_file_work(call, answer);
+	for (fermata_scope **at = &self->scope; *at; at = &(*at)->outer) {
+		if (*at == &shield) {
+			*at = shield.outer;
+			break;
+		}
+	}
+	it->since_ns = 0;
+	return done;
+}
+
+static ssize_t hooked_pread(int fd, void *buf, size_t len, off_t at)
+{
+	struct fermata_sqlite_call *it = innermost();
+#ifdef RWF_NOWAIT
+	if (it) {
+		struct iovec all = {buf, len};
+		ssize_t got = preadv2(fd, &all, 1, at, RWF_NOWAIT);
+		if (EXPECTED(got >= 0)) {
+			if (UNEXPECTED(++it->pages % PROGRESS_PAGES == 0)) {
+				give_way(it);
+			}
+			return got;
+		}
+		if (errno == EAGAIN && may_wait(it)) {
+			int64_t answer;
+			work(it, &(FmFileCall){.kind = FM_CALL_LOAD_HELD, .fd = fd, .offset = (uint64_t)at, .len = len}, &answer);
+		}
+	}
+#endif
+	return pread(fd, buf, len, at);
+}
+
+static ssize_t hooked_pwrite(int fd, const void *buf, size_t len, off_t at)
+{
+	ssize_t written = pwrite(fd, buf, len, at);
+	struct fermata_sqlite_call *it = len >= PAGE_BYTES_MIN && written == (ssize_t)len ? innermost() : NULL;
+	if (it && UNEXPECTED(++it->pages % PROGRESS_PAGES == 0)) {
+		give_way(it);
+	}
+	return written;
+}
+
+static int sync_file(int fd, bool data_only)
+{
+	struct fermata_sqlite_call *it = innermost();
+	int64_t answer;
+	if (may_wait(it) && work(it, &(FmFileCall){.kind = FM_CALL_SYNC_HELD, .fd = fd, .flags = data_only}, &answer)) {
+		if (answer < 0) {
+			errno = (int)-answer;
+			return -1;
+		}
+		return 0;
+	}
+	return data_only ? fdatasync(fd) : fsync(fd);
+}
+
+static int hooked_fdatasync(int fd)
+{
+	return sync_file(fd, true);
+}
+
+static int hooked_fsync(int fd)
+{
+	return sync_file(fd, false);
+}
+
+/* Calls */
+
+/* False: it is another's, and cannot be waited for. */
+static bool enter(struct fermata_sqlite_call *it, database *db)
+{
+	it->at = NULL;
+	it->is_whole = false;
+	if (UNEXPECTED(!fermata_hook_is_loop() || !db)) {
+		return true;
+	}
+	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
+		return !is_anothers(find(db));
+	}
+	connection *at = find_or_add(db);
+	if (UNEXPECTED(!fermata_guard_take((uintptr_t)db, &it->has_taken))) {
+		bool may_queue = is_asked_by_program() && fermata_hook_may_wait();
+		if (may_queue && fermata_guard_queue((uintptr_t)db) != FERMATA_TURN_MINE) {
+			return false;
+		}
+		it->has_taken = may_queue;
+		if (!may_queue && is_anothers(at)) {
+			fermata_guard_refuse("connection to SQLite");
+			return false;
+		}
+	}
+	it->at = at;
+	it->fiber = fermata_run.fiber;
+	it->taker = it->fiber;
+	it->fiber->touched = true;
+	it->outer = it->fiber->sqlite;
+	it->since_ns = 0;
+	it->pages = 0;
+	at->inside = fermata_run.fiber;
+	at->depth++;
+	calls_len++;
+	it->fiber->sqlite = it;
+	return true;
+}
+
+static void leave(struct fermata_sqlite_call *it)
+{
+	connection *at = it->at;
+	if (UNEXPECTED(!at)) {
+		return;
+	}
+	/* Others may stand before it: those of a Fiber that is suspended. */
+	for (struct fermata_sqlite_call **place = it->fiber ? &it->fiber->sqlite : NULL; place && *place; place = &(*place)->outer) {
+		if (*place == it) {
+			*place = it->outer;
+			break;
+		}
+	}
+	calls_len--;
+	uintptr_t key = (uintptr_t)at->db;
+	if (--at->depth == 0) {
+		at->inside = NULL;
+		while (UNEXPECTED(at->first)) {
+			later *first = at->first;
+			at->first = first->next;
+			first->by(first->it);
+			pefree(first, true);
+		}
+		if (UNEXPECTED(at->is_closed)) {
+			forget(at);
+			return;
+		}
+	}
+	if (it->has_taken) {
+		fermata_guard_give_back(key, it->taker);
+	}
+}
+
+void fermata_sqlite_settle(fermata_fiber *fiber)
+{
+	while (UNEXPECTED(fiber->sqlite)) {
+		/* The next handler on this fiber is somebody else. */
+		connection *at = fiber->sqlite->at;
+		at->inside = &nobody;
+		fermata_guard_leave_to_nobody((uintptr_t)at->db, fiber);
+		fiber->sqlite->fiber = NULL;
+		fiber->sqlite = fiber->sqlite->outer;
+	}
+}
+
+static int hooked_step(statement *self)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, sqlite.database_of(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.step(self);
+	leave(&call);
+	return result;
+}
+
+/* Connections of one cache block each other by locks of this thread, which it cannot wait for. */
+static bool shares_cache(const char *text)
+{
+	return strcasestr(text, "cache=shared") != NULL;
+}
+
+static void look_at_text(const struct fermata_sqlite_call *it, const char *text)
+{
+	if (it->at && UNEXPECTED(shares_cache(text))) {
+		it->at->never_waits = true;
+	}
+}
+
+static int hooked_exec(database *db, const char *text, void *each, void *data, char **error)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, db))) {
+		return SQLITE_BUSY;
+	}
+	look_at_text(&call, text);
+	int result = sqlite.exec(db, text, each, data, error);
+	leave(&call);
+	return result;
+}
+
+static int hooked_prepare(database *db, const char *text, int len, statement **self, const char **tail)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, db))) {
+		*self = NULL;
+		return SQLITE_BUSY;
+	}
+	/* ATTACH, behind a comment perhaps. */
+	const char *begin = text + strspn(text, " \t\r\n;");
+	if (UNEXPECTED(*begin == 'a' || *begin == 'A' || *begin == '-' || *begin == '/')) {
+		look_at_text(&call, begin);
+	}
+	int result = sqlite.prepare(db, text, len, self, tail);
+	leave(&call);
+	return result;
+}
+
+/* True when somebody else is inside, who does it when he leaves. */
+static bool put_off(database *db, int (*by)(void *it), void *it)
+{
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
+	if (EXPECTED(!is_anothers(at))) {
+		return false;
+	}
+	later *one = pemalloc(sizeof(later), true);
+	*one = (later){NULL, by, it};
+	if (at->first) {
+		at->last->next = one;
+	} else {
+		at->first = one;
+	}
+	at->last = one;
+	return true;
+}
+
+static int finalize_later(void *it)
+{
+	return sqlite.finalize(it);
+}
+
+static int reset_later(void *it)
+{
+	return sqlite.reset(it);
+}
+
+static int close_blob_later(void *it)
+{
+	return sqlite.blob_close(it);
+}
+
+static int hooked_finalize(statement *self)
+{
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), finalize_later, self)) ? SQLITE_OK : sqlite.finalize(self);
+}
+
+static int hooked_reset(statement *self)
+{
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : sqlite.reset(self);
+}
+
+static int close_database(database *db, int (*by)(database *db))
+{
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
+	if (UNEXPECTED(is_anothers(at))) {
+		return SQLITE_BUSY;
+	}
+	if (at) {
+		at->pdo = NULL;
+	}
+	int result = by(db);
+	if (at && result == SQLITE_OK) {
+		if (UNEXPECTED(at->depth)) {
+			at->is_closed = true;
+		} else {
+			forget(at);
+		}
+	}
+	return result;
+}
+
+static int hooked_close(database *db)
+{
+	return close_database(db, sqlite.close);
+}
+
+static int hooked_close_later(database *db)
+{
+	return close_database(db, sqlite.close_later);
+}
+
+static int hooked_open(const char *name, database **db, int flags, const char *layer_name)
+{
+	int result = sqlite.open(name, db, flags, layer_name);
+	if (*db && fermata_hook_is_loop()) {
+		connection *at = find(*db);
+		if (UNEXPECTED(at)) {
+			/* Of one that was closed for good when its last statement was freed. */
+			forget(at);
+		}
+		find_or_add(*db)->never_waits = (flags & SQLITE_OPEN_SHAREDCACHE) || (name && shares_cache(name));
+	}
+	return result;
+}
+
+/* Streams of BLOBs and copies of databases. PHP's functions have pointers into the stream, so these calls do not wait: neither
+ * for their turn, nor inside, where a page may be half read. */
+
+static bool enter_whole(struct fermata_sqlite_call *it, database *db)
+{
+	if (fermata_hook_is_loop() && fermata.handling && !fermata.forked && UNEXPECTED(fermata_guard_is_anothers((uintptr_t)db))) {
+		fermata_guard_refuse("connection to SQLite, or has begun a transaction of it");
+		return false;
+	}
+	if (UNEXPECTED(!enter(it, db))) {
+		return false;
+	}
+	it->is_whole = true;
+	return true;
+}
+
+static database *database_of_blob(const blob *self)
+{
+	return is_ready && fermata_hook_is_loop() ? zend_hash_index_find_ptr(&blobs, (zend_ulong)(uintptr_t)self) : NULL;
+}
+
+static int hooked_blob_open(database *db, const char *name, const char *table, const char *column, int64_t row, int flags, blob **self)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, db))) {
+		*self = NULL;
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_open(db, name, table, column, row, flags, self);
+	leave(&call);
+	if (*self && is_ready && fermata_hook_is_loop()) {
+		zend_hash_index_update_ptr(&blobs, (zend_ulong)(uintptr_t)*self, db);
+	}
+	return result;
+}
+
+static int hooked_blob_read(blob *self, void *buf, int len, int at)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, database_of_blob(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_read(self, buf, len, at);
+	leave(&call);
+	return result;
+}
+
+static int hooked_blob_write(blob *self, const void *buf, int len, int at)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter_whole(&call, database_of_blob(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = sqlite.blob_write(self, buf, len, at);
+	leave(&call);
+	return result;
+}
+
+static int hooked_blob_close(blob *self)
+{
+	database *db = database_of_blob(self);
+	if (db) {
+		zend_hash_index_del(&blobs, (zend_ulong)(uintptr_t)self);
+		if (UNEXPECTED(put_off(db, close_blob_later, self))) {
+			return SQLITE_OK;
+		}
+	}
+	return sqlite.blob_close(self);
+}
+
+/* From its beginning to its end nobody else runs, so there is one at a time. */
+static struct {
+	backup *it;
+	database *to, *from;
+} copied;
+
+static bool enter_both(struct fermata_sqlite_call calls[2], database *to, database *from)
+{
+	if (UNEXPECTED(!enter_whole(&calls[0], to))) {
+		return false;
+	}
+	if (UNEXPECTED(!enter_whole(&calls[1], from))) {
+		leave(&calls[0]);
+		return false;
+	}
+	return true;
+}
+
+static void leave_both(struct fermata_sqlite_call calls[2])
+{
+	leave(&calls[1]);
+	leave(&calls[0]);
+}
+
+static backup *hooked_backup_init(database *to, const char *to_name, database *from, const char *from_name)
+{
+	struct fermata_sqlite_call calls[2];
+	if (UNEXPECTED(!enter_both(calls, to, from))) {
+		return NULL;
+	}
+	backup *self = sqlite.backup_init(to, to_name, from, from_name);
+	leave_both(calls);
+	if (fermata_hook_is_loop()) {
+		copied.it = self;
+		copied.to = to;
+		copied.from = from;
+	}
+	return self;
+}
+
+static int call_backup(backup *self, int pages, bool is_last)
+{
+	struct fermata_sqlite_call calls[2];
+	bool is_known = fermata_hook_is_loop() && self && self == copied.it;
+	/* To its end it has to come, whoever is inside. */
+	bool is_inside = is_known && enter_both(calls, copied.to, copied.from);
+	if (UNEXPECTED(is_known && !is_inside && !is_last)) {
+		return SQLITE_BUSY;
+	}
+	int result = is_last ? sqlite.backup_finish(self) : sqlite.backup_step(self, pages);
+	if (is_inside) {
+		leave_both(calls);
+	}
+	return result;
+}
+
+static int hooked_backup_step(backup *self, int pages)
+{
+	return call_backup(self, pages, false);
+}
+
+static int hooked_backup_finish(backup *self)
+{
+	int result = call_backup(self, 0, true);
+	if (self == copied.it && fermata_hook_is_loop()) {
+		copied.it = NULL;
+	}
+	return result;
+}
+
+/* PDO lends values to a statement. A variable that was bound may get another while a fiber waits inside. */
+static free_bound bound(free_bound by)
+{
+	return by == SQLITE_STATIC && fermata.handling ? SQLITE_TRANSIENT : by;
+}
+
+static int hooked_bind_text(statement *self, int at, const char *value, int len, free_bound by)
+{
+	return sqlite.bind_text(self, at, value, len, bound(by));
+}
+
+static int hooked_bind_blob(statement *self, int at, const void *value, int len, free_bound by)
+{
+	return sqlite.bind_blob(self, at, value, len, bound(by));
+}
+
+const fermata_replacement fermata_calls_sqlite[] = {
+	{"sqlite3_step", (void *)hooked_step},
+	{"sqlite3_exec", (void *)hooked_exec},
+	{"sqlite3_prepare_v2", (void *)hooked_prepare},
+	{"sqlite3_finalize", (void *)hooked_finalize},
+	{"sqlite3_reset", (void *)hooked_reset},
+	{"sqlite3_close", (void *)hooked_close},
+	{"sqlite3_close_v2", (void *)hooked_close_later},
+	{"sqlite3_open_v2", (void *)hooked_open},
+	{"sqlite3_blob_open", (void *)hooked_blob_open},
+	{"sqlite3_blob_read", (void *)hooked_blob_read},
+	{"sqlite3_blob_write", (void *)hooked_blob_write},
+	{"sqlite3_blob_close", (void *)hooked_blob_close},
+	{"sqlite3_backup_init", (void *)hooked_backup_init},
+	{"sqlite3_backup_step", (void *)hooked_backup_step},
+	{"sqlite3_backup_finish", (void *)hooked_backup_finish},
+	{"sqlite3_bind_text", (void *)hooked_bind_text},
+	{"sqlite3_bind_blob", (void *)hooked_bind_blob},
+};
+const size_t fermata_calls_sqlite_len = sizeof(fermata_calls_sqlite) / sizeof(fermata_replacement);
+
+const fermata_replacement fermata_calls_sqlite_sync[] = {
+	{"fdatasync", (void *)hooked_fdatasync},
+	{"fsync", (void *)hooked_fsync},
+};
+const size_t fermata_calls_sqlite_sync_len = sizeof(fermata_calls_sqlite_sync) / sizeof(fermata_replacement);
+
+/* Turning it on and off */
+
+static bool find_functions(void)
+{
+	const struct { const char *name; void *place; } wanted[] = {
+		{"sqlite3_step", &sqlite.step},
+		{"sqlite3_exec", &sqlite.exec},
+		{"sqlite3_prepare_v2", &sqlite.prepare},
+		{"sqlite3_finalize", &sqlite.finalize},
+		{"sqlite3_reset", &sqlite.reset},
+		{"sqlite3_close", &sqlite.close},
+		{"sqlite3_close_v2", &sqlite.close_later},
+		{"sqlite3_open_v2", &sqlite.open},
+		{"sqlite3_bind_text", &sqlite.bind_text},
+		{"sqlite3_bind_blob", &sqlite.bind_blob},
+		{"sqlite3_blob_open", &sqlite.blob_open},
+		{"sqlite3_blob_read", &sqlite.blob_read},
+		{"sqlite3_blob_write", &sqlite.blob_write},
+		{"sqlite3_blob_close", &sqlite.blob_close},
+		{"sqlite3_backup_init", &sqlite.backup_init},
+		{"sqlite3_backup_step", &sqlite.backup_step},
+		{"sqlite3_backup_finish", &sqlite.backup_finish},
+		{"sqlite3_db_handle", &sqlite.database_of},
+		{"sqlite3_get_autocommit", &sqlite.is_autocommit},
+		{"sqlite3_progress_handler", &sqlite.on_progress},
+		{"sqlite3_vfs_find", &sqlite.find_layer},
+	};
+	/* Kept open: what is changed in it is changed back when the extensions that use it may be gone. */
+	sqlite.library = dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		void *function = dlsym(sqlite.library ? sqlite.library : RTLD_DEFAULT, wanted[i].name);
+		if (!function) {
+			return false;
+		}
+		memcpy(wanted[i].place, &function, sizeof(function));
+	}
+	return true;
+}
+
+/* Layers that sleep in the same way, as all of Unix do, share their system calls, too. */
+static void exchange_layer(void)
+{
+	layer *first = sqlite.find_layer(NULL);
+	if (!first) {
+		return;
+	}
+	sqlite.sleep = first->sleep;
+	for (layer *it = first; it; it = it->next) {
+		if (it->sleep == sqlite.sleep) {
+			fermata_patch_pointer((void **)&it->sleep, (void *)hooked_sleep);
+		}
+	}
+	if (first->version >= 3 && first->set_system_call) {
+		first->set_system_call(first, "pread", (void *)hooked_pread);
+		first->set_system_call(first, "pread64", (void *)hooked_pread);
+		first->set_system_call(first, "pwrite", (void *)hooked_pwrite);
+		first->set_system_call(first, "pwrite64", (void *)hooked_pwrite);
+	}
+}
+
+bool fermata_hook_sqlite(void)
+{
+	if (is_ready || !find_functions()) {
+		return is_ready;
+	}
+	zend_hash_init(&connections, 0, NULL, NULL, true);
+	zend_hash_init(&blobs, 0, NULL, NULL, true);
+	is_ready = true;
+	exchange_layer();
+	return true;
+}
+
+void fermata_hook_sqlite_end(void)
+{
+	connection *at;
+	if (!is_ready) {
+		return;
+	}
+	layer *first = sqlite.find_layer(NULL);
+	if (first && first->version >= 3 && first->set_system_call) {
+		first->set_system_call(first, "pread", NULL);
+		first->set_system_call(first, "pread64", NULL);
+		first->set_system_call(first, "pwrite", NULL);
+		first->set_system_call(first, "pwrite64", NULL);
+	}
+	is_ready = false;
+	ZEND_HASH_FOREACH_PTR(&connections, at) {
+		sqlite.on_progress(at->db, 0, NULL, NULL);
+		pefree(at, true);
+	} ZEND_HASH_FOREACH_END();
+	zend_hash_destroy(&connections);
+	zend_hash_destroy(&blobs);
+	if (sqlite.library) {
+		dlclose(sqlite.library);
+	}
+}

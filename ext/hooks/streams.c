@@ -1,0 +1,542 @@
+/* Streams while a fiber waits inside one.
+ *
+ * PHP's stream functions have pointers into the stream on the C stack while they wait. So nobody else may read from it, write
+ * to it or close it meanwhile: whoever tries gets an exception. That also keeps two handlers that share a connection from
+ * reading each other's answers. A plain file is no conversation: who writes to it or locks it waits for its turn. The
+ * functions behind the streams are exchanged in their tables, which streams of the same kind share, however they came about. */
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/hooks.h"
+#include <unistd.h>
+#include "main/php_network.h"
+#include "zend_exceptions.h"
+
+#define KINDS_MAX 16
+/* More than the 1 that PHP itself uses: a stream like this is not freed. */
+#define IN_FREE_PINNED 2
+/* The same, and somebody reads: what PHP has read ahead belongs to that fiber. */
+#define IN_FREE_READ 3
+/* Of a fiber that waits: how far streams are looked for that its functions were given. */
+#define FRAMES_MAX 128
+#define ARGUMENTS_MAX 8
+
+typedef struct kind {
+	const php_stream_ops *ops;
+	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
+	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
+	int (*seek)(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position);
+	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
+} kind;
+
+static struct {
+	kind at[KINDS_MAX];
+	uint32_t len;
+} kinds;
+
+static const kind *kind_of(const php_stream *stream)
+{
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (EXPECTED(kinds.at[i].ops == stream->ops)) {
+			return &kinds.at[i];
+		}
+	}
+	/* Only streams whose table we have changed come here. */
+	ZEND_UNREACHABLE();
+}
+
+/* Streams that must not be closed, by address: how many keep each open, times two, plus one if the program could not close it
+ * before either. PHP has a bit for it and no count, and those who set it come and go in any order. */
+static HashTable kept_open;
+static bool has_kept_open;
+
+/* Streams are larger than what lies between two numbers. */
+static zend_always_inline zend_ulong number_of(const php_stream *stream)
+{
+	return (zend_ulong)(uintptr_t)stream >> 5;
+}
+
+static void keep_open(php_stream *stream)
+{
+	if (UNEXPECTED(!has_kept_open)) {
+		zend_hash_init(&kept_open, 0, NULL, NULL, true);
+		has_kept_open = true;
+	}
+	zval *found = zend_hash_index_find(&kept_open, number_of(stream));
+	if (found) {
+		Z_LVAL_P(found) += 2;
+		return;
+	}
+	zval first;
+	ZVAL_LONG(&first, 2 | ((stream->flags & PHP_STREAM_FLAG_NO_FCLOSE) != 0));
+	zend_hash_index_add_new(&kept_open, number_of(stream), &first);
+	stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+}
+
+static void let_close(php_stream *stream)
+{
+	zval *found = zend_hash_index_find(&kept_open, number_of(stream));
+	if (!found || (Z_LVAL_P(found) -= 2) > 1) {
+		return;
+	}
+	if (!Z_LVAL_P(found)) {
+		stream->flags &= ~PHP_STREAM_FLAG_NO_FCLOSE;
+	}
+	zend_hash_index_del(&kept_open, number_of(stream));
+}
+
+/* A stream that a fiber may be waiting inside: lies on the C stack of the function that was called. */
+typedef struct fermata_pin {
+	struct fermata_pin *outer;
+	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
+	/* what was in PHP's buffer, which other fibers see empty meanwhile */
+	unsigned char *buffered;
+	size_t buffered_len;
+	zend_off_t read_at, write_at;
+} fermata_pin;
+
+/* Who waits for a plain file that another fiber works on. Lies on its C stack. */
+typedef struct turn {
+	fermata_waiter waiter; /* first: the list has these */
+	php_stream *stream;
+	fermata_pin *pin;
+} turn;
+
+static fermata_waiters turns; /* for all streams: mostly nobody */
+
+static ZEND_COLD void refuse(void)
+{
+	if (!EG(exception)) {
+		fermata_misuse("another handler or task waits for this stream; give each its own connection, or let one wait for "
+			"the other with Fermata\\Sync\\Mutex");
+	}
+}
+
+static zend_always_inline bool is_pinned(const php_stream *stream)
+{
+	return stream->in_free >= IN_FREE_PINNED;
+}
+
+/* Options are set inside of others: a handshake inside a connect. */
+static bool is_ours(const php_stream *stream)
+{
+	for (const fermata_pin *it = fermata_run.fiber ? fermata_run.fiber->pins : NULL; it; it = it->outer) {
+		if (it->stream == stream) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void unpin(const fermata_pin *it);
+
+static bool is_file(php_stream *stream)
+{
+	php_socket_t fd = -1;
+	struct stat found;
+	return stream->ops == &php_stream_stdio_ops
+		&& php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) == SUCCESS && fd >= 0
+		&& fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+}
+
+/* The pin is handed over, so nobody can close the stream in between. False after an exception. */
+static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
+{
+	turn next = {.waiter = {.fiber = fermata_run.fiber}, .stream = stream, .pin = it};
+	fermata_waiters_add(&turns, &next.waiter);
+	while (next.waiter.list) {
+		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
+			fermata_waiters_remove(&next.waiter);
+			/* It may have been handed over a moment before. */
+			if (it->stream) {
+				it->outer = fermata_run.fiber->pins;
+				fermata_run.fiber->pins = it;
+				unpin(it);
+			}
+			return false;
+		}
+	}
+	it->outer = fermata_run.fiber->pins;
+	fermata_run.fiber->pins = it;
+	return true;
+}
+
+static bool hand_over(const fermata_pin *it)
+{
+	for (fermata_waiter *one = turns.first; one; one = one->next) {
+		turn *next = (turn *)one;
+		if (next->stream == it->stream) {
+			next->pin->stream = it->stream;
+			fermata_waiters_remove(one);
+			fermata_wake(one->fiber);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* False after an exception: another fiber waits inside it. */
+static bool pin(fermata_pin *it, php_stream *stream, bool reads)
+{
+	it->stream = NULL;
+	if (UNEXPECTED(is_pinned(stream))) {
+		if (is_ours(stream)) {
+			return true;
+		}
+		if (!reads && stream->in_free == IN_FREE_PINNED && fermata_hook_file_may_wait() && is_file(stream)) {
+			return wait_for_turn(it, stream);
+		}
+		refuse();
+		return false;
+	}
+	if (stream->in_free || !fermata_hook_may_wait()) {
+		return true;
+	}
+	it->outer = fermata_run.fiber->pins;
+	it->stream = stream;
+	fermata_run.fiber->pins = it;
+	keep_open(stream);
+	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
+	return true;
+}
+
+static void hold_arguments(const zend_execute_data *frame, fermata_held_streams *held)
+{
+	uint32_t len = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
+	for (uint32_t i = 1; i <= len && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (EXPECTED(Z_TYPE_P(argument) != IS_RESOURCE) || !Z_RES_P(argument)->ptr
+				|| (Z_RES_P(argument)->type != php_file_le_stream() && Z_RES_P(argument)->type != php_file_le_pstream())) {
+			continue;
+		}
+		php_stream *stream = Z_RES_P(argument)->ptr;
+		keep_open(stream);
+		held->at[held->len++] = stream;
+	}
+}
+
+/* A function that copies from one stream to another goes on with both, and waits inside one of them; or inside a function of
+ * the program's that it has called, such as that of a stream wrapper. */
+void fermata_hold_streams(fermata_held_streams *held)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	held->len = 0;
+	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
+		if (frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION) {
+			hold_arguments(frame, held);
+		}
+	}
+}
+
+void fermata_let_streams_go(const fermata_held_streams *held)
+{
+	for (uint32_t i = 0; i < held->len; i++) {
+		let_close(held->at[i]);
+	}
+}
+
+/* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
+static bool belongs_to_program(const php_stream *stream)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	if (!frame || !frame->func || ZEND_USER_CODE(frame->func->common.type)) {
+		return false;
+	}
+	for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(frame); i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (Z_TYPE_P(argument) == IS_RESOURCE && Z_RES_P(argument) == stream->res) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int fermata_stream_socket(const php_stream *stream)
+{
+	if (stream->ops == &php_stream_stdio_ops || !stream->abstract) {
+		return -1;
+	}
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (kinds.at[i].ops == stream->ops) {
+			return ((const php_netstream_data_t *)stream->abstract)->socket;
+		}
+	}
+	return -1;
+}
+
+/* NULL = none that is open. */
+static ZEND_COLD php_stream *stream_of(int fd)
+{
+	const zend_resource *resource;
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (resource->ptr && (resource->type == php_file_le_stream() || resource->type == php_file_le_pstream())
+				&& fermata_stream_socket(resource->ptr) == fd) {
+			return resource->ptr;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return NULL;
+}
+
+bool fermata_stream_is_unread(int fd)
+{
+	const php_stream *stream = stream_of(fd);
+	return stream && stream->writepos > stream->readpos;
+}
+
+void fermata_stream_discard(int fd)
+{
+	php_stream *stream = stream_of(fd);
+	if (stream) {
+		stream->readpos = stream->writepos = 0;
+	}
+}
+
+/* What the program itself says over a socket; a library knows what it has asked. */
+static void note_use(const php_stream *stream, bool reads)
+{
+	int fd = fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
+	if (fd >= 0) {
+		if (reads) {
+			fermata_conversation_read(fd);
+		} else {
+			fermata_conversation_wrote(fd);
+		}
+	}
+}
+
+static void unpin(const fermata_pin *it)
+{
+	php_stream *stream = it->stream;
+	if (!stream) {
+		return;
+	}
+	fermata_run.fiber->pins = it->outer;
+	if (UNEXPECTED(turns.first) && hand_over(it)) {
+		return;
+	}
+	stream->in_free = 0;
+	let_close(stream);
+	if (UNEXPECTED(fermata_hook_is_cut())) {
+		fermata_conversation_end(fermata_stream_socket(stream));
+	}
+}
+
+/* PHP's own buffer is read and moved without the functions behind the stream, and `buf` may lie in it. */
+static void take_buffer(fermata_pin *it)
+{
+	php_stream *stream = it->stream;
+	it->buffered = stream->readbuf;
+	it->buffered_len = stream->readbuflen;
+	it->read_at = stream->readpos;
+	it->write_at = stream->writepos;
+	stream->readbuf = NULL;
+	stream->readbuflen = 0;
+	stream->readpos = stream->writepos = 0;
+}
+
+static void put_buffer_back(const fermata_pin *it)
+{
+	php_stream *stream = it->stream;
+	if (UNEXPECTED(stream->readbuf)) {
+		/* Of one that tried. */
+		pefree(stream->readbuf, stream->is_persistent);
+	}
+	stream->readbuf = it->buffered;
+	stream->readbuflen = it->buffered_len;
+	stream->readpos = it->read_at;
+	stream->writepos = it->write_at;
+}
+
+static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
+{
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream, true))) {
+		return -1;
+	}
+	if (it.stream) {
+		take_buffer(&it);
+	}
+	ssize_t len = kind_of(stream)->read(stream, buf, count);
+	if (it.stream) {
+		put_buffer_back(&it);
+	}
+	if (len > 0) {
+		note_use(stream, true);
+	}
+	unpin(&it);
+	return len;
+}
+
+static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
+{
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream, false))) {
+		return -1;
+	}
+	ssize_t len = kind_of(stream)->write(stream, buf, count);
+	if (len > 0) {
+		note_use(stream, false);
+	}
+	unpin(&it);
+	return len;
+}
+
+static int seek_pinned(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position)
+{
+	if (UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
+		refuse();
+		return -1;
+	}
+	return kind_of(stream)->seek(stream, offset, whence, position);
+}
+
+/* Connecting, accepting and handshakes are options, too, and so is what is done with a whole file. */
+static bool may_block(int option, int value, const void *parameter)
+{
+	switch (option) {
+		case PHP_STREAM_OPTION_CRYPTO_API: return true;
+#ifdef PHP_STREAM_OPTION_SYNC_API
+		case PHP_STREAM_OPTION_SYNC_API: return value != PHP_STREAM_SYNC_SUPPORTED;
+#endif
+		case PHP_STREAM_OPTION_TRUNCATE_API: return value != PHP_STREAM_TRUNCATE_SUPPORTED;
+		case PHP_STREAM_OPTION_LOCKING: return (zend_uintptr_t)parameter != PHP_STREAM_LOCK_SUPPORTED;
+		case PHP_STREAM_OPTION_XPORT_API: break;
+		default: return false;
+	}
+	switch (((const php_stream_xport_param *)parameter)->op) {
+		case STREAM_XPORT_OP_CONNECT:
+		case STREAM_XPORT_OP_ACCEPT:
+		case STREAM_XPORT_OP_RECV:
+		case STREAM_XPORT_OP_SEND: return true;
+		default: return false;
+	}
+}
+
+#ifdef PHP_STREAM_OPTION_SYNC_API
+/* PHP's own would have the stream go on as a FILE, whose calls nobody can exchange. */
+static int sync_file(php_stream *stream, int value)
+{
+	php_socket_t fd = -1;
+	if (stream->ops->flush(stream) != 0
+			|| php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&fd, 0) != SUCCESS
+			|| fermata_hook_sync(fd, value == PHP_STREAM_SYNC_FDSYNC) != 0) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	return PHP_STREAM_OPTION_RETURN_OK;
+}
+#endif
+
+/* stream_socket_sendto() and stream_socket_recvfrom() */
+static void note_datagram(const php_stream *stream, const php_stream_xport_param *done)
+{
+	bool reads = done->op == STREAM_XPORT_OP_RECV;
+	if ((reads || done->op == STREAM_XPORT_OP_SEND) && done->outputs.returncode > 0
+			&& !(reads && (done->inputs.flags & STREAM_PEEK))) {
+		note_use(stream, reads);
+	}
+}
+
+static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
+{
+	/* Memory that a file is mapped to waits for the disk whenever it is touched. */
+	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	/* Who reads through a filter has a buffer of that size. */
+	if (option == PHP_STREAM_OPTION_SET_CHUNK_SIZE && UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
+		refuse();
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	if (!may_block(option, value, parameter)) {
+		return kind_of(stream)->set_option(stream, option, value, parameter);
+	}
+	fermata_pin it;
+	if (UNEXPECTED(!pin(&it, stream, false))) {
+		return PHP_STREAM_OPTION_RETURN_ERR;
+	}
+	int result;
+#ifdef PHP_STREAM_OPTION_SYNC_API
+	if (option == PHP_STREAM_OPTION_SYNC_API && fermata_hook_file_may_wait() && is_file(stream)) {
+		result = sync_file(stream, value);
+	} else
+#endif
+	{
+		result = kind_of(stream)->set_option(stream, option, value, parameter);
+	}
+	if (option == PHP_STREAM_OPTION_XPORT_API) {
+		note_datagram(stream, parameter);
+	}
+	unpin(&it);
+	return result;
+}
+
+static void add_kind(const php_stream_ops *ops)
+{
+	for (uint32_t i = 0; i < kinds.len; i++) {
+		if (kinds.at[i].ops == ops) {
+			return;
+		}
+	}
+	if (kinds.len == KINDS_MAX || !ops->read || !ops->write || !ops->set_option) {
+		return;
+	}
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option};
+	php_stream_ops *table = (php_stream_ops *)ops;
+	fermata_patch_pointer((void **)&table->read, read_pinned);
+	fermata_patch_pointer((void **)&table->write, write_pinned);
+	fermata_patch_pointer((void **)&table->set_option, set_option_pinned);
+	if (ops->seek) {
+		fermata_patch_pointer((void **)&table->seek, seek_pinned);
+	}
+}
+
+/* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
+static void add_transports(void)
+{
+	zend_string *name;
+	php_stream_transport_factory factory;
+	ZEND_HASH_FOREACH_STR_KEY_PTR(php_stream_xport_get_hash(), name, factory) {
+		struct timeval timeout = {1, 0};
+		php_stream *stream = name ? factory(ZSTR_VAL(name), ZSTR_LEN(name), ZEND_STRL("127.0.0.1:1"), NULL, 0, 0, &timeout, NULL
+			STREAMS_CC) : NULL;
+		if (stream) {
+			add_kind(stream->ops);
+			php_stream_close(stream);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+/* Those of stream_socket_pair() have one more. */
+static void add_pair(void)
+{
+	int fds[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) {
+		return;
+	}
+	php_stream *stream = php_stream_sock_open_from_socket(fds[0], NULL);
+	close(fds[1]);
+	if (stream) {
+		add_kind(stream->ops);
+		php_stream_close(stream);
+	} else {
+		close(fds[0]);
+	}
+}
+
+bool fermata_hook_streams(void)
+{
+	add_kind(&php_stream_stdio_ops);
+	add_transports();
+	add_pair();
+	return true;
+}
+
+void fermata_hook_streams_end(void)
+{
+	if (has_kept_open) {
+		zend_hash_destroy(&kept_open);
+		has_kept_open = false;
+	}
+}

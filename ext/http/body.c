@@ -1,0 +1,155 @@
+/* Bodies that are read while they arrive: Request::read(), and the stream of Request::bodyStream() over them.
+ *
+ * The core reads from the client only what is asked for. When nothing has come, the handler waits like for anything else,
+ * and FM_EVENT_BODY wakes it. */
+#include "fibers/fibers.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+
+/* Who waits for more of which request. NULL while nobody does. */
+static HashTable *readers;
+
+/* False after an exception. */
+static bool wait_for_more(uint64_t id)
+{
+	if (!fermata_can_wait()) {
+		return false;
+	}
+	if (readers && zend_hash_index_exists(readers, id)) {
+		fermata_misuse("another task waits for this body already; let one of them read it");
+		return false;
+	}
+	if (!readers) {
+		ALLOC_HASHTABLE(readers);
+		zend_hash_init(readers, 8, NULL, NULL, 0);
+	}
+	zend_hash_index_add_new_ptr(readers, id, fermata_run.fiber);
+	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
+	zend_hash_index_del(readers, id);
+	if (!zend_hash_num_elements(readers)) {
+		zend_hash_destroy(readers);
+		FREE_HASHTABLE(readers);
+		readers = NULL;
+	}
+	return result != FERMATA_WAIT_FAILED;
+}
+
+void fermata_body_arrived(const FmEvent *event)
+{
+	fermata_fiber *fiber = readers ? zend_hash_index_find_ptr(readers, event->request) : NULL;
+	if (fiber) {
+		fermata_wake(fiber);
+	}
+}
+
+/* The next bytes of a body that arrives, at most so many; empty at its end, NULL after an exception. */
+zend_string *fermata_body_read(fermata_request *request, size_t bytes_max)
+{
+	while (!request->body_ended) {
+		FmStr piece = FERMATA_LITERAL("");
+		uint32_t status = 0, code = FM_GONE;
+		FmError error;
+		error.len = 0;
+		if (fermata.worker && !fermata.forked) {
+			code = fm_body_read(fermata.worker, request->event.request, bytes_max, &piece, &request->body_ended, &status, &error);
+		}
+		switch (code) {
+			case FM_OK:
+				if (!piece.len) {
+					return ZSTR_EMPTY_ALLOC();
+				}
+				request->body_read += piece.len;
+				return zend_string_init(piece.ptr, piece.len, false);
+			case FM_PARTIAL:
+				if (!wait_for_more(request->event.request)) {
+					return NULL;
+				}
+				break;
+			case FM_GONE:
+				zend_throw_exception(fermata_ce_client_gone, "the client has left before its body had arrived, or was answered", 0);
+				return NULL;
+			case FM_PROTOCOL: {
+				zend_string *message = zend_string_init(error.message, error.len, false);
+				zend_throw_exception(fermata_ce_bad_request, ZSTR_VAL(message), status);
+				zend_string_release(message);
+				return NULL;
+			}
+			default:
+				fermata_throw(code, &error);
+				return NULL;
+		}
+	}
+	return ZSTR_EMPTY_ALLOC();
+}
+
+/* All of it; NULL after an exception. */
+zend_string *fermata_body_read_all(fermata_request *request)
+{
+	smart_str body = {0};
+	if (request->body_read) {
+		fermata_misuse("a part of the body was read already; read on until read() returns null");
+		return NULL;
+	}
+	while (!request->body_ended) {
+		zend_string *piece = fermata_body_read(request, SIZE_MAX);
+		if (!piece) {
+			smart_str_free(&body);
+			return NULL;
+		}
+		smart_str_append(&body, piece);
+		zend_string_release(piece);
+	}
+	request->body_read = 0;
+	return smart_str_extract(&body);
+}
+
+/* As a PHP stream */
+
+static ssize_t stream_read(php_stream *stream, char *to, size_t bytes_max)
+{
+	fermata_request *request = stream->abstract;
+	zend_string *piece = fermata_body_read(request, bytes_max);
+	if (!piece) {
+		stream->eof = 1;
+		return -1;
+	}
+	size_t len = ZSTR_LEN(piece);
+	memcpy(to, ZSTR_VAL(piece), len);
+	zend_string_release(piece);
+	stream->eof = request->body_ended;
+	return (ssize_t)len;
+}
+
+static ssize_t stream_write(php_stream *stream, const char *from, size_t len)
+{
+	return -1;
+}
+
+static int stream_close(php_stream *stream, int close_handle)
+{
+	fermata_request *request = stream->abstract;
+	OBJ_RELEASE(&request->std);
+	return 0;
+}
+
+static int stream_flush(php_stream *stream)
+{
+	return 0;
+}
+
+static const php_stream_ops stream_ops = {
+	.write = stream_write,
+	.read = stream_read,
+	.close = stream_close,
+	.flush = stream_flush,
+	.label = "fermata body",
+};
+
+php_stream *fermata_body_stream(fermata_request *request)
+{
+	php_stream *stream = php_stream_alloc(&stream_ops, request, NULL, "rb");
+	GC_ADDREF(&request->std);
+	/* It cannot be asked for more than it has. */
+	stream->flags |= PHP_STREAM_FLAG_NO_SEEK;
+	return stream;
+}

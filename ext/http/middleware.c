@@ -1,0 +1,551 @@
+/* Middleware: closures around handlers, put together once when the server starts.
+ *
+ * Each middleware and the handler at the end become one Fermata\Next object, whose __invoke() calls it with the request and
+ * with the closure of the next object. What a route without middleware calls stays the handler itself. */
+#include "fibers/fibers.h"
+#include "zend_closures.h"
+#include "zend_exceptions.h"
+
+#define STATUS_OK 200
+#define STATUS_PERMANENT_REDIRECT 308
+#define STATUS_NOT_FOUND 404
+#define STATUS_NO_CONTENT 204
+
+/* What is done at the end of a chain. */
+typedef enum next_end {
+	END_HANDLER, /* calls the handler */
+	END_FILE,    /* answers with a file of a static tree; own is what notFound() was given */
+	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
+	END_NAMED,   /* calls the handler, whose parameters are filled from the route by their names */
+} next_end;
+
+typedef struct next {
+	fermata_handler own; /* a middleware, or the handler at the end; undefined where the server answers by itself */
+	next_end end;
+	zval after;          /* what own is given as $next; undefined at the end */
+	zend_object std;
+} next;
+
+static zend_object_handlers next_handlers;
+
+/* Life of the object */
+
+static zend_object *next_create(zend_class_entry *ce)
+{
+	next *created = zend_object_alloc(sizeof(next), ce);
+	memset(created, 0, XtOffsetOf(next, std));
+	zend_object_std_init(&created->std, ce);
+	created->std.handlers = &next_handlers;
+	return &created->std;
+}
+
+static void next_free(zend_object *object)
+{
+	next *freed = FERMATA_FROM(next, object);
+	zval_ptr_dtor(&freed->own.closure);
+	zval_ptr_dtor(&freed->after);
+	zend_object_std_dtor(object);
+}
+
+static HashTable *next_get_gc(zend_object *object, zval **table, int *len)
+{
+	next *looked_at = FERMATA_FROM(next, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &looked_at->own.closure);
+	zend_get_gc_buffer_add_zval(buffer, &looked_at->after);
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_middleware_init(void)
+{
+	fermata_ce_next->create_object = next_create;
+	memcpy(&next_handlers, zend_get_std_object_handlers(), sizeof(next_handlers));
+	next_handlers.offset = XtOffsetOf(next, std);
+	next_handlers.free_obj = next_free;
+	next_handlers.get_gc = next_get_gc;
+	next_handlers.clone_obj = NULL;
+	next_handlers.compare = zend_objects_not_comparable;
+}
+
+/* Calling */
+
+/* The place of the mistake is the function that made it, and not the one that called it. */
+static ZEND_COLD void throw_wrong_return(const next *at, const zval *result)
+{
+	const zend_function *function = at->own.call.function_handler;
+	zend_type_error("the %s must return Fermata\\Response or Fermata\\Hold, %s returned",
+		Z_ISUNDEF(at->after) ? "handler" : "middleware", fermata_type_name(result));
+	if (EG(exception) && function->type == ZEND_USER_FUNCTION) {
+		zval line;
+		ZVAL_LONG(&line, function->op_array.line_start);
+		zend_update_property_ex(zend_ce_error, EG(exception), ZSTR_KNOWN(ZEND_STR_LINE), &line);
+		if (function->op_array.filename) {
+			zval file;
+			ZVAL_STR(&file, function->op_array.filename);
+			zend_update_property_ex(zend_ce_error, EG(exception), ZSTR_KNOWN(ZEND_STR_FILE), &file);
+		}
+	}
+}
+
+/* What the server would answer without the program: nothing is there, or not for this method. */
+static void answer_unrouted(zval *return_value, const fermata_request *request)
+{
+	const FmEvent *event = &request->event;
+	zend_string *text = NULL;
+	if (event->unrouted == STATUS_NOT_FOUND) {
+		text = zend_string_init("Nothing is here.\n", sizeof("Nothing is here.\n") - 1, false);
+	} else if (event->unrouted != STATUS_NO_CONTENT) {
+		text = zend_string_init(ZEND_STRL("The method is not allowed here; see Allow.\n"), false);
+	}
+	fermata_response *response = fermata_response_plain(event->unrouted ? event->unrouted : STATUS_NOT_FOUND, text);
+	if (event->allow.ptr) {
+		zend_string *name = zend_string_init(ZEND_STRL("Allow"), false);
+		zend_string *allow = zend_string_init(event->allow.ptr, event->allow.len, false);
+		fermata_headers_add(&response->headers, name, allow);
+		zend_string_release(name);
+		zend_string_release(allow);
+	}
+	RETVAL_OBJ(&response->std);
+}
+
+/* Relative links in the index of a directory need its path to end in a slash. */
+static void answer_directory(zval *return_value, const fermata_request *request)
+{
+	FmStr target = request->event.target;
+	const char *query = memchr(target.ptr, '?', target.len);
+	size_t path_len = query ? (size_t)(query - target.ptr) : target.len;
+	fermata_response *response = fermata_response_plain(STATUS_PERMANENT_REDIRECT, NULL);
+	zend_string *location = zend_string_concat3(target.ptr, path_len, "/", 1, target.ptr + path_len, target.len - path_len);
+	fermata_headers_add(&response->headers, fermata_known.location, location);
+	zend_string_release(location);
+	RETVAL_OBJ(&response->std);
+}
+
+/* A file of a static tree. False when nothing is there. */
+static bool answer_file(zval *return_value, const fermata_request *request)
+{
+	const FmEvent *event = &request->event;
+	switch (fm_static_find(fermata_run.worker, event->handler, event->path)) {
+		case FM_STATIC_FILE: {
+			fermata_source *source = fermata_source_new();
+			source->path = zend_string_init(event->path.ptr, event->path.len, false);
+			source->tree = event->handler;
+			fermata_response_with_source(return_value, source, STATUS_OK, NULL, NULL);
+			return true;
+		}
+		case FM_STATIC_DIRECTORY: answer_directory(return_value, request); return true;
+		case FM_STATIC_FAILED:
+			RETVAL_OBJ(&fermata_response_plain(FERMATA_STATUS_ERROR,
+				zend_string_init(ZEND_STRL("The file cannot be read.\n"), false))->std);
+			return true;
+		default: return false;
+	}
+}
+
+/* Lets the program decide on a handshake; what is returned for one that is accepted opens the WebSocket when it is sent. */
+static void answer_upgrade(zval *return_value, const fermata_handler *own, fermata_request *request)
+{
+	fermata_upgrade *upgrade = fermata_upgrade_new(request);
+	if (!Z_ISUNDEF(own->closure)) {
+		zval argument, result;
+		ZVAL_OBJ(&argument, &upgrade->std);
+		ZVAL_UNDEF(&result);
+		zend_fcall_info info = {.size = sizeof(info), .retval = &result, .params = &argument, .param_count = 1};
+		zend_fcall_info_cache call = own->call;
+		ZVAL_COPY_VALUE(&info.function_name, &own->closure);
+		zend_call_function(&info, &call);
+		zval_ptr_dtor(&result);
+	}
+	if (EG(exception)) {
+		fermata_upgrade_end(upgrade);
+	} else if (upgrade->state != UPGRADE_REFUSED) {
+		fermata_source *source = fermata_source_new();
+		source->upgrade = &upgrade->std;
+		GC_ADDREF(source->upgrade);
+		fermata_response *response = fermata_response_plain(FERMATA_STATUS_SWITCHING, NULL);
+		response->source = source;
+		RETVAL_OBJ(&response->std);
+	} else {
+		if (upgrade->response) {
+			RETVAL_OBJ_COPY(upgrade->response);
+		} else {
+			RETVAL_OBJ(&fermata_response_plain(upgrade->status, NULL)->std);
+		}
+		fermata_upgrade_end(upgrade);
+	}
+	OBJ_RELEASE(&upgrade->std);
+}
+
+/* Whether the parameter takes numbers alone. */
+static bool is_number(const zend_arg_info *parameter)
+{
+	return (ZEND_TYPE_PURE_MASK(parameter->type) & (MAY_BE_LONG | MAY_BE_STRING)) == MAY_BE_LONG;
+}
+
+static bool find_parameter(const fermata_request *request, const zend_string *name, FmStr *value)
+{
+	FmStr known;
+	for (size_t i = 0; fermata_request_route_at(request, i, &known, value); i++) {
+		if (zend_string_equals_cstr(name, known.ptr, known.len)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The arguments of a handler with named parameters. False when one is no number that has to be. */
+static bool fill_arguments(const next *at, zval *request, zval *arguments, uint32_t *arguments_len)
+{
+	const zend_function *function = at->own.call.function_handler;
+	const fermata_request *asked = FERMATA_FROM(fermata_request, Z_OBJ_P(request));
+	for (*arguments_len = 0; *arguments_len < function->common.num_args; ++*arguments_len) {
+		const zend_arg_info *parameter = &function->op_array.arg_info[*arguments_len];
+		zval *argument = &arguments[*arguments_len];
+		FmStr value;
+		zend_ulong number;
+		if (!find_parameter(asked, parameter->name, &value)) {
+			if (*arguments_len >= function->common.required_num_args) {
+				return true;
+			}
+			ZVAL_COPY(argument, request);
+		} else if (!is_number(parameter)) {
+			ZVAL_STRINGL(argument, value.len ? value.ptr : "", value.len);
+		} else {
+			zend_string *text = zend_string_init(value.len ? value.ptr : "", value.len, false);
+			bool is_canonical = ZEND_HANDLE_NUMERIC_STR(ZSTR_VAL(text), ZSTR_LEN(text), number);
+			zend_string_release(text);
+			if (!is_canonical) {
+				return false;
+			}
+			ZVAL_LONG(argument, (zend_long)number);
+		}
+	}
+	return true;
+}
+
+/* A number that is none names nothing that is there: 404. */
+static void call_named(zval *return_value, const next *at, zval *request)
+{
+	uint32_t len;
+	zval *arguments = safe_emalloc(at->own.call.function_handler->common.num_args, sizeof(zval), 0);
+	if (fill_arguments(at, request, arguments, &len)) {
+		zend_fcall_info info = {.size = sizeof(info), .retval = return_value, .params = arguments, .param_count = len};
+		zend_fcall_info_cache call = at->own.call;
+		ZVAL_COPY_VALUE(&info.function_name, &at->own.closure);
+		zend_call_function(&info, &call);
+	} else {
+		FERMATA_FROM(fermata_request, Z_OBJ_P(request))->event.unrouted = STATUS_NOT_FOUND;
+		answer_unrouted(return_value, FERMATA_FROM(fermata_request, Z_OBJ_P(request)));
+	}
+	while (len) {
+		zval_ptr_dtor(&arguments[--len]);
+	}
+	efree(arguments);
+}
+
+ZEND_METHOD(Fermata_Next, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+ZEND_METHOD(Fermata_Next, __invoke)
+{
+	zval *request, arguments[2];
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_OBJECT_OF_CLASS(request, fermata_ce_request)
+	ZEND_PARSE_PARAMETERS_END();
+	next *at = FERMATA_FROM(next, Z_OBJ_P(ZEND_THIS));
+	fermata_request *asked = FERMATA_FROM(fermata_request, Z_OBJ_P(request));
+	bool is_end = Z_ISUNDEF(at->after);
+	if (UNEXPECTED(at->end == END_UPGRADE)) {
+		answer_upgrade(return_value, &at->own, asked);
+		return;
+	}
+	if (UNEXPECTED(at->end == END_FILE)) {
+		if (answer_file(return_value, asked)) {
+			return;
+		}
+		asked->event.unrouted = STATUS_NOT_FOUND;
+	}
+	/* notFound() is for paths that nothing knows; what is known but not for this method is the server's to answer. */
+	if (Z_ISUNDEF(at->own.closure) || (is_end && asked->event.unrouted && asked->event.unrouted != STATUS_NOT_FOUND)) {
+		answer_unrouted(return_value, asked);
+		return;
+	}
+	if (at->end == END_NAMED) {
+		call_named(return_value, at, request);
+	} else {
+		zend_fcall_info info = {
+			.size = sizeof(info),
+			.retval = return_value,
+			.params = arguments,
+			.param_count = is_end ? 1 : 2,
+		};
+		zend_fcall_info_cache call = at->own.call;
+		ZVAL_COPY_VALUE(&info.function_name, &at->own.closure);
+		ZVAL_COPY_VALUE(&arguments[0], request);
+		ZVAL_COPY_VALUE(&arguments[1], &at->after);
+		zend_call_function(&info, &call);
+	}
+	if (UNEXPECTED(EG(exception))) {
+		return;
+	}
+	if (UNEXPECTED(!fermata_is_answer(return_value))) {
+		throw_wrong_return(at, return_value);
+		zval_ptr_dtor(return_value);
+		ZVAL_NULL(return_value);
+	}
+}
+
+/* Putting together */
+
+/* A closure that calls own with what comes after it. Takes over both. */
+static void wrap(zval *closure, const fermata_handler *own, zval *after, next_end end)
+{
+	next *made = FERMATA_FROM(next, next_create(fermata_ce_next));
+	zval object;
+	made->own = *own;
+	made->end = end;
+	ZVAL_COPY_VALUE(&made->after, after);
+	ZVAL_OBJ(&object, &made->std);
+	zend_function *invoke = zend_hash_find_ptr(&fermata_ce_next->function_table, ZSTR_KNOWN(ZEND_STR_MAGIC_INVOKE));
+	zend_create_fake_closure(closure, invoke, fermata_ce_next, fermata_ce_next, &object);
+	zval_ptr_dtor(&object);
+}
+
+/* Whether the pattern of a route has {name} or {name...}. */
+static bool has_parameter(const zend_string *pattern, const zend_string *name)
+{
+	const char *at = ZSTR_VAL(pattern);
+	while ((at = strchr(at, '{'))) {
+		at++;
+		size_t len = strcspn(at, "}.");
+		if (zend_string_equals_cstr(name, at, len)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a parameter of the type can be given a request. */
+static bool takes_request(zend_type type)
+{
+	if (!ZEND_TYPE_IS_SET(type) || (ZEND_TYPE_PURE_MASK(type) & MAY_BE_OBJECT)) {
+		return true;
+	}
+	/* Of several classes one may be it. */
+	return ZEND_TYPE_HAS_NAME(type) ? zend_string_equals_ci(ZEND_TYPE_NAME(type), fermata_ce_request->name) : ZEND_TYPE_IS_COMPLEX(type);
+}
+
+/* Checks that a handler can be called for its route, and lets its parameters be filled by name where they have names of the
+ * route's. False after a MisuseError. */
+bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
+{
+	const zend_function *function = handler->call.function_handler;
+	bool is_named = false, has_gap = false;
+	if (function->type != ZEND_USER_FUNCTION || (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE)) {
+		return true;
+	}
+	for (uint32_t i = 0; i < function->common.num_args; i++) {
+		const zend_arg_info *parameter = &function->op_array.arg_info[i];
+		const char *name = ZSTR_VAL(parameter->name);
+		bool is_optional = i >= function->common.required_num_args;
+		if (has_parameter(pattern, parameter->name)) {
+			if (has_gap || (ZEND_TYPE_IS_SET(parameter->type)
+					&& !(ZEND_TYPE_PURE_MASK(parameter->type) & (MAY_BE_STRING | MAY_BE_LONG)))) {
+				fermata_misuse(has_gap ? "the parameter $%s of the handler of %s comes after optional ones that nothing fills; put it before them"
+					: "the parameter $%s of the handler of %s is filled from its path; declare it as string or int", name, ZSTR_VAL(pattern));
+				return false;
+			}
+			is_named = true;
+		} else if (is_optional && (i > 0 || !takes_request(parameter->type))) {
+			has_gap = true;
+		} else if (!takes_request(parameter->type) || (i > 0 && !ZEND_TYPE_IS_SET(parameter->type))) {
+			fermata_misuse("the parameter $%s of the handler of %s can be given neither the Fermata\\Request nor a parameter {%s} of"
+				" its path, which has none", name, ZSTR_VAL(pattern), name);
+			return false;
+		} else if (i > 0) {
+			is_named = true;
+		}
+	}
+	if (is_named) {
+		fermata_handler own = *handler;
+		zval none;
+		zend_fcall_info info;
+		ZVAL_UNDEF(&none);
+		wrap(&handler->closure, &own, &none, END_NAMED);
+		zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL);
+	}
+	return true;
+}
+
+/* Puts a list around what *closure calls, its first member outermost. */
+static void wrap_list(zval *closure, zend_array *list)
+{
+	zval *member;
+	ZEND_HASH_REVERSE_FOREACH_VAL(list, member) {
+		fermata_handler own;
+		zval after;
+		ZVAL_COPY_VALUE(&after, closure);
+		if (fermata_handler_init(&own, member)) {
+			wrap(closure, &own, &after, END_HANDLER);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+static bool has_middleware(const fermata_server *server, const fermata_route *route)
+{
+	bool any = server->middleware || route->middleware;
+	for (zend_object *group = route->group; group; group = fermata_routes_parent(group)) {
+		any |= fermata_routes_middleware(group) != NULL;
+	}
+	return any;
+}
+
+/* Puts a route's own middleware, that of its groups and that of the server around the end of a chain. */
+static void surround(fermata_server *server, fermata_handler *handler, const fermata_route *route, next_end end)
+{
+	zval closure, none;
+	zend_fcall_info info;
+	ZVAL_UNDEF(&none);
+	wrap(&closure, handler, &none, end);
+	if (route->middleware) {
+		wrap_list(&closure, route->middleware);
+	}
+	for (zend_object *group = route->group; group; group = fermata_routes_parent(group)) {
+		zend_array *list = fermata_routes_middleware(group);
+		if (list) {
+			wrap_list(&closure, list);
+		}
+	}
+	if (server->middleware) {
+		wrap_list(&closure, server->middleware);
+	}
+	ZVAL_COPY_VALUE(&handler->closure, &closure);
+	zend_fcall_info_init(&handler->closure, 0, &info, &handler->call, NULL, NULL);
+}
+
+static void compose(fermata_server *server, fermata_handler *handler, const fermata_route *route)
+{
+	if (has_middleware(server, route) || Z_ISUNDEF(handler->closure) || route->is_fallback) {
+		surround(server, handler, route, END_HANDLER);
+	}
+}
+
+/* Puts middleware in front of the static trees that have any around them. False after an exception. */
+static bool compose_trees(fermata_server *server)
+{
+	FmError error;
+	error.len = 0;
+	for (uint32_t i = 0; i < server->trees_len; i++) {
+		fermata_route route = {.group = server->trees[i].group}, none = {0};
+		if (!has_middleware(server, &route)) {
+			continue;
+		}
+		fermata_handler handler = server->not_found;
+		Z_TRY_ADDREF(handler.closure);
+		surround(server, &handler, &route, END_FILE);
+		uint32_t number = fermata_server_add(server, &handler, &none);
+		uint32_t code = fm_server_guard_files(server->core, fermata_str(server->trees[i].prefix), number, &error);
+		if (code != FM_OK) {
+			fermata_throw(code, &error);
+			return false;
+		}
+	}
+	fermata_trees_free(server);
+	return true;
+}
+
+/* Puts middleware around the handshakes of WebSockets. */
+static void compose_sockets(fermata_server *server)
+{
+	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
+		fermata_socket_route *socket = &server->socket_routes[i];
+		fermata_route route = {.group = socket->group, .middleware = socket->middleware};
+		if (has_middleware(server, &route)) {
+			socket->guard = socket->upgrade;
+			Z_TRY_ADDREF(socket->guard.closure);
+			surround(server, &socket->guard, &route, END_UPGRADE);
+			fm_server_guard_websocket(server->core, i);
+		}
+		fermata_route_free(&route);
+		socket->group = NULL;
+		socket->middleware = NULL;
+	}
+}
+
+/* Before the workers are forked, so that what it makes is shared by all of them. False after an exception. */
+bool fermata_middleware_compose(fermata_server *server)
+{
+	FmError error;
+	error.len = 0;
+	for (uint32_t i = 0; i < server->handlers_len; i++) {
+		compose(server, &server->handlers[i], &server->routes[i]);
+		/* A group refers to its server: without an end to that neither would ever be freed. */
+		fermata_route_free(&server->routes[i]);
+		memset(&server->routes[i], 0, sizeof(fermata_route));
+	}
+	compose_sockets(server);
+	if (!compose_trees(server)) {
+		return false;
+	}
+	bool has_not_found = !Z_ISUNDEF(server->not_found.closure);
+	if (!has_not_found && !server->middleware) {
+		return true;
+	}
+	fermata_route route = {.is_fallback = true};
+	fermata_handler fallback = server->not_found;
+	ZVAL_UNDEF(&server->not_found.closure);
+	compose(server, &fallback, &route);
+	uint32_t number = fermata_server_add(server, &fallback, &route);
+	uint32_t code = fm_server_fallback(server->core, number, server->middleware != NULL, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		return false;
+	}
+	return true;
+}
+
+/* Error handlers */
+
+static ZEND_COLD void note_failure(zend_object *exception)
+{
+	bool is_clients = exception->ce == fermata_ce_bad_request;
+	if (!is_clients) {
+		fm_note_failure(fermata_run.worker);
+	}
+	fermata_log_exception(is_clients ? FERMATA_LOG_INFO : FERMATA_LOG_ERROR);
+}
+
+/* Lets the program's error handler answer for an exception of a request. True when that is done; else an exception is pending,
+ * the first one or that of the error handler. */
+ZEND_COLD bool fermata_error_handled(void)
+{
+	/* What the error handler returns may be a stream that throws, which is not for it again; or that waits, while the
+	 * handlers of other fibers fail. */
+	fermata_fiber *fiber = fermata_run.fiber;
+	const fermata_handler *handler = &fermata_run.server->error;
+	if (Z_ISUNDEF(handler->closure) || fiber->answers_error) {
+		return false;
+	}
+	zval arguments[2], result;
+	zend_object *exception = EG(exception);
+	GC_ADDREF(exception);
+	note_failure(exception);
+	ZVAL_OBJ(&arguments[0], exception);
+	ZVAL_OBJ(&arguments[1], &fermata_run.request->std);
+	bool is_here = fermata_call(handler, arguments, 2, &result);
+	OBJ_RELEASE(exception);
+	if (!is_here) {
+		return true;
+	}
+	if (EG(exception)) {
+		return false;
+	}
+	fiber->answers_error = true;
+	fermata_answer(handler, &result);
+	fiber->answers_error = false;
+	zval_ptr_dtor(&result);
+	return true;
+}

@@ -1,0 +1,291 @@
+/* Fermata\Worker: messages between the workers of a server.
+ *
+ * Each worker has a socket pair that all processes of the server inherit: everybody may write to it, and it alone reads. What
+ * a worker that ends has not read, the one that takes its place does. Messages are taken one after the other, the next when
+ * the handler of the last has ended, so those of one sender come in the order they were sent. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "fibers/watch.h"
+#include "zend_closures.h"
+#include "zend_exceptions.h"
+#include "zend_smart_str.h"
+#include "jobs/jobs.h"
+
+/* Less than the kernel takes in one piece by default (net.core.wmem_default, 208 KB). */
+#define MESSAGE_BYTES_MAX 65536
+/* After so many, or so long, all others of the worker have their turn: handlers of messages may send more of them. */
+#define TURN_MESSAGES_MAX 64
+#define TURN_NS_MAX 5000000
+
+static struct {
+	int (*pairs)[2];  /* by worker: its own end, everybody's */
+	uint32_t len;     /* 0 = the server does not run, or has no handler for messages */
+	uint32_t index;
+	fermata_watcher watcher;
+	zval receive;     /* the closure of Worker::receive() */
+	const fermata_handler *handler;
+	char *inbox;
+} peers;
+
+static void close_all(void)
+{
+	for (uint32_t i = 0; i < peers.len; i++) {
+		for (int end = 0; end < 2; end++) {
+			if (peers.pairs[i][end] >= 0) {
+				close(peers.pairs[i][end]);
+			}
+		}
+	}
+	if (peers.pairs) {
+		pefree(peers.pairs, true);
+	}
+	peers.pairs = NULL;
+	peers.len = 0;
+}
+
+/* In the master, before it forks. False after an exception. */
+bool fermata_peers_open(const fermata_server *server, FmServer *core)
+{
+	if (Z_ISUNDEF(server->on_message.closure)) {
+		return true;
+	}
+	uint32_t len = fm_server_workers(core);
+	peers.pairs = safe_pemalloc(len, sizeof(peers.pairs[0]), 0, true);
+	for (peers.len = 0; peers.len < len; peers.len++) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peers.pairs[peers.len]) != 0) {
+			zend_throw_exception_ex(fermata_ce_configuration, 0, "sockets between workers: %s", strerror(errno));
+			close_all();
+			return false;
+		}
+	}
+	return true;
+}
+
+/* In the master, when all workers have ended. */
+void fermata_peers_close(void)
+{
+	close_all();
+}
+
+/* Called by the loop: there is something to read. */
+static void on_ready(fermata_watcher *watcher, short happened)
+{
+	if (happened & POLLNVAL) {
+		return;
+	}
+	fermata_future *task = fermata_task_begin(&peers.receive, FM_TASK_MESSAGES);
+	if (UNEXPECTED(!task)) {
+		/* tasks_queue_max tasks have not begun. They run before the loop looks again. */
+		short why;
+		zend_clear_exception();
+		fermata_watch(watcher, peers.pairs[peers.index][0], POLLIN, &why);
+		return;
+	}
+	fermata_future_release(task);
+}
+
+static void watch(void)
+{
+	short why;
+	if (!fermata_watch(&peers.watcher, peers.pairs[peers.index][0], POLLIN, &why)) {
+		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("messages of other workers cannot be waited for"));
+	}
+}
+
+/* In a worker that begins. */
+void fermata_peers_start(const fermata_server *server, uint32_t worker_index)
+{
+	peers.index = worker_index;
+	if (!peers.len) {
+		return;
+	}
+	for (uint32_t i = 0; i < peers.len; i++) {
+		if (i != worker_index) {
+			close(peers.pairs[i][0]);
+			peers.pairs[i][0] = -1;
+		}
+	}
+	zend_function *receive = zend_hash_str_find_ptr(&fermata_ce_worker->function_table, ZEND_STRL("receive"));
+	zend_create_fake_closure(&peers.receive, receive, fermata_ce_worker, fermata_ce_worker, NULL);
+	peers.handler = &server->on_message;
+	peers.inbox = pemalloc(MESSAGE_BYTES_MAX + sizeof(uint32_t), true);
+	peers.watcher = (fermata_watcher){.fd = -1, .ready = on_ready};
+	watch();
+}
+
+/* In a worker that ends. */
+void fermata_peers_stop(void)
+{
+	if (peers.inbox) {
+		fermata_unwatch(&peers.watcher);
+		zval_ptr_dtor(&peers.receive);
+		ZVAL_UNDEF(&peers.receive);
+		pefree(peers.inbox, true);
+		peers.inbox = NULL;
+	}
+}
+
+/* Hands one message to the handler; what that throws is logged and keeps nobody from the next. */
+static void deliver(uint32_t from, const char *text, size_t len)
+{
+	zval arguments[2], result;
+	ZVAL_UNDEF(&result);
+	if (fermata_jobs_unserialize(&arguments[0], text, len)) {
+		ZVAL_LONG(&arguments[1], from);
+		zend_fcall_info info = {.size = sizeof(info), .retval = &result, .params = arguments, .param_count = 2};
+		zend_fcall_info_cache call = peers.handler->call;
+		ZVAL_COPY_VALUE(&info.function_name, &peers.handler->closure);
+		zend_call_function(&info, &call);
+		zval_ptr_dtor(&result);
+		zval_ptr_dtor(&arguments[0]);
+	} else if (!EG(exception)) {
+		fermata_misuse("a message of worker %u cannot be unserialised", from);
+	}
+	if (EG(exception) && !zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
+		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+}
+
+/* The task that takes what has come. */
+ZEND_METHOD(Fermata_Worker, receive)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	uint64_t began_ns = fermata_now_ns();
+	for (uint32_t taken = 0; !EG(exception) && taken < TURN_MESSAGES_MAX && fermata_now_ns() - began_ns < TURN_NS_MAX; taken++) {
+		uint32_t from;
+		ssize_t len = recv(peers.pairs[peers.index][0], peers.inbox, MESSAGE_BYTES_MAX + sizeof(from), MSG_DONTWAIT);
+		if (len < (ssize_t)sizeof(from)) {
+			if (len < 0 && errno == EINTR) {
+				continue;
+			}
+			break;
+		}
+		memcpy(&from, peers.inbox, sizeof(from));
+		deliver(from, peers.inbox + sizeof(from), (size_t)len - sizeof(from));
+	}
+	if (!fermata_fibers_is_unwinding()) {
+		/* What is left makes it ready at once. */
+		watch();
+	}
+}
+
+/* False when it has not read what it has. */
+static bool send_to(uint32_t to, FmStr text)
+{
+	struct iovec parts[] = {{.iov_base = &peers.index, .iov_len = sizeof(uint32_t)}, {.iov_base = (char *)text.ptr, .iov_len = text.len}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	while (sendmsg(peers.pairs[to][1], &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		if (errno != EINTR) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static ZEND_COLD void throw_full(uint32_t worker)
+{
+	zend_throw_exception_ex(fermata_ce_backpressure, 0, "worker %u has not read the messages it has; try again later", worker);
+}
+
+/* False after an exception. The caller frees the text. */
+static bool prepare(zval *message, smart_str *text)
+{
+	if (!peers.len || !fermata_run.worker) {
+		fermata_misuse(fermata_run.worker ? "this server has no handler for messages; give one to Server::onMessage()"
+			: "messages can be sent only in a worker of a running server");
+		return false;
+	}
+	if (!fermata_jobs_serialize(message, text)) {
+		return false;
+	}
+	if (ZSTR_LEN(text->s) > MESSAGE_BYTES_MAX) {
+		fermata_misuse("the message takes %zu bytes; %d is the most", ZSTR_LEN(text->s), MESSAGE_BYTES_MAX);
+		return false;
+	}
+	return true;
+}
+
+ZEND_METHOD(Fermata_Worker, send)
+{
+	zend_long to;
+	zval *message;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_LONG(to)
+		Z_PARAM_ZVAL(message)
+	ZEND_PARSE_PARAMETERS_END();
+	smart_str text = {0};
+	if (prepare(message, &text)) {
+		if (to < 0 || to >= (zend_long)peers.len) {
+			fermata_misuse("there is no worker " ZEND_LONG_FMT "; their numbers are 0 to %u", to, peers.len - 1);
+		} else if (!send_to((uint32_t)to, fermata_str(text.s))) {
+			throw_full((uint32_t)to);
+		}
+	}
+	smart_str_free(&text);
+}
+
+ZEND_METHOD(Fermata_Worker, broadcast)
+{
+	zval *message;
+	bool self = false;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_ZVAL(message)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(self)
+	ZEND_PARSE_PARAMETERS_END();
+	smart_str text = {0};
+	if (prepare(message, &text)) {
+		/* One that is full keeps nobody else from it. */
+		uint32_t full = peers.len;
+		for (uint32_t to = 0; to < peers.len; to++) {
+			if ((self || to != peers.index) && !send_to(to, fermata_str(text.s))) {
+				full = to;
+			}
+		}
+		if (full != peers.len) {
+			throw_full(full);
+		}
+	}
+	smart_str_free(&text);
+}
+
+ZEND_METHOD(Fermata_Worker, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}
+
+ZEND_METHOD(Fermata_Worker, index)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (!fermata_run.worker) {
+		fermata_misuse("only the workers of a running server have a number");
+		RETURN_THROWS();
+	}
+	RETURN_LONG(peers.index);
+}
+
+ZEND_METHOD(Fermata_Server, onMessage)
+{
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_FUNC(info, call)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_server *server = FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS));
+	if (!fermata_server_check_open(server)) {
+		RETURN_THROWS();
+	}
+	if (!Z_ISUNDEF(server->on_message.closure)) {
+		fermata_misuse("there is a handler for messages already");
+		RETURN_THROWS();
+	}
+	if (!fermata_handler_init(&server->on_message, &info.function_name)) {
+		ZVAL_UNDEF(&server->on_message.closure);
+		if (!EG(exception)) {
+			fermata_misuse("the handler for messages cannot be called");
+		}
+		RETURN_THROWS();
+	}
+	RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS));
+}
