@@ -57,6 +57,17 @@ impl Bench<'_> {
         self.origin.seen(self.name)
     }
 
+    /// Waits until a request of this path has reached the origin.
+    #[track_caller]
+    pub fn wait_for_request(&self, rest: &str) {
+        let end = Instant::now() + deadline();
+        let path = self.path(rest);
+        while !self.requests().iter().any(|it| it.target == path) {
+            assert!(Instant::now() < end, "{path} is not asked for");
+            thread::sleep(PAUSE / 10);
+        }
+    }
+
     /// A path of this case.
     pub fn path(&self, rest: &str) -> String {
         format!("/{}{rest}", self.name)
@@ -95,9 +106,19 @@ impl Bench<'_> {
         self.publish(json!([{"channel": self.channel(channel), "formats": {"http-stream": {"content": content}}}]));
     }
 
+    /// For cases that have every client ask its origin again: panics unless this one is listed as running alone.
+    #[track_caller]
+    pub fn assert_alone(&self) {
+        let name = self.name;
+        assert!(cases::ALONE.contains(&name), "cases::ALONE lacks {name}");
+    }
+
     /// A POST to the control port.
     #[track_caller]
     pub fn control(&self, path: &str, body: &str) -> Answer {
+        if path == "/recover" {
+            self.assert_alone();
+        }
         Client::open(self.subject.control, "localhost").request(
             "POST",
             path,
@@ -199,12 +220,17 @@ pub fn run_all(subject: Subject) {
     let count = cases.len();
     assert!(count > 0, "no case has {wanted:?} in its name");
     let differing = Mutex::new(Vec::new());
-    let mut failed = run(subject, cases, THREADS, &differing);
+    let (alone, together): (Vec<Case>, Vec<Case>) = cases
+        .into_iter()
+        .partition(|(name, _)| cases::ALONE.contains(name));
+    let mut failed = run(&subject, together, THREADS, &differing);
+    failed.extend(run(&subject, alone, 1, &differing));
+    drop(subject);
     if kind == Kind::Pushpin {
         for _ in 0..PUSHPIN_RETRIES {
             failed.retain(|case| {
                 let subject = Subject::start(kind).expect("it was there before");
-                !run(subject, vec![*case], 1, &differing).is_empty()
+                !run(&subject, vec![*case], 1, &differing).is_empty()
             });
         }
     }
@@ -226,7 +252,7 @@ pub fn run_all(subject: Subject) {
 
 /// Runs cases side by side and returns those that failed.
 fn run(
-    subject: Subject,
+    subject: &Subject,
     cases: Vec<Case>,
     threads: usize,
     differing: &Mutex<Vec<&'static str>>,
@@ -240,7 +266,7 @@ fn run(
                     let (name, run) = case;
                     let bench = Bench {
                         name,
-                        subject: &subject,
+                        subject,
                         origin: subject.origin(),
                         differing,
                     };

@@ -16,6 +16,7 @@ cases!(
 );
 
 fn control_answers_have_known_words(bench: &Bench) {
+    bench.assert_alone();
     let item =
         json!({"items": [{"channel": "nobody", "http-stream": {"content": "x"}}]}).to_string();
     let no_format = json!({"items": [{"channel": "nobody"}]}).to_string();

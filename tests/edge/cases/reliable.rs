@@ -155,6 +155,7 @@ fn a_long_poll_up_to_date_is_held(bench: &Bench) {
     });
     let mut poll = bench.client("plain.test");
     poll.send("GET", &bench.path("/poll"), &[], b"");
+    bench.wait_for_request("/poll");
     // A second item would be one too many, so it is not tried until it arrives.
     std::thread::sleep(SETTLE);
     bench.publish(
