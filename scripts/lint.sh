@@ -17,6 +17,9 @@ cargo fmt --all --check
 step "clippy"
 cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
+step "modules"
+python3 scripts/modules.py
+
 step "C warnings"
 # PHP's own headers are not ours to mend, so they count as system headers.
 read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Checks how the crates and their modules depend on each other; `make lint` runs it.
+
+    modules.py            fails on a circle of modules larger than CIRCLES allows, and on a dependency ALLOWED does not
+                          name; then shows sizes, which nothing enforces
+    modules.py --circles  names the modules of each circle
+    modules.py --edges    shows what each module of a circle uses of the same circle
+
+A module uses another when it names it or an item of it in a path. What a `mod.rs` only passes on by `pub use` counts
+for whoever uses it, and not for the `mod.rs`. Tests do not count.
+"""
+
+import pathlib
+import re
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Which crates of ours a crate may depend on. The order is that of the floors, from below.
+ALLOWED = {
+    "proto": set(),
+    "hub": set(),
+    "io": set(),
+    "config": set(),
+    "grip": set(),
+    "testkit": set(),
+    "tls": {"io"},
+    "origin": {"grip"},
+    "load": {"io", "proto", "tls"},
+    "engine": {"config", "hub", "io", "proto", "tls"},
+    "edge": {"config", "engine", "grip", "io", "proto", "tls"},
+    "ffi": {"config", "engine", "grip", "io", "origin", "proto", "tls"},
+    "cli": {"edge", "engine", "grip", "io", "load", "origin"},
+}
+
+# Modules that may be in a circle, the largest circle of a crate first. A crate that is not named may have none.
+# The numbers only ever become smaller.
+CIRCLES = {
+    "cli": [3],
+    "config": [3],
+    "edge": [41, 5],
+    "engine": [25],
+    "ffi": [4],
+    "grip": [2, 2],
+    "hub": [2, 2],
+    "io": [5, 2, 2],
+    "load": [13],
+    "origin": [2],
+}
+
+LONGEST = 10
+"""Files and functions that are shown."""
+STRUCTS = {"engine": "Worker", "edge": "Edge"}
+"""The largest structs, whose fields and methods are shown."""
+
+WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+def without_comments(text):
+    """The text with comments, strings and characters blanked; lines and columns stay where they are."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    token = re.compile(
+        r"//[^\n]*|/\*.*?\*/"
+        r'|\bb?r(#*)".*?"\1'
+        r'|b?"(?:\\.|[^"\\])*"'
+        r"|b?'(?:\\(?:x[0-9a-fA-F]{2}|u\{[0-9a-fA-F]+\}|.)|[^'\\\n])'",
+        re.S,
+    )
+    return token.sub(blank, text)
+
+
+def without_tests(text):
+    """The text without items behind `#[cfg(test)]`."""
+    while match := re.search(r"#\[cfg\(test\)\]", text):
+        depth = 0
+        for at in range(match.end(), len(text)):
+            character = text[at]
+            if character in "([{":
+                depth += 1
+            elif character in ")]}":
+                depth -= 1
+                if depth == 0 and character == "}":
+                    break
+                if depth < 0:
+                    at -= 1
+                    break
+            elif character in ";," and depth == 0:
+                break
+        cut = text[match.start() : at + 1]
+        text = text[: match.start()] + re.sub(r"[^\n]", " ", cut) + text[at + 1 :]
+    return text
+
+
+def tree(text):
+    """The paths of what stands behind `use`: each as a list of words, with the name it gets."""
+    text = re.sub(r"\s+", " ", text).strip()
+    if match := re.fullmatch(r"(.*?)\{(.*)\}", text):
+        before = [word for word in match[1].split("::") if word.strip()]
+        depth, parts, part = 0, [], ""
+        for character in match[2]:
+            depth += (character == "{") - (character == "}")
+            if character == "," and depth == 0:
+                parts.append(part)
+                part = ""
+            else:
+                part += character
+        for part in [*parts, part]:
+            if part.strip():
+                for words, name in tree(part):
+                    yield [*map(str.strip, before), *words], name
+        return
+    path, _, name = text.partition(" as ")
+    words = [word.strip() for word in path.split("::") if word.strip()]
+    if words:
+        yield words, name.strip() or words[-1]
+
+
+class Crate:
+    """The modules of a crate, by their paths as tuples; the root is the empty one."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.text, self.passed, self.used = {}, {}, {}
+        source = folder / "src"
+        for root in (source / "lib.rs", source / "main.rs"):
+            if root.exists():
+                self.add((), root, source)
+        for module in self.text:
+            self.read(module)
+
+    def add(self, module, file, folder):
+        text = without_tests(without_comments(file.read_text()))
+        self.text[module] = self.text.get(module, "") + text
+        for name in re.findall(rf"^\s*(?:pub(?:\([^)]*\))? )?mod ({WORD});", text, re.M):
+            for child in (folder / f"{name}.rs", folder / name / "mod.rs"):
+                if child.exists():
+                    self.add((*module, name), child, folder / name)
+
+    def read(self, module):
+        text = self.text[module]
+        self.passed[module], self.used[module] = {}, []
+        for match in re.finditer(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", text, re.M):
+            for words, name in tree(match[2]):
+                path = self.absolute(module, words)
+                if path is None:
+                    continue
+                if match[1]:
+                    self.passed[module][name] = path
+                else:
+                    self.used[module].append(path)
+        rest = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]+;", "", text, flags=re.M)
+        children = {path[-1] for path in self.text if path[:-1] == module and path}
+        first = "|".join(["crate", "super", "self", *sorted(children)])
+        for match in re.finditer(rf"(?<![\w:])(?:{first})(?:::{WORD})+", rest):
+            words = match[0].split("::")
+            path = (*module, *words) if words[0] in children else self.absolute(module, words)
+            if path is not None:
+                self.used[module].append(tuple(path))
+
+    @staticmethod
+    def absolute(module, words):
+        if words[0] == "crate":
+            return tuple(words[1:])
+        if words[0] not in ("self", "super"):
+            return None
+        base, words = list(module), list(words)
+        while words and words[0] in ("self", "super"):
+            if words.pop(0) == "super":
+                base.pop()
+        return (*base, *words)
+
+    def owner(self, path, seen=()):
+        """The module that has what a path names."""
+        at = ()
+        for place, word in enumerate(path):
+            if (*at, word) in self.text:
+                at = (*at, word)
+            elif word in self.passed[at] and (at, word) not in seen:
+                rest = path[place + 1 :]
+                return self.owner((*self.passed[at][word], *rest), (*seen, (at, word)))
+            else:
+                break
+        return at
+
+    def edges(self):
+        found = {}
+        for module, paths in self.used.items():
+            targets = {self.owner(path) for path in paths}
+            # What is declared in the root of a crate is for all of it.
+            found[module] = {target for target in targets if target != module and target}
+        return found
+
+
+def circles(edges):
+    """Tarjan's strongly connected components that have more than one member, the largest first."""
+    number, low, stack, on, found = {}, {}, [], set(), []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        on.add(node)
+        for target in sorted(edges.get(node, ())):
+            if target not in number:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in on:
+                low[node] = min(low[node], number[target])
+        if low[node] == number[node]:
+            part = []
+            while True:
+                part.append(stack.pop())
+                on.discard(part[-1])
+                if part[-1] == node:
+                    break
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for node in sorted(edges):
+        if node not in number:
+            visit(node)
+    return sorted(found, key=len, reverse=True)
+
+
+def show(module):
+    return "::".join(module) or "(root)"
+
+
+def check_crates(folders):
+    failures = []
+    for folder in folders:
+        name = folder.name
+        manifest = tomllib.loads((folder / "Cargo.toml").read_text())
+        ours = {key.removeprefix("fermata-") for key in manifest.get("dependencies", {}) if key.startswith("fermata-")}
+        if name not in ALLOWED:
+            failures.append(f"crates/{name} is not in ALLOWED of scripts/modules.py: say what it may depend on")
+        for other in sorted(ours - ALLOWED.get(name, ours)):
+            failures.append(f"crates/{name} depends on {other}, which it must not know")
+    return failures
+
+
+def check_circles(folder, crate, options):
+    failures = []
+    edges = crate.edges()
+    found = circles(edges)
+    allowed = CIRCLES.get(folder.name, [])
+    sizes = [len(part) for part in found]
+    for size, part in zip(sizes, found, strict=True):
+        if options & {"--circles", "--edges"}:
+            print(f"{folder.name}: {size} modules in a circle")
+            for module in part:
+                inside = sorted(show(target) for target in edges[module] if target in part)
+                print(f"  {show(module)}" + (f" -> {', '.join(inside)}" if "--edges" in options else ""))
+    for place, size in enumerate(sizes):
+        most = allowed[place] if place < len(allowed) else 0
+        if size > most:
+            names = ", ".join(show(module) for module in found[place])
+            failures.append(f"crates/{folder.name}: {size} modules depend on each other in a circle, {most} may: {names}")
+    if not failures and sizes != allowed:
+        print(f"circles of {folder.name} are {sizes} now: lower CIRCLES of scripts/modules.py from {allowed}")
+    return failures
+
+
+def functions(file):
+    """Length and name of each function of a file."""
+    name = None
+    for number, line in enumerate(file.read_text().splitlines()):
+        if match := re.match(rf"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |unsafe |extern \"C\" )*fn ({WORD})", line):
+            indent, name, start = match[1], match[2], number
+        elif name and line == indent + "}":
+            yield number - start + 1, name
+            name = None
+
+
+def print_sizes(folders, crates):
+    files = [file for folder in folders for file in (folder / "src").rglob("*.rs") if "tests" not in str(file)]
+    lengths = sorted(((len(file.read_text().splitlines()), file.relative_to(ROOT)) for file in files), reverse=True)
+    print("longest files:")
+    for length, file in lengths[:LONGEST]:
+        print(f"  {length:5} {file}")
+    longest = sorted(((*it, file.relative_to(ROOT)) for file in files for it in functions(file)), reverse=True)
+    print("longest functions:")
+    for length, name, file in longest[:LONGEST]:
+        print(f"  {length:5} {name} in {file}")
+    for crate, name in STRUCTS.items():
+        texts = crates[crate].text.values()
+        fields = methods = holders = 0
+        for text in texts:
+            if match := re.search(rf"^pub(?:\([^)]*\))? struct {name}(?:<.*?>)? \{{\n(.*?)^\}}", text, re.M | re.S):
+                fields = len(re.findall(rf"^    (?:pub(?:\([^)]*\))? )?{WORD}:", match[1], re.M))
+            own = 0
+            for match in re.finditer(rf"^impl(?:<[^{{]*?>)? {name}(?:<[^{{]*>)? \{{\n(.*?)^\}}", text, re.M | re.S):
+                own += len(re.findall(r"^    (?:pub(?:\([^)]*\))? )?(?:const )?fn ", match[1], re.M))
+            methods += own
+            holders += own > 0
+        print(f"{name} of {crate}: {fields} fields, {methods} methods in {holders} files")
+
+
+def main():
+    sys.setrecursionlimit(10_000)
+    options = set(sys.argv[1:])
+    if options - {"--circles", "--edges"}:
+        sys.exit(__doc__)
+    folders = sorted(path.parent for path in (ROOT / "crates").glob("*/Cargo.toml"))
+    crates = {folder.name: Crate(folder) for folder in folders}
+    failures = check_crates(folders)
+    for folder in folders:
+        failures += check_circles(folder, crates[folder.name], options)
+    print_sizes(folders, crates)
+    for failure in failures:
+        print(f"modules.py: {failure}", file=sys.stderr)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
