@@ -34,62 +34,62 @@ bench: bench-chat bench-json bench-files ## Measure against the peers of seeds 0
 bench-chat: ## The table of seed 000: page, message and memory of a chat server; eight minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/run.py chat
+	python3 -m bench chat
 
 bench-json: ## The table of seed 004: small JSON; eight minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/run.py json
+	python3 -m bench json
 
 bench-files: ## The table of seed 002: 108 KB through a file, and handlers that wait; nine minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/run.py files
+	python3 -m bench files
 
 bench-fibers: ## What it costs that handlers can wait, and whether others wait with them; three minutes, best as root
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
-	python3 bench/fibers.py
+	python3 -m bench fibers
 
 bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
-	python3 bench/counts.py --record
+	python3 -m bench counts --record
 
 bench-held: ## Measure what a held client costs, beside Pushpin where it is installed; about ten minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/held.py
+	python3 -m bench held
 
 bench-edge: ## Measure the edge beside Pushpin, where it is installed; about nine minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/edge.py
+	python3 -m bench edge
 
 bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/million.py
+	python3 -m bench million
 
 bench-million-edge: ## The same through the edge, PHP-FPM answering each client; under ten minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/million.py --server edge
+	python3 -m bench million --server edge
 
 soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SECONDS=60 is shorter
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/soak.py $(if $(SECONDS),--duration-s $(SECONDS))
+	python3 -m bench soak $(if $(SECONDS),--duration-s $(SECONDS))
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
-	python3 bench/attack.py
+	python3 -m bench attack
 
 bench-websocket: ## The tables of seed 003 beside their peers, about 13 minutes; needs a quiet machine
 	@scripts/setup.sh build
 	@scripts/build-ext.sh
-	python3 bench/websocket.py
+	python3 -m bench websocket
 
 clean: ## Remove everything that was built
 	rm -rf build target tests/browser/node_modules
@@ -149,23 +149,23 @@ test-docs: all ## Run the samples of the documentation
 	$(PHP) scripts/check-samples.php
 
 test-bench: all ## A quick run of the benchmark, to see that it still works
-	python3 -m unittest discover -s bench/tests -t bench
-	python3 bench/run.py --quick
-	python3 bench/counts.py --check
-	python3 bench/fibers.py --quick
-	python3 bench/websocket.py --quick --peers fermata node-ws
-	python3 bench/held.py --quick
-	python3 bench/edge.py --quick
-	python3 bench/million.py --quick
-	python3 bench/million.py --quick --server edge
-	python3 bench/soak.py --quick --out build/bench/quick
-	python3 bench/attack.py --quick
+	python3 -m unittest discover -s bench/tests -t .
+	python3 -m bench --quick
+	python3 -m bench counts --check
+	python3 -m bench fibers --quick
+	python3 -m bench websocket --quick --peers fermata node-ws
+	python3 -m bench held --quick
+	python3 -m bench edge --quick
+	python3 -m bench million --quick
+	python3 -m bench million --quick --server edge
+	python3 -m bench soak --quick --out build/bench/quick
+	python3 -m bench attack --quick
 
 # The last command takes all crates, so that it compiles what test-rust runs.
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check
 	scripts/arginfo.sh --check
-	python3 bench/readme.py --check
+	python3 -m bench readme --check
 	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) --workspace --exclude fermata-tests reference
 

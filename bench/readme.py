@@ -1,6 +1,6 @@
 """Writes the newest runs of bench/runs into the README, between its markers: run.py, edge.py and million.py.
 
-`python3 bench/readme.py` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
+`python3 -m bench readme` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
 number stands in the README that no run has printed.
 """
 
@@ -181,9 +181,10 @@ def edge() -> str:
     return "\n".join([machine, "", *lines, "", f"[Everything this run printed]({folder}/{path.stem}.md).", ""])
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
+    arguments = sys.argv[1:]
     if arguments not in ([], ["--check"]):
-        print("usage: readme.py [--check]", file=sys.stderr)
+        print("usage: python3 -m bench readme [--check]", file=sys.stderr)
         return 2
     old = README.read_text()
     new = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], old)
@@ -193,11 +194,7 @@ def main(arguments: list[str]) -> int:
     if new == old:
         return 0
     if arguments:
-        print("README.md does not show the newest runs: python3 bench/readme.py", file=sys.stderr)
+        print("README.md does not show the newest runs: python3 -m bench readme", file=sys.stderr)
         return 1
     README.write_text(new)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

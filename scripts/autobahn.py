@@ -125,7 +125,8 @@ def check():
 
 
 def machine():
-    model = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    model = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return f"{model[0]}, {len(model)} cores" if model else "unknown machine"
 
 

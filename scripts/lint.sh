@@ -3,6 +3,8 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+# The linter of Python, from PyPI where the machine has none.
+RUFF=0.17.6
 php=${PHP:-php}
 php_config=php-config$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
 command -v "$php_config" >/dev/null || php_config="php-config"
@@ -36,6 +38,14 @@ git ls-files -z '*.php' | xargs -0 -P "$(nproc)" -n 1 "$php" -n -l >/dev/null
 
 step "JavaScript syntax"
 git ls-files -z '*.js' '*.mjs' | xargs -0 -r -n 1 node --check
+
+step "Python"
+ruff=$(command -v ruff || true)
+if [ -z "$ruff" ]; then
+    ruff=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/ruff-$RUFF/bin/ruff
+    [ -x "$ruff" ] || python3 -m pip install --quiet --disable-pip-version-check --target "${ruff%/bin/ruff}" "ruff==$RUFF"
+fi
+"$ruff" check --quiet --config bench/ruff.toml bench scripts tests
 
 step "shell scripts"
 if command -v shellcheck >/dev/null; then

@@ -59,7 +59,8 @@ WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 
 def without_comments(text):
     """The text with comments, strings and characters blanked; lines and columns stay where they are."""
-    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match[0])
     token = re.compile(
         r"//[^\n]*|/\*.*?\*/"
         r'|\bb?r(#*)".*?"\1'
@@ -105,9 +106,9 @@ def tree(text):
                 part = ""
             else:
                 part += character
-        for part in [*parts, part]:
-            if part.strip():
-                for words, name in tree(part):
+        for branch in [*parts, part]:
+            if branch.strip():
+                for words, name in tree(branch):
                     yield [*map(str.strip, before), *words], name
         return
     path, _, name = text.partition(" as ")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import unittest
 from datetime import UTC, datetime
 
-from attack import parts
-from attack.report import markdown, passed
-from attack.resets import FORM, REQUESTS
+from bench.suites.attack import parts
+from bench.suites.attack.report import markdown, passed
+from bench.suites.attack.resets import FORM, REQUESTS
 
 
 def result(**changes: object) -> dict:

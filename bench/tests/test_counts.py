@@ -5,9 +5,9 @@ from __future__ import annotations
 import unittest
 from pathlib import Path
 
-from counts import judge
-from suite.counts import CASES, Counts, by_library, static_at_fixed_depth
-from suite.peers import PAGE, SUBJECT, load_all
+from bench.lib.peers import PAGE, SUBJECT, load_all
+from bench.suites.counts.count import CASES, Counts, by_library, static_at_fixed_depth
+from bench.suites.counts.main import judge
 
 CALLGRIND = """\
 version: 1

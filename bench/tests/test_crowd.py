@@ -5,12 +5,12 @@ from __future__ import annotations
 import unittest
 from datetime import UTC, datetime
 
-from crowd import kernel, plot, report
-from crowd.network import Network
-from crowd.parts import Part, Size, faults, rate_within
-from crowd.watch import Reading, costs
-from soak import Size as SoakSize
-from soak import Soak, judge
+from bench.suites.crowd import kernel, plot, report
+from bench.suites.crowd.network import Network
+from bench.suites.crowd.parts import Part, Size, faults, rate_within
+from bench.suites.crowd.soak import Size as SoakSize
+from bench.suites.crowd.soak import Soak, judge
+from bench.suites.crowd.watch import Reading, costs
 
 
 def load(**counters: int) -> dict:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
-from crowd import report as crowd_report
-from crowd.network import Network
-from crowd.parts import Part
-from edge.report import FIGURES, RIVAL, SUBJECT, Goal, Run, figure_of, load_goals, markdown, write
-from edge.rows import QUICK, ROWS, Sample
-from suite.peers import BACKEND, load_all
+from bench.lib.peers import BACKEND, load_all
+from bench.suites.crowd import report as crowd_report
+from bench.suites.crowd.network import Network
+from bench.suites.crowd.parts import Part
+from bench.suites.edge.report import FIGURES, RIVAL, SUBJECT, Goal, Run, figure_of, load_goals, markdown, write
+from bench.suites.edge.rows import QUICK, ROWS, Sample
 
 FACTS = ("host", "processor", "cores", "memory", "system", "kernel", "commit", "load average")
 

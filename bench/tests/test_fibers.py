@@ -7,10 +7,10 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import fibers
-import fibers_suite.slow as slow
-from fibers_suite.goals import GOALS, percentile, table
-from suite.peers import SUBJECT, CannotRun, load_all
+from bench.lib.peers import SUBJECT, CannotRun, load_all
+from bench.suites.fibers import main as fibers
+from bench.suites.fibers import slow
+from bench.suites.fibers.goals import GOALS, percentile, table
 
 
 class Judged(unittest.TestCase):

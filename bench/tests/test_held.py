@@ -5,10 +5,10 @@ from __future__ import annotations
 import unittest
 from datetime import UTC, datetime
 
-from held.report import FIGURES, Goal, Run, goal_value, load_goals, markdown, values
-from held.rows import Broadcast, Ladder, Level, completed_calls, least_squares
-from suite.peers import SUBJECT, load_all
-from suite.process import Memory
+from bench.lib.peers import SUBJECT, load_all
+from bench.lib.process import Memory
+from bench.suites.held.report import FIGURES, Goal, Run, goal_value, load_goals, markdown, values
+from bench.suites.held.rows import Broadcast, Ladder, Level, completed_calls, least_squares
 
 TRACE = """\
 7 100.2 epoll_wait(14,  <unfinished ...>

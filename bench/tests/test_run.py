@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
-import readme
-import run as driver
-from suite.load import LoadError
-from suite.peers import SUBJECT, Lacks, load_all
-from suite.report import Run, write
-from suite.rows import ROWS
-from suite.summary import CONTROL, load_goals
-from tests.test_suite import sample
+from bench import readme
+from bench.lib.load import LoadError
+from bench.lib.peers import SUBJECT, Lacks, load_all
+from bench.suites.tables import main as driver
+from bench.suites.tables.report import Run, write
+from bench.suites.tables.rows import ROWS
+from bench.suites.tables.summary import CONTROL, load_goals
+
+from .test_suite import sample
 
 MACHINE = dict.fromkeys(("host", "processor", "cores", "memory", "system", "kernel", "commit"), "x")
 

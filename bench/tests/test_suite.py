@@ -16,15 +16,16 @@ from pathlib import Path
 from unittest import mock
 from xml.etree import ElementTree
 
-from suite import plot, process
-from suite.check import check_pipelining
-from suite.load import LoadError, parse_ab
-from suite.peers import BENCH, SUBJECT, CannotRun, Lacks, load_all, read_table
-from suite.process import Memory
-from suite.report import MemoryLine, Run, markdown, picture, write
-from suite.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample, settle
-from suite.stats import interval, ratios
-from suite.summary import CONTROL, MEMORY_METRIC, METRICS, UNITS, Goal, load_goals, rivals, summarise
+from bench.lib import process
+from bench.lib.check import check_pipelining
+from bench.lib.load import LoadError, parse_ab
+from bench.lib.peers import BENCH, SUBJECT, CannotRun, Lacks, load_all, read_table
+from bench.lib.process import Memory
+from bench.lib.stats import interval, ratios
+from bench.suites.tables import plot
+from bench.suites.tables.report import MemoryLine, Run, markdown, picture, write
+from bench.suites.tables.rows import LATENCY, MEMORY, PIPELINE, ROWS, TABLES, Row, Sample, settle
+from bench.suites.tables.summary import CONTROL, MEMORY_METRIC, METRICS, UNITS, Goal, load_goals, rivals, summarise
 
 AB_REPORT = """
 Concurrency Level:      10
@@ -241,7 +242,8 @@ class Configuration(unittest.TestCase):
             "chat": "c java node node-net apache nginx php-seed",
             "json": "go nginx node node-cluster php-single php-select php-nonblocking php-prefork amphp revolt "
             "roadrunner mod-php php-fpm workerman swoole openswoole",
-            "files": "node node-cluster php-fpm php-fpm-jit mod-php fermata-hooks fermata-file fermata-interpreted fermata-blocking",
+            "files": "node node-cluster php-fpm php-fpm-jit mod-php fermata-hooks fermata-file fermata-interpreted "
+            "fermata-blocking",
         }
         peers = load_all()
         for table, ids in seeds.items():
@@ -260,7 +262,7 @@ class Configuration(unittest.TestCase):
         for requires, lacks in (("true", False), ("function_exists('no_such_function')", True)):
             service = replace(peer.services["waits"], requires=requires)
             asked = replace(peer, services={"waits": service})
-            with mock.patch("suite.peers.EXTENSION", "ctype"):
+            with mock.patch("bench.lib.peers.EXTENSION", "ctype"):
                 if lacks:
                     self.assertRaises(Lacks, asked.check_requires, "waits")
                 else:
@@ -270,8 +272,8 @@ class Configuration(unittest.TestCase):
         readings = iter([0, 50_000_000, 99_000_000, 99_100_000])
         running = mock.Mock(pids=lambda: [])
         with (
-            mock.patch("suite.rows.process.cpu_ns", side_effect=lambda _: next(readings)),
-            mock.patch("suite.rows.time.sleep"),
+            mock.patch("bench.suites.tables.rows.process.cpu_ns", side_effect=lambda _: next(readings)),
+            mock.patch("bench.suites.tables.rows.time.sleep"),
         ):
             settle(running)
         self.assertEqual(list(readings), [])

@@ -8,12 +8,12 @@ import unittest
 from datetime import UTC, datetime
 from pathlib import Path
 
-from suite.peers import SUBJECT, CannotRun
-from suite.summary import CONTROL
-from websocket import all_rows, share_time
-from websocket_suite import idle, peers, protocol
-from websocket_suite.report import BEHIND, IDLE, Goal, Run, load_goals, markdown, write
-from websocket_suite.rows import ROWS, Sample, fits
+from bench.lib.peers import SUBJECT, CannotRun
+from bench.suites.tables.summary import CONTROL
+from bench.suites.websocket import idle, peers, protocol
+from bench.suites.websocket.main import all_rows, share_time
+from bench.suites.websocket.report import BEHIND, IDLE, Goal, Run, load_goals, markdown, write
+from bench.suites.websocket.rows import ROWS, Sample, fits
 
 NOWHERE = Path("/nowhere")
 

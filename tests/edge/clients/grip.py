@@ -4,7 +4,13 @@ import json
 import sys
 
 from gripcontrol import (
-    Channel, GripPubControl, HttpStreamFormat, Response, create_hold_stream, parse_grip_uri, validate_sig,
+    Channel,
+    GripPubControl,
+    HttpStreamFormat,
+    Response,
+    create_hold_stream,
+    parse_grip_uri,
+    validate_sig,
 )
 from pubcontrol import Item
 

@@ -37,7 +37,7 @@ def load(text):
         b"!": lambda: data == b"true",
         b"~": lambda: None,
         b"]": lambda: values,
-        b"}": lambda: dict(zip(values[::2], values[1::2])),
+        b"}": lambda: dict(zip(values[::2], values[1::2], strict=False)),
     }
     return readers[kind](), rest
 

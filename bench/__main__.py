@@ -1,0 +1,43 @@
+"""`python3 -m bench SUITE`: runs one suite of the benchmark; `python3 -m bench SUITE --help` lists its options."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+TABLES = ("chat", "files", "json")
+"""The tables against other servers are rows of one suite, which takes their names as arguments."""
+SUITES = {
+    "attack": "bench.suites.attack.main",
+    "codec": "bench.suites.codec.main",
+    "counts": "bench.suites.counts.main",
+    "drivers": "bench.suites.drivers.main",
+    "edge": "bench.suites.edge.main",
+    "fibers": "bench.suites.fibers.main",
+    "held": "bench.suites.held.main",
+    "million": "bench.suites.crowd.million",
+    "readme": "bench.readme",
+    "soak": "bench.suites.crowd.soak",
+    "websocket": "bench.suites.websocket.main",
+}
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name in SUITES:
+        module = importlib.import_module(SUITES[name])
+        del sys.argv[1]
+    elif not name or name in TABLES or (name.startswith("-") and name not in ("-h", "--help")):
+        module = importlib.import_module("bench.suites.tables.main")
+        name = ""
+    else:
+        known = ", ".join(sorted([*TABLES, *SUITES]))
+        print(f"usage: python3 -m bench [SUITE] [options]\n\nThe suites are {known}; without a name all tables.")
+        return 0 if name in ("-h", "--help") else 2
+    # What a run writes down as its command is what makes it again.
+    sys.argv[0] = f"python3 -m bench {name}".strip()
+    return module.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""epoll and io_uring: the same server over each, in turns, per workload; docs/io.md keeps the table.
+
+Server and load share core 0 (DESIGN's one-core loop), but for the held clients, whose load has core 1. Only ratios
+within a round count: each round starts the servers anew, in a random order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lib import process
+
+ROOT = Path(__file__).resolve().parents[3]
+LOAD = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
+EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
+PHP = os.environ.get("PHP", "php")
+DRIVERS = ("epoll", "io_uring")
+READY_SECONDS_MAX = 10.0
+HELD_REST_SECONDS = 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one driver did in one round of one row."""
+
+    per_second: float
+    cpu_ns: float
+    """Of the server, for each unit."""
+    last_byte_ms: float = 0.0
+
+
+class Server:
+    """One server over one driver."""
+
+    def __init__(self, driver: str, core: int) -> None:
+        self.port = process.free_port()
+        command = [
+            "taskset",
+            "-c",
+            str(core),
+            PHP,
+            "-d",
+            f"extension={EXTENSION}",
+            "-d",
+            "fermata.connections_max=19500",
+        ]
+        self.child = subprocess.Popen(
+            [*command, str(ROOT / "bench" / "drivers" / "server.php"), str(self.port)],
+            env={**os.environ, "FERMATA_IO": driver, "FERMATA_LOG_LEVEL": "warning"},
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        self.__exit__()
+        raise SystemExit(f"drivers: the server over {driver} does not answer")
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process.stop(self.child)
+
+    def cpu_ns(self) -> int:
+        return process.cpu_ns(process.tree(self.child.pid))
+
+
+def run(command: list[str], core: int) -> str:
+    done = subprocess.run(["taskset", "-c", str(core), *command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"drivers: {' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def measure(server: Server, load: Callable[[], tuple[int, float]]) -> Sample:
+    before = server.cpu_ns()
+    units, seconds = load()
+    return Sample(units / seconds, (server.cpu_ns() - before) / units)
+
+
+def wrk(server: Server, seconds: float) -> Sample:
+    def load() -> tuple[int, float]:
+        out = run(["wrk", "-t1", "-c100", f"-d{seconds:.0f}s", f"http://127.0.0.1:{server.port}/"], 0)
+        found = re.search(r"(\d+) requests in ([\d.]+)(m?s)", out)
+        if not found or "Non-2xx" in out:
+            raise SystemExit(f"drivers: wrk says:\n{out}")
+        return int(found[1]), float(found[2])
+
+    return measure(server, load)
+
+
+def connections(server: Server, seconds: float) -> Sample:
+    def load() -> tuple[int, float]:
+        out = run(["ab", "-q", "-c10", f"-n{int(seconds * 8000)}", f"http://127.0.0.1:{server.port}/"], 0)
+        done = re.search(r"Complete requests: +(\d+)", out)
+        took = re.search(r"Time taken for tests: +([\d.]+)", out)
+        if not done or not took or "Failed requests:        0" not in out:
+            raise SystemExit(f"drivers: ab says:\n{out}")
+        return int(done[1]), float(took[1])
+
+    return measure(server, load)
+
+
+def fermata(server: Server, arguments: list[str], url: str, seconds: float) -> Sample:
+    def load() -> tuple[int, float]:
+        with tempfile.NamedTemporaryFile() as file:
+            run([str(LOAD), "load", *arguments, "-q", f"-t{seconds:.0f}s", "--json", file.name, url], 0)
+            report = json.loads(Path(file.name).read_text())
+        return int(report["counters"]["responses"]), float(report["measured_s"])
+
+    return measure(server, load)
+
+
+def pipelined(server: Server, seconds: float) -> Sample:
+    return fermata(server, ["http", "-c20", "-p16"], f"http://127.0.0.1:{server.port}/", seconds)
+
+
+def echo(server: Server, seconds: float) -> Sample:
+    return fermata(server, ["ws", "echo", "-c100"], f"ws://127.0.0.1:{server.port}/echo", seconds)
+
+
+def echo_pipelined(server: Server, seconds: float) -> Sample:
+    arguments = ["ws", "echo", "-c50", "-p16", "--message-bytes=1024"]
+    return fermata(server, arguments, f"ws://127.0.0.1:{server.port}/echo", seconds)
+
+
+def held(clients: int) -> Callable[[Server, float], Sample]:
+    """One message a second to held clients. Connecting and closing are not counted."""
+
+    def row(server: Server, seconds: float) -> Sample:
+        url = f"http://127.0.0.1:{server.port}"
+        with tempfile.TemporaryDirectory() as folder:
+            events, result = Path(folder, "events"), Path(folder, "json")
+            command = [str(LOAD), "load", "hold", f"{url}/hold", f"-c{clients}", "-g1", "-q"]
+            command += ["--publish", f"{url}/publish", "--publish-connections=1", "--coalesce=2ms"]
+            command += [f"--step=rest={HELD_REST_SECONDS}s", f"--step=talk={seconds:.0f}s,groups=2"]
+            command += ["--events", str(events), "--json", str(result)]
+            child = subprocess.Popen(["taskset", "-c", "1", *command], stdout=subprocess.DEVNULL)
+            before = at(server, child, events, "begins")
+            after = at(server, child, events, "ends")
+            if child.wait() != 0:
+                raise SystemExit("drivers: fermata load has found faults")
+            report = json.loads(result.read_text())
+        deliveries = report["counters"]["deliveries"]
+        last_byte_ms = report["last_byte_us"]["p50"] / 1000
+        return Sample(deliveries / seconds, (after - before) / deliveries, last_byte_ms)
+
+    return row
+
+
+def at(server: Server, child: subprocess.Popen[bytes], events: Path, what: str) -> int:
+    """The server's CPU when messages begin or have all arrived."""
+    while True:
+        if events.exists() and re.search(rf'"event":"{what}","step":"talk"', events.read_text()):
+            return server.cpu_ns()
+        if child.poll() is not None:
+            raise SystemExit(f"drivers: fermata load ended with {child.returncode}")
+        time.sleep(0.01)
+
+
+ROWS: dict[str, tuple[str, int, Callable[[Server, float], Sample]]] = {
+    "json": ("small JSON, 100 keep-alive connections", 0, wrk),
+    "connection": ("a connection per request, 10 at a time", 0, connections),
+    "pipelined": ("16-deep pipelining, 20 connections", 0, pipelined),
+    "echo": ("WebSocket echo, 64 B, 100 sockets", 0, echo),
+    "echo-pipelined": ("WebSocket echo, 1 KB, 16 deep, 50 sockets", 0, echo_pipelined),
+    "held": ("one message to 1,000 held clients", 0, held(1_000)),
+    "held-15000": ("one message to 15,000 held clients", 0, held(15_000)),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of load, per driver and round")
+    parser.add_argument("--json", type=Path, help="keep every sample in this file")
+    options = parser.parse_args()
+    samples: dict[str, dict[str, list[Sample]]] = {row: {one: [] for one in DRIVERS} for row in options.rows}
+    for round in range(options.rounds):
+        for row in options.rows:
+            _, core, load = ROWS[row]
+            for driver in random.sample(DRIVERS, k=len(DRIVERS)):
+                with Server(driver, core) as server:
+                    samples[row][driver].append(load(server, options.seconds))
+            print(f"{row}: round {round + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    if options.json:
+        plain = {row: {one: [vars(it) for it in its] for one, its in both.items()} for row, both in samples.items()}
+        options.json.write_text(json.dumps(plain, indent=1))
+    print(table(samples))
+    return 0
+
+
+def table(samples: dict[str, dict[str, list[Sample]]]) -> str:
+    lines = [
+        "| workload | against epoll | server CPU each | CPU ÷ epoll's | rate ÷ epoll's | last byte ÷ epoll's |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for row, by_driver in samples.items():
+        epoll = by_driver["epoll"]
+        cost = statistics.median(it.cpu_ns for it in epoll) / 1000
+        lines.append(f"| {ROWS[row][0]} | epoll | {cost:.2f} µs | | | |")
+        for driver in DRIVERS[1:]:
+            pairs = list(zip(epoll, by_driver[driver], strict=True))
+            cost = statistics.median(it.cpu_ns for it in by_driver[driver]) / 1000
+            cpu = ratio([it.cpu_ns / base.cpu_ns for base, it in pairs])
+            if epoll[0].last_byte_ms > 0:
+                rate, last = "on schedule", ratio([it.last_byte_ms / base.last_byte_ms for base, it in pairs])
+            else:
+                rate, last = ratio([it.per_second / base.per_second for base, it in pairs]), ""
+            lines.append(f"| | {driver} | {cost:.2f} µs | {cpu} | {rate} | {last} |")
+    return "\n".join(lines)
+
+
+def ratio(values: list[float]) -> str:
+    """The median and the whole range: rounds are few."""
+    return f"{statistics.median(values):.2f}× [{min(values):.2f}, {max(values):.2f}]"

@@ -1,0 +1,102 @@
+<?php
+
+declare(strict_types=1);
+
+// `php server.php PORT plain|waiting|timer FOLDER`: what python3 -m bench fibers asks.
+//
+// `plain` uses nothing of the runtime. `waiting` hooks everything, and handlers wait when they are asked to. `timer` has an
+// every() besides.
+
+use Fermata\{File, Hook, Request, Response, Runtime, Server};
+use Fermata\File\WriteMode;
+use Fermata\Sync\Mutex;
+use function Fermata\{all, async, await, delay};
+
+[, $port, $variant, $folder] = $argv;
+if ($variant !== 'plain') {
+    Runtime::hook(...Hook::cases());
+}
+$server = new Server("http://127.0.0.1:$port", workers: 1);
+$server->get('/', static fn (Request $request): Response => Response::json(['status' => 'OK']));
+
+// So that the pool has fibers.
+$server->get('/used', static function (): Response {
+    all(...array_fill(0, 4, static fn () => delay(0.001)));
+    return Response::json(['status' => 'OK']);
+});
+
+// Nanoseconds of processor time for each of so many waits, one after the other.
+$each = static function (int $count, callable $wait): float {
+    $used = static function (): int {
+        $usage = getrusage();
+        return ($usage['ru_utime.tv_sec'] + $usage['ru_stime.tv_sec']) * 1_000_000
+            + $usage['ru_utime.tv_usec'] + $usage['ru_stime.tv_usec'];
+    };
+    $before = $used();
+    $wait($count);
+    return ($used() - $before) * 1000 / $count;
+};
+$waits = [
+    'delay' => static function (int $count): void {
+        for ($i = 0; $i < $count; $i++) {
+            delay(0);
+        }
+    },
+    'await' => static function (int $count): void {
+        $one = static fn () => 1;
+        for ($i = 0; $i < $count; $i++) {
+            await(async($one));
+        }
+    },
+    // Two tasks that hand it to each other: each lock() suspends, each unlock() wakes the other.
+    'mutex' => static function (int $count): void {
+        $mutex = new Mutex();
+        $half = static function () use ($mutex, $count): void {
+            for ($i = 0; $i < $count / 2; $i++) {
+                $mutex->lock();
+                delay(0);
+                $mutex->unlock();
+            }
+        };
+        all($half, $half);
+    },
+    'file' => static function (int $count) use ($folder): void {
+        File::write("$folder/small", 'a small file');
+        for ($i = 0; $i < $count; $i++) {
+            File::read("$folder/small");
+        }
+    },
+];
+$server->get('/each/{wait}/{count}', static function (Request $request) use ($each, $waits): Response {
+    return Response::text((string) $each((int) $request->route('count'), $waits[$request->route('wait')]));
+});
+
+// How many bytes so many waits leave behind, for PHP and for the process.
+$server->get('/flat/{wait}/{count}', static function (Request $request) use ($waits): Response {
+    $wait = $waits[$request->route('wait')];
+    $memory = static function (): array {
+        preg_match('/^RssAnon:\s+(\d+)/m', file_get_contents('/proc/self/status'), $found);
+        return [memory_get_usage(), 1024 * (int) $found[1]];
+    };
+    $wait(1000);
+    $before = $memory();
+    $wait((int) $request->route('count'));
+    $after = $memory();
+    return Response::json(['php' => $after[0] - $before[0], 'process' => $after[1] - $before[1]]);
+});
+
+$server->get('/slow/file/{name}', static fn (Request $request): Response
+    => Response::text((string) strlen(File::read("$folder/" . basename($request->route('name'))))));
+$server->get('/slow/hook/{name}', static fn (Request $request): Response
+    => Response::text((string) strlen(file_get_contents("$folder/" . basename($request->route('name'))))));
+$server->get('/slow/write/{name}', static fn (Request $request): Response
+    => Response::text((string) File::write("$folder/" . basename($request->route('name')), str_repeat('x', 1 << 20), WriteMode::Atomic, sync: true)));
+$server->get('/slow/query/{ms}', static function (Request $request): Response {
+    $database = new PDO('mysql:unix_socket=' . getenv('BENCH_MYSQL'), 'root', '');
+    return Response::text((string) $database->query('SELECT SLEEP(' . (int) $request->route('ms') / 1000 . ')')->fetchColumn());
+});
+
+if ($variant === 'timer') {
+    $server->every(3600, static fn () => null);
+}
+$server->run();
