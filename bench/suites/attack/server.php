@@ -3,7 +3,7 @@
 /**
  * What `python3 -m bench attack` attacks: bodies, files, streams, uploads and WebSockets behind two workers.
  *
- *     WORKERS=2 PORT=8080 ASSETS=… php -d extension=build/fermata.so bench/attack/server.php
+ *     WORKERS=2 PORT=8080 ASSETS=… php -d extension=build/fermata.so bench/suites/attack/server.php
  */
 
 declare(strict_types=1);

@@ -5,7 +5,7 @@
  *
  * A client subscribes to the channel of its group; a message to all is published to every group.
  *
- *     WORKERS=54 GROUPS=1000 KEEP_ALIVE=0 PORT=8080 php -d extension=build/fermata.so bench/crowd/server.php
+ *     WORKERS=54 GROUPS=1000 KEEP_ALIVE=0 PORT=8080 php -d extension=build/fermata.so bench/suites/crowd/server.php
  */
 
 declare(strict_types=1);
