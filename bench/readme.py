@@ -1,7 +1,7 @@
-"""Writes the newest runs of bench/runs into the README, between its markers: run.py, edge.py and million.py.
+"""Writes the newest runs of bench/runs between the markers of docs/benchmarks.md, and a few figures of them into the README.
 
 `python3 -m bench readme` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
-number stands in the README that no run has printed.
+number stands there that no run has printed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "bench" / "runs"
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 BLOCK = re.compile(r"(<!-- bench:begin -->\n)(.*?)(<!-- bench:end -->)", re.DOTALL)
 MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.DOTALL)
+FIGURES = re.compile(r"(<!-- figures:begin -->\n).*?(<!-- figures:end -->)", re.DOTALL)
 EDGE = re.compile(r"(<!-- edge:begin -->\n).*?(<!-- edge:end -->)", re.DOTALL)
 CROWD = re.compile(r"(<!-- crowd-edge:begin -->\n).*?(<!-- crowd-edge:end -->)", re.DOTALL)
 SUBJECT, CONTROL = "fermata", "control"
@@ -80,7 +82,7 @@ def newest(table: str) -> Path | None:
 
 
 def block(before: str) -> str:
-    """The README's block of `make bench`: each table that has a run, and their goals. `before` stays while none has."""
+    """The block of `make bench`: each table that has a run, and their goals. `before` stays while none has."""
     parts, goals, machine = [LEGEND], [], ""
     for table in TABLES:
         path = newest(table)
@@ -124,7 +126,7 @@ def compared(table: str, run: dict[str, Any], path: Path) -> str:
         lines.append(f"| {run['peers'][peer]['name']} | {' | '.join(shown(peer, row) for row in rows)} |")
     absent = [run["peers"][id]["name"] for id in run["peers"] if id in run["not_run"]]
     folder, stem = path.parent.relative_to(ROOT), path.stem
-    links = f"[everything this run printed]({folder}/{stem}.md), [as bars]({folder}/{stem}.svg)"
+    links = f"[everything this run printed](../{folder}/{stem}.md), [as bars](../{folder}/{stem}.svg)"
     commit = run["machine"]["commit"]
     lines += ["", f"{'Not run: ' + ', '.join(absent) + '; ' if absent else ''}{links}; commit {commit}."]
     return "\n".join(lines)
@@ -178,7 +180,37 @@ def edge() -> str:
         cells = (shown.get("fermata-edge", "–"), shown.get("pushpin", "–"), ratio, limit, met)
         lines.append(f"| {goal['title']} | {' | '.join(cells)} |")
     folder = path.parent.relative_to(ROOT)
-    return "\n".join([machine, "", *lines, "", f"[Everything this run printed]({folder}/{path.stem}.md).", ""])
+    return "\n".join([machine, "", *lines, "", f"[Everything this run printed](../{folder}/{path.stem}.md).", ""])
+
+
+def figures() -> str:
+    """The README's: what a held client costs, and four ratios, each from the newest run of its suite."""
+    lines = ["| | |", "|---|---|"]
+    crowds = [path for path in RUNS.glob("*/million-*.md") if path.read_text().startswith("# 1,000,000 held clients")]
+    if crowds:
+        rows = max(crowds, key=lambda path: (path.parent.name, path.name)).read_text().splitlines()
+        memory = next(cells(row)[1] for row in rows if row.startswith("| server's user memory per client"))
+        title = "a million event streams held on two cores and 24 GiB, both ends on that machine"
+        lines.append(f"| {title} | {memory} of the server's memory each |")
+    ratios = {
+        "json": ("small JSON by a PHP closure, one core", "json", "rate", ("nginx", "swoole", "node", "php-fpm")),
+        "files": ("1,000 clients whose handlers wait 50 ms for a backend", "waits", "rate", ("node", "php-fpm")),
+    }
+    for table, (title, row, metric, peers) in ratios.items():
+        path = newest(table)
+        if path is None:
+            continue
+        run = json.loads(path.read_text())
+        found = {line["peer"]: line["ratios"].get(metric) for line in run["summary"].get(row, [])}
+        shown = [f"{found[peer]['median']:.2g}× {run['peers'][peer]['name']}" for peer in peers if found.get(peer)]
+        lines.append(f"| {title} | {', '.join(shown)} |")
+    path = newest("edge")
+    if path is not None:
+        by_figure = {goal["figure"]: goal["value"] for goal in json.loads(path.read_text())["goals"] if goal["value"]}
+        memory, rate = by_figure["stream-memory"]["median"], by_figure["stream-rate"]["median"]
+        value = f"1/{1 / memory:.0f} of its memory, {rate:.0f}× its connects per second"
+        lines.append(f"| a client held by the edge, beside Pushpin | {value} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -186,15 +218,17 @@ def main() -> int:
     if arguments not in ([], ["--check"]):
         print("usage: python3 -m bench readme [--check]", file=sys.stderr)
         return 2
-    old = README.read_text()
-    new = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], old)
-    new = MILLION.sub(lambda match: match[1] + million() + match[2], new)
-    new = CROWD.sub(lambda match: match[1] + million("crowd-edge", FURTHER) + match[2], new)
-    new = EDGE.sub(lambda match: match[1] + edge() + match[2], new)
-    if new == old:
+    page, readme = PAGE.read_text(), README.read_text()
+    tables = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], page)
+    tables = MILLION.sub(lambda match: match[1] + million() + match[2], tables)
+    tables = CROWD.sub(lambda match: match[1] + million("crowd-edge", FURTHER) + match[2], tables)
+    tables = EDGE.sub(lambda match: match[1] + edge() + match[2], tables)
+    few = FIGURES.sub(lambda match: match[1] + figures() + match[2], readme)
+    if (tables, few) == (page, readme):
         return 0
     if arguments:
-        print("README.md does not show the newest runs: python3 -m bench readme", file=sys.stderr)
+        print("README.md or docs/benchmarks.md does not show the newest runs: python3 -m bench readme", file=sys.stderr)
         return 1
-    README.write_text(new)
+    PAGE.write_text(tables)
+    README.write_text(few)
     return 0

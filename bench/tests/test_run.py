@@ -110,7 +110,7 @@ class Readme(unittest.TestCase):
         self.assertIn("| Fermata | – | 1,500/s | – | – |", block)
         self.assertIn("| C | – | 1.50× | – | – |", block)
         self.assertNotIn("again", block)
-        self.assertIn("Not run: Swoole; [everything this run printed](bench/runs/2026-01-02-vm/json-000000.md)", block)
+        self.assertIn("Not run: Swoole; [everything this run printed](../bench/runs/2026-01-02-vm/json-000000.md)", block)
         self.assertIn("| json: rate | ≥ 1× c | 1.50× | met |", block)
         self.assertIn("| json: rate | ≥ 1.4× swoole | – | **not measured** |", block)
 
