@@ -19,6 +19,11 @@
 # define fermata_type_name zend_zval_type_name
 #endif
 
+/* 8.3: proc_open() no longer forks where the C library has posix_spawn() with a working directory. */
+#if PHP_VERSION_ID < 80300 && defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+# define FERMATA_PROC_OPEN_FORKS
+#endif
+
 /* 8.3: PHP knows where a stack ends (ZEND_CHECK_STACK_LIMIT), so whoever switches stacks tells it. */
 #ifdef ZEND_CHECK_STACK_LIMIT
 # define FERMATA_SET_STACK(stack) do { \

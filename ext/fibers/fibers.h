@@ -71,6 +71,8 @@ struct fermata_fiber {
 	struct fermata_pin *pins; /* of hooks/streams.c: streams that are being waited for */
 	struct fermata_sqlite_call *sqlite; /* of hooks/sqlite.c: the innermost it is inside of */
 	uintptr_t queues_for; /* of hooks/guards.c: what another fiber has; 0 = nothing */
+	const zend_execute_data *opens_process; /* of hooks/spawn.c: the call of proc_open() that it is inside of; NULL = none */
+	const char *opens_process_until; /* likewise: where the stack of that call ends */
 	bool keeps_guards; /* of hooks/guards.c, between its calls */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */

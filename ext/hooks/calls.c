@@ -518,6 +518,9 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 /* Whoever waits for it is told. */
 static int hooked_close(int fd)
 {
+	if (UNEXPECTED(fermata_spawn_closes(fd))) {
+		return 0;
+	}
 	if (pthread_equal(pthread_self(), loop_thread) && fermata.worker) {
 		fermata_conversation_closed(fd);
 		fermata_watch_closing(fd);

@@ -41,8 +41,9 @@ static const hook hooks[FERMATA_HOOKS_LEN] = {
 		{CALLS(close), {"sockets.so"}},
 	}},
 	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, fermata_hook_names, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
-	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, fermata_hook_streams, {
+	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, fermata_hook_processes, {
 		{CALLS(processes), {"php"}},
+		{CALLS(spawn), {"php"}},
 		{CALLS(descriptors), {"php"}},
 		{CALLS(close), {"php"}},
 	}},
@@ -192,6 +193,7 @@ PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
 	fermata_patch_undo(0);
 	fermata_guards_undo();
+	fermata_spawn_end();
 	fermata_hook_streams_end();
 	fermata_hook_files_end();
 	fermata_hook_sqlite_end();

@@ -6,7 +6,7 @@
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
  * hooks.c has the list of hooks, conversations.c ends connections whose reply nobody will read, streams.c keeps streams whole while a fiber waits inside one, guards.c the objects
- * of clients, processes.c has commands, files.c plain files, sqlite.c SQLite, fibers/resolver.c names. */
+ * of clients, processes.c has commands, spawn.c how proc_open() starts them, files.c plain files, sqlite.c SQLite, fibers/resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
 
@@ -152,8 +152,17 @@ bool fermata_hook_streams(void);
 void fermata_hook_streams_end(void);
 
 /* processes.c; pipes and files are read and written by the same calls. */
+bool fermata_hook_processes(void);
 extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];
 extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
+
+/* spawn.c */
+extern const fermata_replacement fermata_calls_spawn[];
+extern const size_t fermata_calls_spawn_len;
+void fermata_spawn_start(void);
+void fermata_spawn_end(void);
+/* Whether it is the command that proc_open() starts which is to close the descriptor. */
+bool fermata_spawn_closes(int fd);
 
 /* files.c */
 extern const fermata_replacement fermata_calls_files[];

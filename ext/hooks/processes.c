@@ -333,6 +333,12 @@ static int hooked_pclose(FILE *file)
 	return ended == pid ? status : -1;
 }
 
+bool fermata_hook_processes(void)
+{
+	fermata_spawn_start();
+	return fermata_hook_streams();
+}
+
 const fermata_replacement fermata_calls_processes[] = {
 	{"waitpid", hooked_waitpid},
 	{"popen", hooked_popen},
