@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -145,8 +145,11 @@ test-php: ## PHPUnit tests of the library that need no extension
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh
 
-test-docs: all ## Run the samples of the documentation
+test-docs: all site ## Run the samples of the documentation, and build its site
 	$(PHP) scripts/check-samples.php
+
+site: ## The documentation as a site in build/site, which reads offline; a dead link fails
+	@scripts/site.sh
 
 test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m unittest discover -s bench/tests -t .

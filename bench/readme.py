@@ -154,7 +154,7 @@ def million(kind: str = "million", further: tuple[str, ...] = ()) -> str:
     rows = [line for line in lines if line.startswith("|")]
     wanted = ("| figure", "|---", *(f"| {about} |" for about in further))
     goals = [line for line in rows if cells(line)[-1] or line.startswith(wanted)]
-    shown = f"[{table.parent.name}]({table.relative_to(ROOT)})"
+    shown = f"[{table.parent.name}](../{table.relative_to(ROOT)})"
     whole_run = f"Everything this run printed, with its commands and a plot: {shown}."
     return "\n".join([machine, "", *goals, "", whole_run, ""])
 

@@ -145,12 +145,14 @@ need_edge() {
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need python3-pip has_pip
+    need python3-venv has_venv
     need openssl has openssl
     need systemd has systemd-analyze
     need iproute2 has ip
     need pushpin has pushpin
     need zurl has zurl
 }
+has_venv() { python3 -c "import ensurepip, venv" >/dev/null 2>&1; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 need_bench() {
     need_chat

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds docs/ as a site in build/site, with a page for every class of the extension. A dead link fails.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+version=9.8.1
+# What a browser needs to search a page that comes from a file, since it starts no worker there.
+shim=1.0.4
+tools=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/site-$version
+source=build/site-source
+
+if [ ! -x "$tools/bin/mkdocs" ]; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
+fi
+if [ ! -e "$tools/package/shim/index.js" ]; then
+    (cd "$tools" && npm pack --silent "iframe-worker@$shim" >/dev/null && tar xzf "iframe-worker-$shim.tgz")
+fi
+python3 scripts/site/prepare.py "$source"
+"${PHP:-php}" scripts/site/reference.php ext/fermata.stub.php "$source/reference/php"
+# It announces its makers' next version otherwise.
+NO_MKDOCS_2_WARNING=1 "$tools/bin/mkdocs" build --strict --config-file scripts/site/mkdocs.yml
+cp "$tools/package/shim/index.js" build/site/assets/javascripts/iframe-worker.js
+python3 - build/site <<'PYTHON'
+"""Has every page take the shim from the site, and fails where a page would still load something from elsewhere."""
+import os
+import pathlib
+import re
+import sys
+
+site = pathlib.Path(sys.argv[1])
+left = []
+for page in site.rglob("*.html"):
+    own = os.path.relpath(site / "assets/javascripts/iframe-worker.js", page.parent)
+    text = page.read_text().replace("https://unpkg.com/iframe-worker/shim", own)
+    page.write_text(text)
+    left += [f"{page}: {url}" for url in re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', text)]
+print(*left, sep="\n", end="")
+sys.exit(1 if left else 0)
+PYTHON
+echo "built build/site/index.html"
