@@ -115,6 +115,9 @@ need_test() {
     need "$php_package-fpm" has "php-fpm${php_version:-}"
     need xdebug has_xdebug
     need shellcheck has shellcheck
+    # What lint and the site take from PyPI.
+    need python3-pip has_pip
+    need python3-venv has_venv
     need chromium has chromium
     need rustfmt has rustfmt
     need clippy has cargo-clippy
@@ -144,8 +147,6 @@ need_edge() {
     need_test
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
-    need python3-pip has_pip
-    need python3-venv has_venv
     need openssl has openssl
     need systemd has systemd-analyze
     need iproute2 has ip
