@@ -840,6 +840,30 @@ namespace Fermata {
         /** "https" when the client speaks TLS, to this server or to a proxy of the setting trusted_proxies; otherwise "http". */
         public function scheme(): string {}
 
+        /**
+         * The request as $_SERVER has it with PHP-FPM: REQUEST_METHOD, REQUEST_URI, QUERY_STRING, SERVER_PROTOCOL, the addresses
+         * and ports of both ends, HTTPS, REQUEST_TIME and REQUEST_TIME_FLOAT, the headers as HTTP_*, PHP_AUTH_USER and PHP_AUTH_PW.
+         *
+         * Headers with an underscore in their names, which could pass for others, and `Proxy` are left out.
+         *
+         * @param array $others array<string, mixed>: further entries, such as SCRIPT_NAME; those of the request win
+         * @return array<string, mixed>
+         */
+        public function serverParams(array $others = []): array {}
+
+        /**
+         * Shows this request to code that was written for PHP-FPM, until its handler has ended: fills $_SERVER, $_GET, $_POST,
+         * $_COOKIE, $_FILES and $_REQUEST, has php://input give its body and move_uploaded_file() take its files.
+         *
+         * Meanwhile header(), setcookie() and http_response_code() keep what they are given, for headers_list(): whoever makes the
+         * Response adds it. exit() answers with what was printed. PHP's sessions may be opened, and are closed with the handler.
+         *
+         * @param array $server array<string, mixed>: further entries of $_SERVER; see serverParams()
+         * @throws Exception\MisuseError in a server that may run several handlers at a time (see Limits::$handlers), and outside of
+         *         the handler of this request
+         */
+        public function fillGlobals(array $server = []): void {}
+
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
         public function clientCertificate(): ?ClientCertificate {}
     }
@@ -952,6 +976,19 @@ namespace Fermata {
          * @throws Exception\MisuseError for a status out of range or a header as for the constructor
          */
         public static function events(callable $events, int $status = 200, array $headers = [], ?float $keepAlive = null): Response {}
+
+        /**
+         * A body that is printed: what the callable echoes is sent while it runs, as by PHP-FPM.
+         *
+         * The callable is called when the head of the response is on its way; HEAD does not call it. A client that takes less than
+         * is printed makes it wait, and flush() waits until the client has everything. Printing throws a ClientGoneException when
+         * the client has left. What else it throws is logged, and the client sees that the body is not whole; exit() ends the body.
+         *
+         * @param callable $output function (): void
+         * @param array $headers as for the constructor; without a Content-Type it is text/plain; charset=utf-8
+         * @throws Exception\MisuseError for a status out of range or a header as for the constructor
+         */
+        public static function output(callable $output, int $status = 200, array $headers = []): Response {}
 
         /**
          * A file, sent by the kernel. Conditional requests and ranges are met; a file that is not there is answered 404.

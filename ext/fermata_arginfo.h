@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 5fa137eaa1cfb033c6d7cfb5565bf73eb96e4b1e */
+ * Stub hash: c802fb082106ab9c37b8cbb2cc14650f12e51975 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -329,6 +329,14 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_scheme arginfo_class_Fermata_Request_method
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_serverParams, 0, 0, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, others, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_fillGlobals, 0, 0, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, server, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
 ZEND_END_ARG_INFO()
 
@@ -378,6 +386,12 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_events, 0,
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, keepAlive, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_output, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, output, IS_CALLABLE, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, headers, IS_ARRAY, 0, "[]")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_file, 0, 1, Fermata\\Response, 0)
@@ -1048,6 +1062,8 @@ ZEND_METHOD(Fermata_Request, remoteAddress);
 ZEND_METHOD(Fermata_Request, remotePort);
 ZEND_METHOD(Fermata_Request, host);
 ZEND_METHOD(Fermata_Request, scheme);
+ZEND_METHOD(Fermata_Request, serverParams);
+ZEND_METHOD(Fermata_Request, fillGlobals);
 ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_UploadedFile, __construct);
 ZEND_METHOD(Fermata_UploadedFile, moveTo);
@@ -1059,6 +1075,7 @@ ZEND_METHOD(Fermata_Response, html);
 ZEND_METHOD(Fermata_Response, redirect);
 ZEND_METHOD(Fermata_Response, stream);
 ZEND_METHOD(Fermata_Response, events);
+ZEND_METHOD(Fermata_Response, output);
 ZEND_METHOD(Fermata_Response, file);
 ZEND_METHOD(Fermata_Response, accepted);
 ZEND_METHOD(Fermata_Response, noContent);
@@ -1410,6 +1427,8 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, remotePort, arginfo_class_Fermata_Request_remotePort, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, host, arginfo_class_Fermata_Request_host, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, serverParams, arginfo_class_Fermata_Request_serverParams, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, fillGlobals, arginfo_class_Fermata_Request_fillGlobals, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
@@ -1431,6 +1450,7 @@ static const zend_function_entry class_Fermata_Response_methods[] = {
 	ZEND_ME(Fermata_Response, redirect, arginfo_class_Fermata_Response_redirect, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, stream, arginfo_class_Fermata_Response_stream, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, events, arginfo_class_Fermata_Response_events, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, output, arginfo_class_Fermata_Response_output, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, file, arginfo_class_Fermata_Response_file, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, accepted, arginfo_class_Fermata_Response_accepted, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, noContent, arginfo_class_Fermata_Response_noContent, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)

@@ -1996,6 +1996,18 @@ uint32_t fm_stream_comment(struct FmWorker *worker,
                            struct FmError *error);
 
 /**
+ * Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
+ *
+ * # Safety
+ * As `fm_stream_push`.
+ */
+uint32_t fm_stream_bytes(struct FmWorker *worker,
+                         uint64_t request,
+                         struct FmStr bytes,
+                         size_t *queued,
+                         struct FmError *error);
+
+/**
  * Whether the worker finishes what it has and takes nothing new.
  *
  * # Safety
@@ -2069,6 +2081,19 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint64_t request,
                        struct FmStr *address,
                        uint16_t *port);
+
+/**
+ * The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
+ * the request is of HTTP/1.0.
+ *
+ * # Safety
+ * As `fm_request_header`.
+ */
+bool fm_request_server(struct FmWorker *worker,
+                       uint64_t request,
+                       struct FmStr *address,
+                       uint16_t *port,
+                       bool *is_http10);
 
 /**
  * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.

@@ -262,6 +262,12 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
 
+/* http/request_methods.c: the request has them until it is over. The stream is NULL after an exception. */
+zend_array *fermata_request_queries(fermata_request *request);
+zend_array *fermata_request_forms(fermata_request *request);
+zend_array *fermata_request_cookies(fermata_request *request);
+php_stream *fermata_request_body_stream(fermata_request *request);
+
 /* Whether the body is read while it arrives. */
 static zend_always_inline bool fermata_request_arrives(const fermata_request *request)
 {
@@ -287,8 +293,9 @@ typedef struct fermata_source {
 	zend_long length;   /* of the stream; -1 = not known */
 	zend_string *path;  /* of the file; NULL = a stream */
 	zend_string *root;  /* the directory it must lie in; NULL = anywhere */
-	bool is_events;     /* stream is the callable of Response::events() */
-	int64_t keep_alive_ms; /* of these; -1 = the setting */
+	bool is_events;     /* stream is the callable of Response::events() or output() */
+	bool is_output;     /* stream is the callable of Response::output(); is_events as well */
+	int64_t keep_alive_ms; /* of events; -1 = the setting */
 	uint32_t tree;      /* the handler in front of the static tree that path is of; FM_NO_HANDLER = none */
 	zend_object *upgrade; /* in place of all these: the WebSocket\Upgrade that is to be accepted; NULL = none */
 } fermata_source;
@@ -315,6 +322,7 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 #define FERMATA_HEADERS_STACK 8 /* answers with more header lines fill them on the heap */
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out);
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
+fermata_response *fermata_response_sent(uint32_t status, zend_string *body, zend_array *headers);
 void fermata_response_recycle(zend_object *object);
 void fermata_response_release_spare(void);
 

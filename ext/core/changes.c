@@ -176,6 +176,14 @@ static void note_ini_named(const char *name)
 	zend_string_release(string);
 }
 
+/* Settings that a function of PHP changes by itself, such as session_name(). */
+void fermata_changes_note_ini(const char *const *names, size_t names_len)
+{
+	for (size_t i = 0; i < names_len; i++) {
+		note_ini_named(names[i]);
+	}
+}
+
 static void get_environment(const zend_string *name, zval *value)
 {
 	const char *found = getenv(ZSTR_VAL(name));

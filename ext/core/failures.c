@@ -1,5 +1,6 @@
 /* What becomes of handlers that fail: the client's answer, the line in the log, the end of the worker. */
 #include "core/changes.h"
+#include "core/stray.h"
 #include "fibers/fibers.h"
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
@@ -174,6 +175,9 @@ static bool fail_with_exit(const fermata_handler *handler)
 		}
 		zend_clear_exception();
 		EG(exit_status) = 0;
+		if (!fermata_run.socket && !fermata_run.stream && fermata_globals_answer(handler)) {
+			return true;
+		}
 		fermata_fail_at_handler(handler, fermata_run.socket
 			? FERMATA_LITERAL("exit() called in handler; call close() to end a connection")
 			: fermata_run.stream ? FERMATA_LITERAL("exit() called while a stream was made; return to end it")

@@ -4,6 +4,7 @@
  * show one user the data of another, are refused. */
 #include "core/stray.h"
 #include "core/changes.h"
+#include "fibers/fibers.h"
 #include "SAPI.h"
 #include <poll.h>
 
@@ -14,11 +15,19 @@
 /* Places of which a warning has told. They outlive PHP's memory, as the process does. */
 static HashTable places;
 static size_t (*write_output)(const char *bytes, size_t len);
+static void (*flush_output)(void *context);
+static int (*take_header)(sapi_header_struct *header, sapi_header_op_enum op, sapi_headers_struct *headers);
 static void (*show_error)(int type, zend_string *file, const uint32_t line, zend_string *message);
 
 static bool is_handlers(void)
 {
 	return fermata.handling && !fermata.forked && fermata_run.worker;
+}
+
+/* Whether a handler runs that is shown its request as PHP-FPM would: http/globals.c. */
+static bool has_globals(void)
+{
+	return fermata_run.fiber && fermata_run.fiber->has_globals;
 }
 
 /* Warnings */
@@ -89,15 +98,34 @@ static size_t write_stray(const char *bytes, size_t len)
 	if (!is_handlers()) {
 		return write_output(bytes, len);
 	}
-	warn("what is printed", "it goes to standard output; return a Response, or write to the log with error_log()");
-	write_at_once(bytes, len);
-	/* Nothing was sent to anybody. */
+	if (fermata_run.fiber && fermata_run.fiber->output_to) {
+		fermata_output_write(fermata_run.fiber->output_to, (FmStr){bytes, len});
+	} else {
+		warn("what is printed", "it goes to standard output; return a Response, or write to the log with error_log()");
+		write_at_once(bytes, len);
+	}
+	/* No head was sent by PHP. */
 	SG(headers_sent) = 0;
 	if (OG(output_start_filename)) {
 		zend_string_release(OG(output_start_filename));
 		OG(output_start_filename) = NULL;
 	}
 	return len;
+}
+
+static void flush_stray(void *context)
+{
+	if (!is_handlers()) {
+		flush_output(context);
+	} else if (fermata_run.fiber && fermata_run.fiber->output_to) {
+		fermata_output_flush(fermata_run.fiber->output_to);
+	}
+}
+
+/* PHP's command line keeps no headers. */
+static int keep_header(sapi_header_struct *header, sapi_header_op_enum op, sapi_headers_struct *headers)
+{
+	return has_globals() ? SAPI_HEADER_ADD : take_header ? take_header(header, op, headers) : 0;
 }
 
 /* Functions without an effect */
@@ -113,7 +141,7 @@ static size_t write_stray(const char *bytes, size_t len)
 	static zif_handler original_##name; \
 	static ZEND_NAMED_FUNCTION(stray_##name) \
 	{ \
-		if (is_handlers()) { \
+		if (is_handlers() && !has_globals()) { \
 			warn(#name "()", advice); \
 			RETURN_FALSE; \
 		} \
@@ -124,7 +152,7 @@ WITHOUT_EFFECT(DEFINE_WITHOUT_EFFECT)
 static zif_handler original_response_code;
 static ZEND_NAMED_FUNCTION(stray_response_code)
 {
-	if (is_handlers()) {
+	if (is_handlers() && !has_globals()) {
 		if (ZEND_NUM_ARGS()) {
 			warn("http_response_code()", "return a Response with that status, or $response->withStatus()");
 		}
@@ -135,7 +163,42 @@ static ZEND_NAMED_FUNCTION(stray_response_code)
 
 /* Sessions
  *
- * PHP has one for a process: what one user's handler has opened, the next user's would read and write. */
+ * PHP has one for a process: what one user's handler has opened, the next user's would read and write. A handler that is
+ * alone and is shown its request by fillGlobals() may open one, which is closed with the handler. */
+
+/* What functions of sessions change without ini_set(). */
+static const char *const session_settings[] = {"session.save_handler", "session.save_path", "session.name", "session.cache_limiter",
+	"session.cache_expire", "session.cookie_lifetime", "session.cookie_path", "session.cookie_domain", "session.cookie_secure",
+	"session.cookie_httponly", "session.cookie_samesite", "session.use_cookies", "session.use_only_cookies",
+	"session.use_strict_mode", "session.use_trans_sid", "session.referer_check", "session.gc_probability", "session.gc_divisor",
+	"session.gc_maxlifetime", "session.serialize_handler", "session.lazy_write", "session.sid_length",
+	"session.sid_bits_per_character", "session.trans_sid_tags", "session.trans_sid_hosts"};
+
+static bool begin_session(void)
+{
+	if (has_globals() && !fermata_run.fiber->has_session) {
+		fermata_run.fiber->has_session = true;
+		fermata_changes_note_ini(session_settings, sizeof(session_settings) / sizeof(session_settings[0]));
+	}
+	return has_globals();
+}
+
+/* Does with the session what PHP does at the end of a request: it is written and closed, and the next finds none. */
+void fermata_session_end(fermata_fiber *fiber)
+{
+	if (!fiber->has_session) {
+		return;
+	}
+	fiber->has_session = false;
+	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
+	if (module) {
+		module->request_shutdown_func(module->type, module->module_number);
+		module->request_startup_func(module->type, module->module_number);
+	}
+	if (EG(exception)) {
+		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+}
 
 #define REFUSED(with) \
 	with(session_start, true) \
@@ -154,7 +217,7 @@ static ZEND_NAMED_FUNCTION(stray_response_code)
 	static zif_handler original_##name; \
 	static ZEND_NAMED_FUNCTION(refused_##name) \
 	{ \
-		if (is_handlers() && (changes_something)) { \
+		if (is_handlers() && (changes_something) && !begin_session()) { \
 			fermata_misuse(#name "() in a handler: PHP has one session for a process, and all users of this worker would share" \
 				" it; keep an id in a cookie (Request::cookie(), Response::withCookie()) and the data in a database or cache"); \
 			RETURN_THROWS(); \
@@ -241,6 +304,12 @@ void fermata_stray_start(void)
 	zend_hash_init(&places, 8, NULL, NULL, true);
 	write_output = sapi_module.ub_write;
 	sapi_module.ub_write = write_stray;
+	flush_output = sapi_module.flush;
+	sapi_module.flush = flush_stray;
+	take_header = sapi_module.header_handler;
+	sapi_module.header_handler = keep_header;
+	/* A client that is printed to is waited for when its queue is full, or by flush(). */
+	php_output_set_implicit_flush(0);
 	show_error = zend_error_cb;
 	zend_error_cb = tell_error;
 	/* What the script has printed before it ran the server was no response. */
@@ -251,6 +320,8 @@ void fermata_stray_start(void)
 void fermata_stray_end(void)
 {
 	sapi_module.ub_write = write_output;
+	sapi_module.flush = flush_output;
+	sapi_module.header_handler = take_header;
 	zend_error_cb = show_error;
 	zend_hash_destroy(&places);
 }

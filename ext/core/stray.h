@@ -7,5 +7,14 @@
 void fermata_stray_wrap(void);
 void fermata_stray_start(void);
 void fermata_stray_end(void);
+void fermata_session_end(fermata_fiber *fiber);
+
+/* http/globals.c */
+void fermata_globals_end(fermata_fiber *fiber);
+bool fermata_globals_answer(const fermata_handler *handler);
+
+/* http/events.c */
+void fermata_output_write(void *to, FmStr bytes);
+void fermata_output_flush(void *to);
 
 #endif

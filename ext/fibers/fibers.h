@@ -83,6 +83,9 @@ struct fermata_fiber {
 	uint64_t held_ms; /* of hooks/calls.c: how long it has held the worker where PHP cannot wait */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool has_turn;    /* of turns.c */
+	bool has_globals; /* of http/globals.c: PHP's superglobals, headers and sessions are its handler's */
+	bool has_session; /* of core/stray.c: its handler has called what changes PHP's session */
+	void *output_to;  /* of http/events.c: where what is printed goes; NULL = to no client */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
@@ -207,6 +210,8 @@ void fermata_files_woken(void);
 
 /* turns.c */
 void fermata_turns_start(uint32_t handlers_max);
+/* Whether one handler runs at a time. */
+bool fermata_turns_are_single(void);
 bool fermata_turn_take(void);
 void fermata_turn_end(fermata_fiber *fiber);
 

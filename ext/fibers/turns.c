@@ -15,6 +15,11 @@ void fermata_turns_start(uint32_t handlers_max)
 	line = (fermata_waiters){0};
 }
 
+bool fermata_turns_are_single(void)
+{
+	return turns_max == 1;
+}
+
 /* False after an exception: the client has left meanwhile, or the worker stops. */
 bool fermata_turn_take(void)
 {

@@ -1,5 +1,7 @@
-/* Response::events(): a stream of events that a handler goes on making, on the fiber that has run it. */
+/* Response::events(): a stream of events that a handler goes on making, on the fiber that has run it; and Response::output(),
+ * whose callable prints the body. */
 #include "fibers/fibers.h"
+#include "core/stray.h"
 #include "zend_exceptions.h"
 
 /* Bytes that wait for one client before its handler does. */
@@ -295,6 +297,56 @@ ZEND_METHOD(Fermata_EventSink, isStopping)
 	RETURN_BOOL(!THIS_SINK()->request || fm_worker_is_draining(fermata_run.worker));
 }
 
+/* Output */
+
+/* Queues what is printed, and waits where its client takes less. Does nothing when an exception is on its way. */
+void fermata_output_write(void *to, FmStr bytes)
+{
+	sink *s = to;
+	while (bytes.len && !EG(exception)) {
+		if (!check_open(s) || !make_room(s)) {
+			return;
+		}
+		FmStr piece = {bytes.ptr, MIN(bytes.len, QUEUE_BYTES_MAX)};
+		FmError error;
+		size_t queued = 0;
+		error.len = 0;
+		uint32_t code = fm_stream_bytes(fermata_run.worker, s->request, piece, &queued, &error);
+		note_queued(s, code, queued, &error);
+		bytes.ptr += piece.len;
+		bytes.len -= piece.len;
+	}
+}
+
+/* flush(): waits until its client has taken everything, where it can. */
+void fermata_output_flush(void *to)
+{
+	sink *s = to;
+	if (!EG(exception) && s->request && s->queued && !fermata_wait_obstacle()) {
+		wait_for_client(s);
+	}
+}
+
+/* What is printed goes to the client until the callable has returned. */
+static void print(zend_fcall_info *info, zend_fcall_info_cache *call, sink *s)
+{
+	fermata_fiber *fiber = fermata_run.fiber;
+	int level = php_output_get_level();
+	fiber->output_to = s;
+	zend_call_function(info, call);
+	if (UNEXPECTED(fermata.forked)) {
+		return;
+	}
+	/* As at the end of a script: exit() ends the body. */
+	if (EG(exception) && zend_is_unwind_exit(EG(exception)) && !fermata_run.fatal_seen) {
+		zend_clear_exception();
+		EG(exit_status) = 0;
+	}
+	while (php_output_get_level() > level && php_output_end() == SUCCESS) {
+	}
+	fiber->output_to = NULL;
+}
+
 /* Answering */
 
 static uint32_t send_head(const fermata_response *response)
@@ -362,7 +414,7 @@ static void run(const fermata_handler *handler, const fermata_response *response
 	zend_fcall_info_cache call;
 	zval callable, argument, result;
 	if (zend_fcall_info_init(&response->source->stream, 0, &info, &call, NULL, NULL) != SUCCESS) {
-		zend_type_error("the callable of the events cannot be called from here");
+		zend_type_error("the callable of the %s cannot be called from here", response->source->is_output ? "output" : "events");
 		return;
 	}
 	sink *s = sink_new(request, response->source);
@@ -378,8 +430,13 @@ static void run(const fermata_handler *handler, const fermata_response *response
 	ZVAL_UNDEF(&result);
 	info.retval = &result;
 	info.params = &argument;
-	info.param_count = 1;
-	zend_call_function(&info, &call);
+	if (response->source->is_output) {
+		info.param_count = 0;
+		print(&info, &call, s);
+	} else {
+		info.param_count = 1;
+		zend_call_function(&info, &call);
+	}
 	zval_ptr_dtor(&result);
 	if (UNEXPECTED(fermata.forked)) {
 		fermata_leave();
@@ -436,9 +493,8 @@ ZEND_METHOD(Fermata_Response, events)
 		fermata_misuse("keepAlive must be 0 to %g seconds, not %g", KEEP_ALIVE_SECONDS_MAX, keep_alive);
 		RETURN_THROWS();
 	}
-	fermata_source *source = ecalloc(1, sizeof(fermata_source));
+	fermata_source *source = fermata_source_new();
 	ZVAL_COPY(&source->stream, &info.function_name);
-	source->length = -1;
 	source->is_events = true;
 	source->keep_alive_ms = default_keep_alive ? -1 : (int64_t)(keep_alive * 1000);
 	fermata_response_with_source(return_value, source, status, NULL, headers);
@@ -449,4 +505,22 @@ ZEND_METHOD(Fermata_Response, events)
 	add_default(response, "Cache-Control", "no-store");
 	/* A proxy that collects what it passes on would keep events back. */
 	add_default(response, "X-Accel-Buffering", "no");
+}
+
+ZEND_METHOD(Fermata_Response, output)
+{
+	zend_fcall_info info;
+	zend_fcall_info_cache call;
+	zend_long status = STATUS_OK;
+	zend_array *headers = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+		Z_PARAM_FUNC(info, call)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+		Z_PARAM_ARRAY_HT(headers)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_source *source = fermata_source_new();
+	ZVAL_COPY(&source->stream, &info.function_name);
+	source->is_events = source->is_output = true;
+	fermata_response_with_source(return_value, source, status, fermata_known.type_text, headers);
 }

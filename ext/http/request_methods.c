@@ -88,7 +88,7 @@ static zend_array *parse_variables(FmStr text)
 	return Z_ARR(array);
 }
 
-static zend_array *queries(fermata_request *request)
+zend_array *fermata_request_queries(fermata_request *request)
 {
 	if (!request->queries) {
 		request->queries = parse_variables(request->event.query);
@@ -118,7 +118,7 @@ static FmStr form_text(fermata_request *request)
 	return body ? fermata_str(body) : FERMATA_LITERAL("");
 }
 
-static zend_array *forms(fermata_request *request)
+zend_array *fermata_request_forms(fermata_request *request)
 {
 	if (request->forms) {
 		return request->forms;
@@ -141,7 +141,7 @@ static zend_array *files(fermata_request *request)
 	return request->files;
 }
 
-static zend_array *cookies(fermata_request *request)
+zend_array *fermata_request_cookies(fermata_request *request)
 {
 	FmStr line;
 	if (request->cookies) {
@@ -228,12 +228,12 @@ ZEND_METHOD(Fermata_Request, queryString)
 
 ZEND_METHOD(Fermata_Request, query)
 {
-	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, queries);
+	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_queries);
 }
 
 ZEND_METHOD(Fermata_Request, queries)
 {
-	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, queries);
+	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_queries);
 }
 
 ZEND_METHOD(Fermata_Request, header)
@@ -390,22 +390,25 @@ ZEND_METHOD(Fermata_Request, read)
 	zend_string_release(piece);
 }
 
+/* NULL after an exception. */
+php_stream *fermata_request_body_stream(fermata_request *request)
+{
+	if (fermata_request_arrives(request) && !request->body) {
+		return fermata_body_stream(request);
+	}
+	zend_string *path = request->event.upload ? fermata_uploads_body_path(request->event.upload) : NULL;
+	if (!path) {
+		return php_stream_memory_open(TEMP_STREAM_READONLY, body_string(request));
+	}
+	php_stream *stream = body_file(path);
+	zend_string_release(path);
+	return stream;
+}
+
 ZEND_METHOD(Fermata_Request, bodyStream)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	fermata_request *request = THIS_REQUEST();
-	if (fermata_request_arrives(request) && !request->body) {
-		php_stream_to_zval(fermata_body_stream(request), return_value);
-		return;
-	}
-	zend_string *path = request->event.upload ? fermata_uploads_body_path(request->event.upload) : NULL;
-	php_stream *stream;
-	if (path) {
-		stream = body_file(path);
-		zend_string_release(path);
-	} else {
-		stream = php_stream_memory_open(TEMP_STREAM_READONLY, body_string(request));
-	}
+	php_stream *stream = fermata_request_body_stream(THIS_REQUEST());
 	if (!stream) {
 		RETURN_THROWS();
 	}
@@ -453,22 +456,22 @@ ZEND_METHOD(Fermata_Request, json)
 
 ZEND_METHOD(Fermata_Request, form)
 {
-	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, forms);
+	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_forms);
 }
 
 ZEND_METHOD(Fermata_Request, forms)
 {
-	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, forms);
+	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_forms);
 }
 
 ZEND_METHOD(Fermata_Request, cookie)
 {
-	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, cookies);
+	return_one(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_cookies);
 }
 
 ZEND_METHOD(Fermata_Request, cookies)
 {
-	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, cookies);
+	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_cookies);
 }
 
 ZEND_METHOD(Fermata_Request, withAttribute)

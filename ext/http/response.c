@@ -98,6 +98,56 @@ fermata_response *fermata_response_plain(uint32_t status, zend_string *text)
 	return response;
 }
 
+static bool is_content_type(const zend_string *name)
+{
+	return zend_string_equals_ci(name, fermata_known.content_type);
+}
+
+/* Content-Type has its own place because nearly every answer has one. */
+static void add_checked_header(fermata_response *response, zend_string *name, zend_string *value)
+{
+	if (is_content_type(name)) {
+		if (response->content_type) {
+			zend_string_release(response->content_type);
+		}
+		response->content_type = zend_string_copy(value);
+	} else {
+		fermata_headers_add(&response->headers, name, value);
+	}
+}
+
+/* False after a MisuseError. */
+static bool add_header(fermata_response *response, zend_string *name, zend_string *value)
+{
+	if (!fermata_header_check(name, value)) {
+		return false;
+	}
+	add_checked_header(response, name, value);
+	return true;
+}
+
+/* Leaves out what frames the message, which the server sends, and what is malformed. */
+static bool add_sent_header(void *response, zend_string *name, zend_string *value)
+{
+	if (!fm_header_reserved(fermata_str(name)) && fm_header_valid(fermata_str(name), fermata_str(value))) {
+		add_checked_header(response, name, value);
+	}
+	return true;
+}
+
+/* What a program has sent by PHP's own functions. The body is taken over. */
+fermata_response *fermata_response_sent(uint32_t status, zend_string *body, zend_array *headers)
+{
+	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
+	response->status = status >= STATUS_MIN && status <= STATUS_MAX ? status : STATUS_MIN;
+	response->body = body;
+	fermata_headers_given("", headers, add_sent_header, response);
+	if (!response->content_type && ZSTR_LEN(body)) {
+		response->content_type = zend_string_copy(fermata_known.type_html);
+	}
+	return response;
+}
+
 /* The answer before, empty, when nobody else held it: making and destroying an object takes as long as filling ten. */
 static fermata_response *spare;
 
@@ -146,28 +196,6 @@ static void return_response(zval *return_value, zend_long status, zend_string *b
 	ZVAL_OBJ(return_value, &response->std);
 }
 
-static bool is_content_type(const zend_string *name)
-{
-	return zend_string_equals_ci(name, fermata_known.content_type);
-}
-
-/* False after a MisuseError. Content-Type has its own place because nearly every answer has one. */
-static bool add_header(fermata_response *response, zend_string *name, zend_string *value)
-{
-	if (!fermata_header_check(name, value)) {
-		return false;
-	}
-	if (is_content_type(name)) {
-		if (response->content_type) {
-			zend_string_release(response->content_type);
-		}
-		response->content_type = zend_string_copy(value);
-	} else {
-		fermata_headers_add(&response->headers, name, value);
-	}
-	return true;
-}
-
 static bool add_given_header(void *response, zend_string *name, zend_string *value)
 {
 	return add_header(response, name, value);
@@ -214,7 +242,8 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 	response->content_type = content_type ? zend_string_copy(content_type) : NULL;
 	response->status = (uint32_t)status;
 	if (status_check(status) && headers) {
-		fermata_headers_given(source->is_events ? "Fermata\\Response::events(): Argument #3 ($headers)"
+		fermata_headers_given(source->is_output ? "Fermata\\Response::output(): Argument #3 ($headers)"
+			: source->is_events ? "Fermata\\Response::events(): Argument #3 ($headers)"
 			: "Fermata\\Response::stream(): Argument #3 ($headers)", headers, add_given_header, response);
 	}
 }

@@ -45,6 +45,7 @@ fermata_source *fermata_source_copy(const fermata_source *from)
 	ZVAL_COPY(&source->stream, &from->stream);
 	source->length = from->length;
 	source->is_events = from->is_events;
+	source->is_output = from->is_output;
 	source->keep_alive_ms = from->keep_alive_ms;
 	source->path = from->path ? zend_string_copy(from->path) : NULL;
 	source->root = from->root ? zend_string_copy(from->root) : NULL;

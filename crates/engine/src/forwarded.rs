@@ -7,14 +7,15 @@
 //! A proxy passes on the headers that it does not write, so only those of `proxy_headers` are read. When the other kind
 //! is there as well, either the client has sent it or the setting is wrong, and nothing tells which: then neither counts.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use fermata_config::{LogLevel, Networks, ProxyHeader, ProxyHeaders};
-use fermata_io::Driver;
+use fermata_io::{Driver, net};
 use fermata_proto::http1::valid_host;
 
 use crate::preface::is_unnamed;
 use crate::request::RequestView;
+use crate::slab::Key;
 use crate::stats::Counter;
 use crate::worker::Worker;
 
@@ -259,6 +260,18 @@ impl<D: Driver> Worker<D> {
         let peer = self.request().peer();
         let claimed = self.claim().address;
         claimed.or_else(|| Some((peer.ip()?, peer.port())))
+    }
+
+    /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
+    /// when the request is not in progress.
+    pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
+        net::own_addr(self.connections.at(Key::from_u64(handle).index)?.fd)
+    }
+
+    /// Whether the request in progress is one of HTTP/1.0.
+    pub fn is_http10(&self, handle: u64) -> bool {
+        let connection = self.connections.at(Key::from_u64(handle).index);
+        connection.is_some_and(|connection| connection.is_http10)
     }
 
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.

@@ -64,6 +64,11 @@ impl<D: Driver> Worker<D> {
         self.push(handle, &out)
     }
 
+    /// Queues bytes of a body that is no stream of events.
+    pub fn push_bytes(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+        self.push(handle, bytes)
+    }
+
     /// Whether the worker finishes what it has and takes nothing new.
     pub fn is_draining(&self) -> bool {
         self.running != Running::Serving

@@ -83,6 +83,28 @@ pub unsafe extern "C" fn fm_stream_comment(
     }
 }
 
+/// Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
+///
+/// # Safety
+/// As `fm_stream_push`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_stream_bytes(
+    worker: *mut FmWorker,
+    request: u64,
+    bytes: FmStr,
+    queued: *mut usize,
+    error: *mut FmError,
+) -> u32 {
+    // SAFETY: pointers and strings are valid by this function's contract.
+    unsafe {
+        guard(error, || {
+            let outcome = (*worker).worker.push_bytes(request, bytes.bytes());
+            put(queued, outcome.map_err(failure)?);
+            Ok(())
+        })
+    }
+}
+
 /// Whether the worker finishes what it has and takes nothing new.
 ///
 /// # Safety

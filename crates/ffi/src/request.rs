@@ -138,6 +138,37 @@ pub unsafe extern "C" fn fm_request_remote(
     })
 }
 
+/// The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
+/// the request is of HTTP/1.0.
+///
+/// # Safety
+/// As `fm_request_header`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_request_server(
+    worker: *mut FmWorker,
+    request: u64,
+    address: *mut FmStr,
+    port: *mut u16,
+    is_http10: *mut bool,
+) -> bool {
+    // SAFETY: pointers are valid by this function's contract.
+    guard_bool(|| unsafe {
+        if (*worker).view(request).is_none() {
+            return false;
+        }
+        let own = (*worker).worker.own_address(request);
+        let text = &mut (*worker).text;
+        text.clear();
+        if let Some(own) = own {
+            let _ = write!(text, "{}", own.ip().to_canonical());
+        }
+        put(address, FmStr::lend(text));
+        put(port, own.map_or(0, |own| own.port()));
+        put(is_http10, (*worker).worker.is_http10(request));
+        true
+    })
+}
+
 /// The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
 ///
 /// # Safety

@@ -114,6 +114,11 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)
 }
 
+/// The address of this machine that a connection's other end has connected to; `None` when it is no TCP connection.
+pub fn own_addr(fd: Fd) -> Option<SocketAddr> {
+    local_addr(borrow(fd)).ok()
+}
+
 /// Opens a Unix listener at `path` with the permissions `mode`, such as [`UNIX_MODE`].
 ///
 /// A socket file that a killed server left behind is replaced, but only after a connect to it was

@@ -1,0 +1,416 @@
+/* A request as PHP-FPM shows it to programs: Request::serverParams() and Request::fillGlobals().
+ *
+ * After fillGlobals() the superglobals, php://input and move_uploaded_file() know the request, header() and its kin keep what
+ * they are given for headers_list(), and sessions may be opened, until the handler has ended: PHP has each of these once for a
+ * process. So it works only where one handler runs at a time. */
+#include "core/changes.h"
+#include "core/stray.h"
+#include "fibers/fibers.h"
+#include "ext/standard/base64.h"
+#include "ext/standard/info.h"
+#include "main/php_variables.h"
+#include "main/SAPI.h"
+#include "main/rfc1867.h"
+#include "zend_smart_str.h"
+#include <sys/time.h>
+
+#define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
+#define HEADER_NAME_BYTES_MAX 128 /* a longer one is in no program's $_SERVER */
+#define STATUS_OK 200
+#define MICROSECONDS 1000000.0
+
+/* Server parameters */
+
+static void add_text(zend_array *to, const char *name, size_t name_len, FmStr text)
+{
+	zval value;
+	ZVAL_STRINGL_FAST(&value, text.len ? text.ptr : "", text.len);
+	zend_hash_str_update(to, name, name_len, &value);
+}
+#define ADD(to, name, text) add_text(to, name, sizeof(name) - 1, text)
+
+static void add_number(zend_array *to, const char *name, size_t name_len, uint64_t number)
+{
+	zval value;
+	ZVAL_STR(&value, zend_ulong_to_str(number));
+	zend_hash_str_update(to, name, name_len, &value);
+}
+#define ADD_NUMBER(to, name, number) add_number(to, name, sizeof(name) - 1, number)
+
+/* HTTP_X_NAME for X-Name; 0 when no program expects it there. A name with an underscore could pass for another that a proxy has
+ * written, and that of `Proxy` is a variable of the environment that HTTP clients read. */
+static size_t header_key(char *key, FmStr name)
+{
+	static const char prefix[] = "HTTP_";
+	size_t at = sizeof(prefix) - 1;
+	if (name.len > HEADER_NAME_BYTES_MAX || (name.len == 5 && zend_binary_strcasecmp(name.ptr, 5, "proxy", 5) == 0)) {
+		return 0;
+	}
+	memcpy(key, prefix, at);
+	for (size_t i = 0; i < name.len; i++) {
+		char byte = name.ptr[i];
+		if (byte >= 'a' && byte <= 'z') {
+			byte = (char)(byte - 'a' + 'A');
+		} else if (byte == '-') {
+			byte = '_';
+		} else if (!((byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9'))) {
+			return 0;
+		}
+		key[at++] = byte;
+	}
+	return at;
+}
+
+static void add_header(zend_array *to, FmStr name, FmStr value)
+{
+	char key[HEADER_NAME_BYTES_MAX + 8];
+	size_t len = header_key(key, name);
+	if (!len) {
+		return;
+	}
+	zval *before = zend_hash_str_find(to, key, len), joined;
+	/* What the caller has given is not joined with: it comes before all headers. */
+	if (!before || Z_TYPE_P(before) != IS_STRING) {
+		add_text(to, key, len, value);
+		return;
+	}
+	bool is_cookie = name.len == 6 && zend_binary_strcasecmp(name.ptr, 6, "cookie", 6) == 0;
+	ZVAL_STR(&joined, zend_string_concat3(Z_STRVAL_P(before), Z_STRLEN_P(before), is_cookie ? "; " : ", ", 2, value.ptr, value.len));
+	zend_hash_str_update(to, key, len, &joined);
+}
+
+/* Names of the caller's that begin so would be read as headers of the request. */
+static void remove_headers(zend_array *from)
+{
+	zend_string *key;
+	ZEND_HASH_FOREACH_STR_KEY(from, key) {
+		if (key && zend_string_starts_with_literal(key, "HTTP_")) {
+			zend_hash_del(from, key);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+static void add_headers(zend_array *to, const fermata_request *request)
+{
+	FmStr name, value;
+	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
+		if (name.len == 12 && zend_binary_strcasecmp(name.ptr, 12, "content-type", 12) == 0) {
+			ADD(to, "CONTENT_TYPE", value);
+		} else if (name.len == 14 && zend_binary_strcasecmp(name.ptr, 14, "content-length", 14) == 0) {
+			ADD(to, "CONTENT_LENGTH", value);
+		}
+		add_header(to, name, value);
+	}
+}
+
+static void add_credentials(zend_array *to, const fermata_request *request)
+{
+	FmStr given;
+	if (!fermata_request_header(request, FERMATA_LITERAL("authorization"), 0, &given)) {
+		return;
+	}
+	if (given.len > 7 && zend_binary_strcasecmp(given.ptr, 7, "digest ", 7) == 0) {
+		ADD(to, "PHP_AUTH_DIGEST", ((FmStr){given.ptr + 7, given.len - 7}));
+	}
+	if (given.len <= 6 || zend_binary_strcasecmp(given.ptr, 6, "basic ", 6) != 0) {
+		return;
+	}
+	zend_string *pair = php_base64_decode((const unsigned char *)given.ptr + 6, given.len - 6);
+	const char *colon = pair ? memchr(ZSTR_VAL(pair), ':', ZSTR_LEN(pair)) : NULL;
+	if (colon) {
+		size_t user_len = (size_t)(colon - ZSTR_VAL(pair));
+		ADD(to, "PHP_AUTH_USER", ((FmStr){ZSTR_VAL(pair), user_len}));
+		ADD(to, "PHP_AUTH_PW", ((FmStr){colon + 1, ZSTR_LEN(pair) - user_len - 1}));
+	}
+	if (pair) {
+		zend_string_release(pair);
+	}
+}
+
+static FmStr without_port(FmStr host)
+{
+	const char *colon = host.len ? zend_memrchr(host.ptr, ':', host.len) : NULL;
+	/* An IPv6 address ends in a bracket. */
+	if (colon && !memchr(colon, ']', (size_t)(host.ptr + host.len - colon))) {
+		host.len = (size_t)(colon - host.ptr);
+	}
+	return host;
+}
+
+static void add_addresses(zend_array *to, const fermata_request *request)
+{
+	uint16_t port = 0;
+	bool is_http10 = false;
+	FmStr address = fermata_request_remote(request, &port), subject, pem;
+	ADD(to, "REMOTE_ADDR", address);
+	ADD_NUMBER(to, "REMOTE_PORT", port);
+	address = FERMATA_LITERAL("");
+	port = 0;
+	if (request->worker) {
+		fm_request_server(request->worker, request->event.request, &address, &port, &is_http10);
+	}
+	ADD(to, "SERVER_ADDR", address);
+	ADD_NUMBER(to, "SERVER_PORT", port);
+	ADD(to, "SERVER_PROTOCOL", is_http10 ? FERMATA_LITERAL("HTTP/1.0") : FERMATA_LITERAL("HTTP/1.1"));
+	FmStr host = fermata_request_host(request);
+	if (host.len) {
+		ADD(to, "HTTP_HOST", host);
+	}
+	ADD(to, "SERVER_NAME", host.len ? without_port(host) : address);
+	bool is_secure = fermata_request_tls(request, &subject, &pem);
+	ADD(to, "REQUEST_SCHEME", is_secure ? FERMATA_LITERAL("https") : FERMATA_LITERAL("http"));
+	if (is_secure) {
+		ADD(to, "HTTPS", FERMATA_LITERAL("on"));
+	} else {
+		zend_hash_str_del(to, ZEND_STRL("HTTPS"));
+	}
+}
+
+static void add_time(zend_array *to)
+{
+	struct timeval now;
+	zval value;
+	gettimeofday(&now, NULL);
+	ZVAL_LONG(&value, now.tv_sec);
+	zend_hash_str_update(to, ZEND_STRL("REQUEST_TIME"), &value);
+	ZVAL_DOUBLE(&value, (double)now.tv_sec + (double)now.tv_usec / MICROSECONDS);
+	zend_hash_str_update(to, ZEND_STRL("REQUEST_TIME_FLOAT"), &value);
+}
+
+/* A new array, with what the caller adds to that of the request. */
+static zend_array *server_params(const fermata_request *request, zend_array *others)
+{
+	zend_array *params = others && zend_hash_num_elements(others) ? zend_array_dup(others) : zend_new_array(32);
+	const FmEvent *event = &request->event;
+	remove_headers(params);
+	ADD(params, "GATEWAY_INTERFACE", FERMATA_LITERAL("CGI/1.1"));
+	ADD(params, "SERVER_SOFTWARE", FERMATA_LITERAL("fermata"));
+	ADD(params, "REQUEST_METHOD", event->method);
+	ADD(params, "REQUEST_URI", event->target);
+	ADD(params, "QUERY_STRING", event->query);
+	add_headers(params, request);
+	add_addresses(params, request);
+	add_credentials(params, request);
+	add_time(params);
+	return params;
+}
+
+ZEND_METHOD(Fermata_Request, serverParams)
+{
+	zend_array *others = NULL;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT(others)
+	ZEND_PARSE_PARAMETERS_END();
+	RETURN_ARR(server_params(THIS_REQUEST(), others));
+}
+
+/* Superglobals */
+
+static void set_global(const char *name, zend_array *array)
+{
+	zval value;
+	ZVAL_ARR(&value, array);
+	zend_hash_str_update(&EG(symbol_table), name, strlen(name), &value);
+}
+
+static zend_array *shared(zend_array *array)
+{
+	GC_TRY_ADDREF(array);
+	return array;
+}
+
+/* One of the five arrays of a file; brackets of the field's name come behind it, as in $_FILES['a']['name'][0]. */
+static void add_file_part(zval *files, FmStr field, const char *part, zval *value)
+{
+	const char *bracket = memchr(field.ptr, '[', field.len);
+	size_t base = bracket && field.ptr[field.len - 1] == ']' ? (size_t)(bracket - field.ptr) : field.len;
+	smart_str name = {0};
+	smart_str_appendl(&name, field.ptr, base);
+	smart_str_appendc(&name, '[');
+	smart_str_appends(&name, part);
+	smart_str_appendc(&name, ']');
+	smart_str_appendl(&name, field.ptr + base, field.len - base);
+	smart_str_0(&name);
+	php_register_variable_ex(ZSTR_VAL(name.s), value, files);
+	smart_str_free(&name);
+}
+
+static zend_array *file_arrays(const fermata_request *request)
+{
+	FmUploadedFile file;
+	zval files, value;
+	array_init(&files);
+	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_file_at(fermata.worker, request->event.upload, i, &file); i++) {
+		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
+		add_file_part(&files, file.field, "name", &value);
+		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
+		add_file_part(&files, file.field, "full_path", &value);
+		ZVAL_STRINGL(&value, file.content_type.ptr ? file.content_type.ptr : "", file.content_type.ptr ? file.content_type.len : 0);
+		add_file_part(&files, file.field, "type", &value);
+		ZVAL_STRINGL(&value, file.path.ptr, file.path.len);
+		/* move_uploaded_file() moves what is listed here. */
+		if (!SG(rfc1867_uploaded_files)) {
+			ALLOC_HASHTABLE(SG(rfc1867_uploaded_files));
+			zend_hash_init(SG(rfc1867_uploaded_files), 8, NULL, NULL, 0);
+		}
+		zend_hash_add_ptr(SG(rfc1867_uploaded_files), Z_STR(value), Z_STR(value));
+		add_file_part(&files, file.field, "tmp_name", &value);
+		ZVAL_LONG(&value, 0);
+		add_file_part(&files, file.field, "error", &value);
+		ZVAL_LONG(&value, (zend_long)file.bytes);
+		add_file_part(&files, file.field, "size", &value);
+	}
+	return Z_ARR(files);
+}
+
+/* By the setting request_order, as PHP does. */
+static zend_array *request_array(zend_array *get, zend_array *post, zend_array *cookies)
+{
+	const char *order = PG(request_order) ? PG(request_order) : PG(variables_order);
+	zend_array *all = zend_new_array(zend_hash_num_elements(get) + zend_hash_num_elements(post));
+	for (; order && *order; order++) {
+		zend_array *from = NULL;
+		switch (*order) {
+			case 'g': case 'G': from = get; break;
+			case 'p': case 'P': from = post; break;
+			case 'c': case 'C': from = cookies; break;
+		}
+		if (from) {
+			zend_hash_merge(all, from, zval_add_ref, true);
+		}
+	}
+	return all;
+}
+
+static void open_input(fermata_request *request)
+{
+	php_stream *body = fermata_request_arrives(request) ? NULL : fermata_request_body_stream(request);
+	if (body) {
+		SG(request_info).request_body = body;
+		SG(post_read) = true;
+	}
+}
+
+ZEND_METHOD(Fermata_Request, fillGlobals)
+{
+	zend_array *others = NULL;
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_ARRAY_HT(others)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_request *request = THIS_REQUEST();
+	fermata_fiber *fiber = fermata_run.fiber;
+	if (!fermata.handling || !fiber || request != fermata_run.request || fiber->future || !fermata_turns_are_single()) {
+		fermata_misuse("the superglobals show one request for a process: call fillGlobals() on the request of a handler, in a server with"
+			" Limits(handlers: 1)");
+		RETURN_THROWS();
+	}
+	if (fiber->has_globals) {
+		return;
+	}
+	zend_array *get = fermata_request_queries(request), *cookies = fermata_request_cookies(request);
+	zend_array *post = fermata_request_arrives(request) ? zend_new_array(0) : shared(fermata_request_forms(request));
+	if (EG(exception)) {
+		zend_array_release(post);
+		RETURN_THROWS();
+	}
+	fiber->has_globals = fiber->touched = true;
+	SG(sapi_headers).http_response_code = STATUS_OK;
+	set_global("_SERVER", server_params(request, others));
+	set_global("_GET", shared(get));
+	set_global("_POST", post);
+	set_global("_COOKIE", shared(cookies));
+	set_global("_FILES", file_arrays(request));
+	set_global("_REQUEST", request_array(get, post, cookies));
+	open_input(request);
+}
+
+/* Ending */
+
+static void clear_headers(void)
+{
+	sapi_header_op(SAPI_HEADER_DELETE_ALL, NULL);
+	if (SG(sapi_headers).http_status_line) {
+		efree(SG(sapi_headers).http_status_line);
+		SG(sapi_headers).http_status_line = NULL;
+	}
+	if (SG(sapi_headers).mimetype) {
+		efree(SG(sapi_headers).mimetype);
+		SG(sapi_headers).mimetype = NULL;
+	}
+	SG(sapi_headers).send_default_content_type = true;
+	SG(sapi_headers).http_response_code = 0;
+}
+
+/* The handler has ended, before its changes of PHP's state are undone. */
+void fermata_globals_end(fermata_fiber *fiber)
+{
+	fermata_session_end(fiber);
+	fiber->has_globals = false;
+	clear_headers();
+	if (SG(request_info).request_body) {
+		php_stream_close(SG(request_info).request_body);
+		SG(request_info).request_body = NULL;
+		SG(post_read) = false;
+	}
+	/* The files are the core's to remove. */
+	if (SG(rfc1867_uploaded_files)) {
+		zend_hash_destroy(SG(rfc1867_uploaded_files));
+		FREE_HASHTABLE(SG(rfc1867_uploaded_files));
+		SG(rfc1867_uploaded_files) = NULL;
+	}
+}
+
+/* exit() */
+
+static bool add_sent(zval *headers, const sapi_header_struct *header)
+{
+	const char *colon = memchr(header->header, ':', header->header_len);
+	if (!colon) {
+		return false;
+	}
+	size_t name_len = (size_t)(colon - header->header);
+	const char *value = colon + 1, *end = header->header + header->header_len;
+	while (value < end && *value == ' ') {
+		value++;
+	}
+	zend_string *name = zend_string_init(header->header, name_len, false);
+	zval *list = zend_symtable_find(Z_ARR_P(headers), name);
+	if (!list) {
+		zval fresh;
+		array_init(&fresh);
+		list = zend_symtable_update(Z_ARR_P(headers), name, &fresh);
+	}
+	add_next_index_stringl(list, value, (size_t)(end - value));
+	zend_string_release(name);
+	return true;
+}
+
+/* After exit() the client gets what was printed, with the status and headers that were set, as from PHP-FPM. */
+bool fermata_globals_answer(const fermata_handler *handler)
+{
+	zval headers, printed;
+	if (!fermata_run.fiber->has_globals) {
+		return false;
+	}
+	zend_long status = SG(sapi_headers).http_response_code;
+	while (php_output_get_level() > fermata_run.output_level + 1) {
+		php_output_end();
+	}
+	ZVAL_UNDEF(&printed);
+	if (php_output_get_level() > fermata_run.output_level) {
+		php_output_get_contents(&printed);
+		php_output_discard();
+	}
+	array_init(&headers);
+	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
+		add_sent(&headers, (const sapi_header_struct *)element->data);
+	}
+	zend_string *text = Z_TYPE(printed) == IS_STRING ? Z_STR(printed) : ZSTR_EMPTY_ALLOC();
+	fermata_response *response = fermata_response_sent((uint32_t)status, text, Z_ARR(headers));
+	fermata_respond(handler, response);
+	OBJ_RELEASE(&response->std);
+	zend_array_release(Z_ARR(headers));
+	return true;
+}
