@@ -44,7 +44,7 @@ STATIC_FOLDER = "$out/static"
 """The folder of a static service."""
 STATIC_PARENT = "/tmp"
 """Where it is when it is counted."""
-COUNTING_FOLDER = "crates/engine/src/stats/"
+COUNTING_FOLDER = "crates/engine/src/admin/stats/"
 """Where figures are counted and copied."""
 
 

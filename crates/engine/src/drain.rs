@@ -4,9 +4,9 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 
-use crate::connection::{Connection, Origin, Reading, Writing};
+use crate::admin::stats::Counter;
 use crate::master::Link;
-use crate::stats::Counter;
+use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::worker::{Running, Worker};
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.

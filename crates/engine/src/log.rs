@@ -14,7 +14,7 @@ use fermata_config::{LogFormat, LogLevel};
 use fermata_io::log_file::LogFile;
 use fermata_io::process::{self, Pid};
 
-use crate::stats;
+use crate::admin::stats;
 
 /// How many peer-caused lines a worker writes per second before it only counts them.
 pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;

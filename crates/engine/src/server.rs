@@ -4,9 +4,9 @@ use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Settings, Source};
 
-use crate::files::StaticOptions;
+use crate::http::files::StaticOptions;
+use crate::http::router::{RouteError, Router};
 use crate::master::{self, Frames, Master, Program, StartError, Started};
-use crate::router::{RouteError, Router};
 use crate::websocket::Route;
 
 /// Collects what a server is to be; `start` makes it one.

@@ -26,27 +26,27 @@ use fermata_proto::response::Repeated;
 use fermata_proto::ws::deflate::Decompressor;
 use fermata_proto::{date, http1};
 
-use crate::body::{Spools, Upload, Uploads};
-use crate::connection::{Connection, Origin};
-use crate::encode::Encoder;
-use crate::files::{Compressors, Roots};
-use crate::follow::Told;
-use crate::gather::Gather;
-use crate::hold::SWEEP_MS;
+use crate::admin::metrics::MoreMetrics;
+use crate::admin::stats::{Counts, Reporter, Shared};
+use crate::admin::trace::{Sink, Trace};
+use crate::channels::encode::Encoder;
+use crate::channels::follow::Told;
+use crate::channels::gather::Gather;
+use crate::channels::hold::SWEEP_MS;
+use crate::embed::defer::Waiting;
+use crate::embed::relay::Relay;
+use crate::embed::wires::Wires;
+use crate::http::body::{Spools, Upload, Uploads};
+use crate::http::files::{Compressors, Roots};
+use crate::http::request::{Request, RequestView};
+use crate::http::respond::stream::Streams;
+use crate::http::router::{Router, WEBSOCKET};
 use crate::log::{Detail, Limiter, Logger};
 use crate::master::Link;
-use crate::metrics::MoreMetrics;
-use crate::relay::Relay;
-use crate::request::{Request, RequestView};
-use crate::router::{Router, WEBSOCKET};
-use crate::slab::{Key, Slab};
-use crate::stats::{Counts, Reporter, Shared};
-use crate::stream::Streams;
-use crate::tls::ServerTls;
-use crate::trace::{Sink, Trace};
-use crate::waiting::Waiting;
+use crate::net::connection::{Connection, Origin};
+use crate::net::slab::{Key, Slab};
+use crate::net::tls::ServerTls;
 use crate::websocket::{Events, Route, Served, Upgrade, private_channel};
-use crate::wires::Wires;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
 /// others wait longer for their turn.
@@ -340,7 +340,7 @@ impl<D: Driver> Worker<D> {
             driver.add_wake(link.signals_fd(), TOKEN_SIGNAL)?;
         }
         let now_ms = driver.now_ms();
-        let owner = crate::hub::owner(u32::from(slot));
+        let owner = crate::channels::memory::owner(u32::from(slot));
         ring.set_channel_members_max(settings.members_per_channel_max);
         let reader = ring
             .worker_started(&owner, driver.unix_ms())
@@ -554,7 +554,7 @@ impl<D: Driver> Worker<D> {
 
     /// What a handler was added for, for a log line: the pattern of its route without the method.
     pub fn route_of(&self, handler: u32) -> &str {
-        if handler == crate::router::TASK {
+        if handler == crate::http::router::TASK {
             return "a task";
         }
         let label = self.router.label(handler).unwrap_or_default();

@@ -9,8 +9,8 @@ use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use fermata_io::{Driver, clock};
 
 use super::{Master, RESTART_DELAY_MS, STABLE_MS};
+use crate::admin::stats;
 use crate::log::Logger;
-use crate::stats;
 
 /// The server as its companion has it: a log, and figures of what it does.
 pub struct Companion {

@@ -11,7 +11,7 @@ use fermata_io::process::{self, ROOT};
 use fermata_io::users::{self, GROUPS, USERS};
 
 use super::{Master, StartError};
-use crate::trace::Sink;
+use crate::admin::trace::Sink;
 
 /// The user and groups of workers.
 pub(super) struct Identity {

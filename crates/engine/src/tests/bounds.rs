@@ -7,8 +7,8 @@ use fermata_io::sys::fake::End;
 
 use super::client::answers;
 use super::{Rig, get, post, settings};
-use crate::body::SPOOL_TURN_BYTES;
-use crate::connection::Connection;
+use crate::http::body::SPOOL_TURN_BYTES;
+use crate::net::connection::Connection;
 use crate::worker::READ_BYTES;
 
 /// All connections there are.

@@ -8,7 +8,7 @@ use fermata_proto::ws::frame::Opcode;
 use super::client::answers;
 use super::sockets::{handshake, masked, text};
 use super::{Rig, get, post, settings};
-use crate::body::{SPOOL_TURN_BYTES, TURN_BYTES_MAX};
+use crate::http::body::{SPOOL_TURN_BYTES, TURN_BYTES_MAX};
 use crate::worker::READ_BYTES;
 use crate::{Event, Read};
 

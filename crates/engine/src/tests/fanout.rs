@@ -3,7 +3,7 @@
 use fermata_io::sys::fake::FakePeer;
 
 use super::client::data;
-use crate::hold::{PUMP_SLICE, PUMPS_MAX};
+use crate::channels::hold::{PUMP_SLICE, PUMPS_MAX};
 use crate::worker::FANOUT_SLICE;
 
 use super::sockets::text;
@@ -96,7 +96,7 @@ fn messages_that_follow_a_crowd_closely_are_sent_together() {
     let mut settings = super::settings();
     settings.gather_ms_max = 10;
     let mut rig = Rig::with(1, settings);
-    let per_ms = crate::gather::SERVED_PER_MS as usize;
+    let per_ms = crate::channels::gather::SERVED_PER_MS as usize;
     let peers = subscribers(&mut rig, 4 * per_ms);
     let sends = |peers: &[FakePeer]| peers.iter().map(FakePeer::sends).collect::<Vec<_>>();
     rig.publish("all", "alone");
@@ -124,7 +124,10 @@ fn a_drain_brings_a_crowd_what_it_was_to_be_sent_together() {
     let mut settings = super::settings();
     settings.gather_ms_max = 10;
     let mut rig = Rig::with(1, settings);
-    let peers = subscribers(&mut rig, 4 * crate::gather::SERVED_PER_MS as usize);
+    let peers = subscribers(
+        &mut rig,
+        4 * crate::channels::gather::SERVED_PER_MS as usize,
+    );
     rig.publish("all", "first");
     rig.turn();
     for text in ["second", "third"] {

@@ -13,7 +13,7 @@ use fermata_io::{Backend, Driver, Kernel, Peer};
 
 use super::client::answers;
 use super::{get, parts, rings, settings};
-use crate::stats::Shared;
+use crate::admin::stats::Shared;
 use crate::{Event, Worker};
 
 /// Turns after which what has to happen never will. One takes a millisecond at most.

@@ -37,7 +37,7 @@ use proptest::prelude::ProptestConfig;
 
 use sockets::Told;
 
-use crate::router::Router;
+use crate::http::router::Router;
 use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
 
 const HELLO: u32 = 1;
@@ -318,11 +318,11 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         balances: true,
         link: None,
         ring,
-        stats: crate::stats::Shared::private(),
+        stats: crate::admin::stats::Shared::private(),
         router: Arc::new(router),
         websockets: Arc::new(routes),
         logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
-        spools: crate::body::Spools::new(&settings, 1),
+        spools: crate::http::body::Spools::new(&settings, 1),
         settings: Arc::new(settings),
         tls: None,
         metrics: None,

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::client::{Answer, answers};
 use super::{FILE_BYTES, HUGE, Rig, file_content, get, post};
-use crate::connection::Origin;
-use crate::files::StaticOptions;
+use crate::http::files::StaticOptions;
 use crate::log::Detail;
+use crate::net::connection::Origin;
 
 /// Turns after which a run that has not finished never will: a byte each, and then some.
 const TURNS_MAX: usize = 5_000_000;

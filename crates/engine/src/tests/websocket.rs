@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::sockets::{Client, Told, close, handshake, masked, text};
 use super::*;
+use crate::admin::stats::Counter;
 use crate::log::Detail;
-use crate::stats::Counter;
 
 #[test]
 fn a_handler_that_fails_ends_its_socket_and_is_counted() {

@@ -9,13 +9,13 @@ use fermata_proto::ws::utf8;
 
 use super::output::open_socket;
 use super::{Compresses, SendError, Socket};
-use crate::connection::Presence;
-use crate::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
-use crate::hold::{HoldError, check_member};
-use crate::hub::{PublishFailure, check_channel};
-use crate::slab::Key;
-use crate::stats::Counter;
-use crate::waiting::News;
+use crate::admin::stats::Counter;
+use crate::channels::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
+use crate::channels::hold::{HoldError, check_member};
+use crate::channels::publish::{PublishFailure, check_channel};
+use crate::embed::defer::News;
+use crate::net::connection::Presence;
+use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// Digits of a number in a socket's id.

@@ -8,12 +8,12 @@ use fermata_proto::ws::frame::Opcode;
 
 use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
-use crate::connection::Writing;
-use crate::encode;
+use crate::admin::stats::Counter;
+use crate::channels::encode;
+use crate::channels::pace::Place;
 use crate::log::Detail;
-use crate::pace::Place;
-use crate::slab::Key;
-use crate::stats::Counter;
+use crate::net::connection::Writing;
+use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
 impl<D: Driver> Worker<D> {

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use fermata_io::{Driver, Peer};
 
 use super::{PROTOCOL_NONE, PROTOCOL_OWN};
-use crate::slab::Key;
-use crate::stats::{Counter, Counts};
+use crate::admin::stats::{Counter, Counts};
+use crate::net::slab::Key;
 use crate::worker::{Event, Running, Worker};
 
 /// An event about a socket, valid until the next one.

@@ -11,8 +11,8 @@ use fermata_proto::ws::message::{Event as FrameEvent, Kind, Reader};
 
 use super::Busy;
 use super::output::append;
-use crate::input::Step;
-use crate::stats::Counter;
+use crate::admin::stats::Counter;
+use crate::net::input::Step;
 use crate::worker::{Current, Event, Worker};
 
 /// Frames that one client sends in a row are looked at up to this number before others get their

@@ -25,7 +25,7 @@ use fermata_proto::ws::deflate::Context;
 use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
 
-use crate::connection::Presence;
+use crate::net::connection::Presence;
 
 pub(crate) use channels::private_channel;
 pub use channels::{Format, Join};

@@ -8,9 +8,9 @@ use fermata_proto::ws::message::Kind;
 use fermata_proto::ws::{Role, utf8};
 
 use super::{QueuePolicy, Served, Socket};
-use crate::connection::Connection;
-use crate::slab::Key;
-use crate::stats::Counter;
+use crate::admin::stats::Counter;
+use crate::net::connection::Connection;
+use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// The part of a queue that is freed at least when older messages make room, so that a client far

@@ -15,9 +15,9 @@ use fermata_proto::ws::close::CloseCode;
 
 use super::output::open_socket;
 use super::{QueuePolicy, Socket};
-use crate::encode;
-use crate::resume::PIECE_BYTES;
-use crate::stats::Counter;
+use crate::admin::stats::Counter;
+use crate::channels::encode;
+use crate::channels::resume::PIECE_BYTES;
 use crate::worker::Worker;
 
 /// Channels that a socket has joined and is not live in yet; not empty.

@@ -7,7 +7,7 @@ use fermata_proto::ws::extension::{Policy, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use fermata_proto::ws::handshake::Origins;
 use fermata_proto::ws::{Role, message};
 
-use crate::router::RouteError;
+use crate::http::router::RouteError;
 
 /// Most subprotocols of a route; a socket remembers its own by number.
 const PROTOCOLS_MAX: usize = 64;

@@ -6,9 +6,9 @@ use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::ws::handshake::{self, Handshake, Refused};
 
 use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
-use crate::connection::{Origin, Reading};
-use crate::stats::Counter;
-use crate::trace::End;
+use crate::admin::stats::Counter;
+use crate::admin::trace::End;
+use crate::net::connection::{Origin, Reading};
 use crate::worker::{Event, Running, Worker};
 
 /// A handshake that the program has to decide on.

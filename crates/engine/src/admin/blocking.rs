@@ -1,0 +1,62 @@
+//! Telling that a handler has held the loop, when it has returned.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::admin::stats::Counter;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// A handler is about to run. Two stores, and a wake-up of the master after a pause.
+    #[inline]
+    pub(crate) fn note_handler(&mut self, handler: u32) {
+        let shared = &self.reporter.shared;
+        self.handler_unix_ms = self.polled_unix_ms;
+        shared.begin_handler(self.slot, handler, self.polled_unix_ms);
+        if let Some(looker) = &self.looker
+            && !shared.is_looked_after()
+        {
+            shared.set_looked_after(true);
+            looker.wake();
+        }
+    }
+
+    /// The program has come back, at `unix_ms`.
+    #[inline]
+    pub(crate) fn note_return(&mut self, unix_ms: u64) {
+        let took_ms = unix_ms.saturating_sub(self.handler_unix_ms);
+        if took_ms >= self.blocking_call_ms && self.handler_unix_ms != 0 {
+            self.tell_blocking(took_ms);
+        }
+        self.handler_unix_ms = 0;
+    }
+
+    /// A handler or a task goes on that has waited, without the program having asked for an event: what ran until now
+    /// has returned.
+    pub fn note_resumed(&mut self, handler: u32) {
+        let unix_ms = self.driver.unix_ms();
+        self.note_return(unix_ms);
+        self.polled_unix_ms = unix_ms;
+        self.note_handler(handler);
+    }
+
+    #[cold]
+    fn tell_blocking(&mut self, took_ms: u64) {
+        self.counts.add(Counter::BlockingCallbacks, 1);
+        let shared = &self.reporter.shared;
+        let handler = shared.handler(self.slot);
+        let what = handler.map_or_else(
+            || "the handler of an unknown route".to_owned(),
+            |handler| self.router.what_runs(handler),
+        );
+        let place = shared.place(self.slot, self.handler_unix_ms);
+        let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
+        let message = format!(
+            "{what} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
+             clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
+             give the work to another process",
+            self.blocking_call_ms,
+        );
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+}

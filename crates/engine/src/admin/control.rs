@@ -1,0 +1,100 @@
+//! The control socket: publishing from other processes and reading figures, over HTTP on a Unix
+//! socket.
+//!
+//! `POST /publish` with `{"channel": "room.1", "name": "…", "data": "…"}` answers
+//! `{"id": "…"}`; `curl --unix-socket PATH -d … http://fermata/publish` works as well as
+//! `Publisher`. `GET /stats` answers the figures of all workers as JSON, `GET /metrics` as text for
+//! Prometheus. Who may connect is decided by the permissions of the socket file (0600).
+
+use fermata_io::Driver;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::admin::stats::{self, Snapshot};
+use crate::channels::publish::{Message, PublishFailure};
+use crate::worker::Worker;
+
+const JSON: &[u8] = b"application/json";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Publish {
+    channel: String,
+    #[serde(default)]
+    name: Option<String>,
+    data: String,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Answers the current request, which came in over the control socket.
+    pub(crate) fn answer_control(&mut self, index: u32) {
+        let view = self.request.view(&self.input);
+        let (status, content_type, body) = match (view.method(), view.path()) {
+            (b"POST", b"/publish") => {
+                let publish = serde_json::from_slice(view.body());
+                let (status, json) = match publish {
+                    Ok(publish) => self.control_publish(publish),
+                    Err(error) => (
+                        400,
+                        refusal(&format!("the body is not a publish request: {error}")),
+                    ),
+                };
+                (status, JSON, json.to_string())
+            }
+            (b"GET", b"/stats") => {
+                self.watch();
+                (200, JSON, self.json_snapshot())
+            }
+            (b"GET", b"/metrics") => {
+                self.report(self.driver.now_ms());
+                let is_edge = self.relay.is_some();
+                let text = self.snapshot().to_prometheus(is_edge);
+                (200, stats::PROMETHEUS, text)
+            }
+            (_, b"/publish") => (
+                405,
+                JSON,
+                refusal("publishing is POST /publish").to_string(),
+            ),
+            (_, b"/stats" | b"/metrics") => {
+                (405, JSON, refusal("figures are read by GET").to_string())
+            }
+            _ => {
+                let known = "the control socket knows POST /publish, GET /stats and GET /metrics";
+                (404, JSON, refusal(known).to_string())
+            }
+        };
+        self.answer(
+            index,
+            status,
+            Some(content_type),
+            std::iter::empty(),
+            body.as_bytes(),
+        );
+    }
+
+    fn control_publish(&mut self, publish: Publish) -> (u16, Value) {
+        let message = Message {
+            name: publish.name.as_deref().map(str::as_bytes),
+            data: publish.data.as_bytes(),
+        };
+        match self.publish(publish.channel.as_bytes(), message) {
+            Ok(id) => (200, json!({ "id": id.as_str() })),
+            Err(failure @ PublishFailure::Misuse(_)) => (400, refusal(&failure.to_string())),
+            Err(failure @ PublishFailure::Backpressure(_)) => (503, refusal(&failure.to_string())),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let (now_ms, unix_ms) = (self.driver.now_ms(), self.driver.unix_ms());
+        Snapshot::take(&self.reporter.shared, &self.ring, now_ms, unix_ms)
+    }
+
+    pub(crate) fn json_snapshot(&self) -> String {
+        serde_json::to_string(&self.snapshot()).expect("maps with text keys are always JSON")
+    }
+}
+
+fn refusal(error: &str) -> Value {
+    json!({ "error": error })
+}

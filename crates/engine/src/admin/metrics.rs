@@ -1,0 +1,82 @@
+//! The address for metrics and health: plain HTTP, read only, away from the public listeners.
+//!
+//! `GET /metrics` is the text for Prometheus, `GET /stats` the same figures as JSON. `GET /health/live`
+//! answers as long as a worker's loop goes round; `GET /health/ready` turns 503 when the server stops,
+//! so that a load balancer sends nobody more. The listener is shared: any worker that is free answers
+//! for all.
+
+use fermata_io::Driver;
+
+use crate::admin::stats;
+use crate::worker::Worker;
+
+const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+/// Appends figures to the text for Prometheus.
+pub type MoreMetrics = dyn Fn(&stats::Snapshot, &mut String);
+
+impl<D: Driver> Worker<D> {
+    /// What is told at the address for metrics beside the engine's own figures.
+    pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
+        self.more_metrics = Some(more);
+    }
+
+    /// Adds to what this worker has counted.
+    pub fn count(&mut self, counter: stats::Counter, by: u64) {
+        self.counts.add(counter, by);
+    }
+
+    /// The figures of all workers as of this moment.
+    pub fn figures(&mut self) -> stats::Snapshot {
+        self.report(self.driver.now_ms());
+        self.snapshot()
+    }
+
+    fn metrics_text(&self) -> String {
+        let snapshot = self.snapshot();
+        let mut text = snapshot.to_prometheus(self.relay.is_some());
+        if let Some(more) = &self.more_metrics {
+            more(&snapshot, &mut text);
+        }
+        text
+    }
+
+    /// Answers the current request, which came in at the address for metrics.
+    pub(crate) fn answer_metrics(&mut self, index: u32) {
+        let view = self.request.view(&self.input);
+        let is_known = |path: &[u8]| {
+            matches!(
+                path,
+                b"/metrics" | b"/stats" | b"/health/live" | b"/health/ready"
+            )
+        };
+        let (status, content_type, body) = match (view.method(), view.path()) {
+            (b"GET" | b"HEAD", b"/metrics") => {
+                self.report(self.driver.now_ms());
+                (200, stats::PROMETHEUS, self.metrics_text())
+            }
+            (b"GET" | b"HEAD", b"/stats") => {
+                self.report(self.driver.now_ms());
+                (200, &b"application/json"[..], self.json_snapshot())
+            }
+            (b"GET" | b"HEAD", b"/health/live") => (200, TEXT, "live\n".to_owned()),
+            (b"GET" | b"HEAD", b"/health/ready") if self.reporter.shared.is_stopping() => {
+                (503, TEXT, "stopping\n".to_owned())
+            }
+            (b"GET" | b"HEAD", b"/health/ready") => (200, TEXT, "ready\n".to_owned()),
+            (_, path) if is_known(path) => (405, TEXT, "Figures are read by GET.\n".to_owned()),
+            _ => {
+                let known = "Here are GET /metrics, /stats, /health/live and /health/ready.\n";
+                (404, TEXT, known.to_owned())
+            }
+        };
+        let headers = [(&b"Cache-Control"[..], &b"no-store"[..])];
+        self.answer(
+            index,
+            status,
+            Some(content_type),
+            headers.into_iter(),
+            body.as_bytes(),
+        );
+    }
+}

@@ -1,0 +1,688 @@
+//! Where figures lie in memory that all processes of a server share.
+//!
+//! Each worker slot has lines of its own with one writer, so counting never waits and never fights
+//! over a cache line. When a worker has ended, the master adds what it counted to the totals of its
+//! seat: counters survive restarts. Lists (busy channels, slow clients) change as a whole; a version
+//! word around them tells a reader that it has seen half of a change.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use fermata_hub::CHANNEL_BYTES_MAX;
+
+use super::table::{Counter, Gauge};
+use crate::channels::memory::SLOTS;
+
+/// Channels and clients that a worker reports.
+pub(super) const LIST_MAX: usize = 10;
+
+/// Longest client address kept; a longer one (there is none) is cut.
+const PEER_BYTES_MAX: usize = 56;
+
+/// Longest text of where a handler was; the end of a longer one is cut.
+pub(crate) const PLACE_BYTES_MAX: usize = 512;
+
+/// Attempts of a reader to see something whole before it takes what it has.
+const READ_TRIES_MAX: usize = 1_000;
+
+/// Words per cache line.
+const LINE: usize = 8;
+
+const fn text_words(bytes_max: usize) -> usize {
+    1 + bytes_max.div_ceil(8)
+}
+
+// The header, written by the master except for `WATCHED_UNTIL_MS`.
+const FOLDS: usize = 0;
+const MASTER_PID: usize = 1;
+const STARTED_UNIX_MS: usize = 2;
+const WORKER_STARTS: usize = 3;
+const WORKER_ENDS: usize = 4;
+const WORKER_FAILURES: usize = 5;
+const SEATS: usize = 6;
+/// 1 when the whole server stops, and not a worker alone.
+const STOPPING: usize = 7;
+/// Has a line of its own: any worker may write it.
+const WATCHED_UNTIL_MS: usize = LINE;
+/// Whether the master looks at handlers now and then: 1 or 0. Workers read it with every event.
+const IS_LOOKED_AFTER: usize = 2 * LINE;
+const WORKER_STALLS: usize = 2 * LINE + 1;
+/// Written by the processes for jobs, so in a line that no worker reads.
+const JOBS_RUNNING: usize = 3 * LINE;
+const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
+const COMPANION_ENDS: usize = 3 * LINE + 2;
+/// Written by any process, which hardly ever happens.
+const LOG_DROPPED: usize = 3 * LINE + 3;
+const SLOTS_AT: usize = 4 * LINE;
+
+// A slot.
+const PID: usize = 0;
+const INDEX: usize = 1;
+const SINCE_UNIX_MS: usize = 2;
+/// Changes while the worker's loop goes round.
+const BEAT: usize = 3;
+/// Number of the handler that runs plus one; 0 = none since the turn began.
+const HANDLER: usize = 4;
+/// Connections that have proved to stay. Written by whoever hands one over, too.
+const SETTLED: usize = 5;
+/// Whether connections may be handed to the worker: 1 or 0.
+const TAKES: usize = 6;
+/// When the handler in `HANDLER` began.
+const SINCE_EVENT_UNIX_MS: usize = 7;
+const COUNTERS: usize = 8;
+const GAUGES: usize = COUNTERS + Counter::LEN;
+const LISTS: usize = GAUGES + Gauge::WRITTEN;
+const CHANNELS: usize = LISTS + 1;
+const CHANNEL_WORDS: usize = 3 + text_words(CHANNEL_BYTES_MAX);
+const CLIENTS: usize = CHANNELS + LIST_MAX * CHANNEL_WORDS;
+const CLIENT_WORDS: usize = 2 + text_words(PEER_BYTES_MAX) + text_words(CHANNEL_BYTES_MAX);
+/// Where the handler that began at the time in the first word was when the master looked.
+const PLACE: usize = CLIENTS + LIST_MAX * CLIENT_WORDS;
+const SLOT_WORDS: usize = (PLACE + 1 + text_words(PLACE_BYTES_MAX)).next_multiple_of(LINE);
+
+const TOTALS_AT: usize = SLOTS_AT + SLOTS as usize * SLOT_WORDS;
+const TOTALS_WORDS: usize = Counter::LEN.next_multiple_of(LINE);
+
+/// A channel with news in the last second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct BusyChannel {
+    /// Its name.
+    pub channel: String,
+    /// Subscribers now.
+    pub subscribers: u64,
+    /// Records in the sampled second.
+    pub records: u64,
+    /// Records times subscribers in that second.
+    pub deliveries: u64,
+}
+
+/// A client that takes nothing right now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SlowClient {
+    /// Its address.
+    pub peer: String,
+    /// Its first channel; empty when it is not held.
+    pub channel: String,
+    /// How long it has taken nothing.
+    pub blocked_ms: u64,
+    /// Bytes that wait for it.
+    pub waiting_bytes: u64,
+}
+
+/// The shared words. Every process has a copy of this handle.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    words: &'static [AtomicU64],
+}
+
+/// What a reader finds in a slot.
+pub(super) struct SlotView {
+    pub slot: u32,
+    pub pid: u32,
+    pub index: u16,
+    pub since_unix_ms: u64,
+    /// When the handler that runs began.
+    pub handler_since_unix_ms: Option<u64>,
+    pub counters: [u64; Counter::LEN],
+    pub gauges: [u64; Gauge::WRITTEN],
+    pub channels: Vec<BusyChannel>,
+    pub clients: Vec<SlowClient>,
+}
+
+/// What a reader finds about the server.
+pub(super) struct ServerView {
+    pub master_pid: u32,
+    pub started_unix_ms: u64,
+    pub worker_starts: u64,
+    pub worker_ends: u64,
+    pub worker_failures: u64,
+    pub worker_stalls: u64,
+    pub log_dropped: u64,
+    pub jobs_running: u64,
+    pub job_process_restarts: u64,
+    pub job_supervisor_restarts: u64,
+    /// What ended workers have counted, by seat.
+    pub totals: Vec<[u64; Counter::LEN]>,
+    pub slots: Vec<SlotView>,
+}
+
+impl Shared {
+    /// Words of memory needed. Untouched words need not be backed by memory.
+    pub const WORDS: usize = TOTALS_AT + SLOTS as usize * TOTALS_WORDS;
+
+    /// Figures in `words`, which are zero.
+    ///
+    /// # Panics
+    /// When there are fewer than [`Shared::WORDS`].
+    pub fn new(words: &'static [AtomicU64]) -> Shared {
+        assert!(
+            words.len() >= Shared::WORDS,
+            "too few words for the figures"
+        );
+        Shared { words }
+    }
+
+    /// Figures in memory of this process alone.
+    #[cfg(test)]
+    pub(crate) fn private() -> Shared {
+        let words: Vec<_> = (0..Shared::WORDS).map(|_| AtomicU64::new(0)).collect();
+        Shared::new(words.leak())
+    }
+
+    /// The master begins.
+    pub(crate) fn server_started(&self, pid: u32, seats: u16, unix_ms: u64) {
+        self.store(MASTER_PID, u64::from(pid));
+        self.store(SEATS, u64::from(seats));
+        self.store(STARTED_UNIX_MS, unix_ms);
+    }
+
+    /// The master has forked a worker.
+    pub(crate) fn worker_forked(&self) {
+        self.add(WORKER_STARTS, 1);
+    }
+
+    /// A worker begins. Called in it.
+    pub(crate) fn worker_started(&self, slot: u16, index: u16, pid: u32, unix_ms: u64) {
+        let at = slot_at(slot);
+        self.store(at + INDEX, u64::from(index));
+        self.store(at + SINCE_UNIX_MS, unix_ms);
+        self.store(at + BEAT, 0);
+        self.store(at + HANDLER, 0);
+        self.store(at + SINCE_EVENT_UNIX_MS, 0);
+        self.store(at + SETTLED, 0);
+        self.words[at + PID].store(u64::from(pid), Ordering::Release);
+    }
+
+    /// Whether connections may be handed to the worker. Called in it.
+    pub(crate) fn set_takes(&self, slot: u16, takes: bool) {
+        self.words[slot_at(slot) + TAKES].store(u64::from(takes), Ordering::Release);
+    }
+
+    /// A connection of the worker, or one that is being handed to it, is there to stay.
+    pub(crate) fn add_settled(&self, slot: u16) {
+        self.words[slot_at(slot) + SETTLED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such a connection has ended.
+    pub(crate) fn remove_settled(&self, slot: u16) {
+        let word = &self.words[slot_at(slot) + SETTLED];
+        // One handed over in the very moment in which the worker began was counted for the one before.
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            count.checked_sub(1)
+        });
+    }
+
+    /// Connections of the worker that are there to stay.
+    pub(crate) fn settled(&self, slot: u16) -> u64 {
+        self.load(slot_at(slot) + SETTLED)
+    }
+
+    /// Of the first `slots`, the worker with the fewest connections that stay, among those that take
+    /// some and are not in the middle of a handler that began before `busy_before_unix_ms`.
+    pub(crate) fn least_settled(&self, slots: u16, busy_before_unix_ms: u64) -> Option<(u16, u64)> {
+        (0..slots)
+            .filter(|slot| {
+                let at = slot_at(*slot);
+                self.words[at + TAKES].load(Ordering::Acquire) == 1
+                    && (self.load(at + HANDLER) == 0
+                        || self.load(at + SINCE_EVENT_UNIX_MS) >= busy_before_unix_ms)
+            })
+            .map(|slot| (slot, self.settled(slot)))
+            .min_by_key(|(_, settled)| *settled)
+    }
+
+    /// The worker's loop goes round; called at least once per turn.
+    #[inline]
+    pub(crate) fn beat(&self, slot: u16) {
+        self.add(slot_at(slot) + BEAT, 1);
+    }
+
+    /// How often the worker's loop has gone round. For whoever looks again later.
+    pub(crate) fn beats(&self, slot: u16) -> u64 {
+        self.load(slot_at(slot) + BEAT)
+    }
+
+    /// The worker hands an event to this handler.
+    #[inline]
+    pub(crate) fn begin_handler(&self, slot: u16, handler: u32, unix_ms: u64) {
+        let at = slot_at(slot);
+        self.store(at + SINCE_EVENT_UNIX_MS, unix_ms);
+        self.store(at + HANDLER, u64::from(handler) + 1);
+    }
+
+    /// The worker does something else than running a handler.
+    #[inline]
+    pub(crate) fn end_handler(&self, slot: u16) {
+        self.store(slot_at(slot) + HANDLER, 0);
+    }
+
+    /// The whole server stops.
+    pub(crate) fn set_stopping(&self) {
+        self.store(STOPPING, 1);
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.load(STOPPING) == 1
+    }
+
+    /// A worker was killed because it did not answer.
+    pub(crate) fn worker_stalled(&self) {
+        self.add(WORKER_STALLS, 1);
+    }
+
+    /// A line of the log was left out.
+    pub(crate) fn log_dropped(&self) {
+        self.words[LOG_DROPPED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A process begins with a job.
+    pub(crate) fn job_begins(&self) {
+        self.add(JOBS_RUNNING, 1);
+    }
+
+    /// It has ended it, or has ended itself.
+    pub(crate) fn job_ends(&self) {
+        // One of a companion before this one was counted out with it.
+        let _ =
+            self.words[JOBS_RUNNING].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            });
+    }
+
+    /// A process for jobs is replaced.
+    pub(crate) fn job_process_replaced(&self) {
+        self.add(JOB_PROCESSES_REPLACED, 1);
+    }
+
+    /// The companion has ended, and what ran below it.
+    pub(crate) fn companion_ended(&self) {
+        self.store(JOBS_RUNNING, 0);
+        self.add(COMPANION_ENDS, 1);
+    }
+
+    /// Whether the master looks at handlers now and then.
+    #[inline]
+    pub(crate) fn is_looked_after(&self) -> bool {
+        self.load(IS_LOOKED_AFTER) == 1
+    }
+
+    pub(crate) fn set_looked_after(&self, is: bool) {
+        self.store(IS_LOOKED_AFTER, u64::from(is));
+    }
+
+    /// When the handler that the worker runs began, if it runs one.
+    pub(crate) fn handler_since_unix_ms(&self, slot: u16) -> Option<u64> {
+        let at = slot_at(slot);
+        (self.load(at + HANDLER) != 0).then(|| self.load(at + SINCE_EVENT_UNIX_MS))
+    }
+
+    /// The master has seen where the handler that began then is.
+    pub(crate) fn set_place(&self, slot: u16, since_unix_ms: u64, place: &str) {
+        let at = slot_at(slot) + PLACE;
+        self.store(at, 0);
+        fence(Ordering::Release);
+        self.store_text(at + 1, place, PLACE_BYTES_MAX);
+        self.words[at].store(since_unix_ms, Ordering::Release);
+    }
+
+    /// Where the handler that began then was, if the master has looked.
+    pub(crate) fn place(&self, slot: u16, since_unix_ms: u64) -> Option<String> {
+        let at = slot_at(slot) + PLACE;
+        let is_its = self.words[at].load(Ordering::Acquire) == since_unix_ms;
+        is_its.then(|| self.load_text(at + 1, PLACE_BYTES_MAX))?
+    }
+
+    /// The handler that the worker runs, if it has reached one in its turn.
+    pub(crate) fn handler(&self, slot: u16) -> Option<u32> {
+        let number = self.load(slot_at(slot) + HANDLER).checked_sub(1)?;
+        u32::try_from(number).ok()
+    }
+
+    /// Whether the worker has begun with any handler since its start.
+    pub(crate) fn has_run_handler(&self, slot: u16) -> bool {
+        self.load(slot_at(slot) + SINCE_EVENT_UNIX_MS) != 0
+    }
+
+    /// Number and process id of the worker in a slot of the hub.
+    pub(crate) fn worker(&self, slot: u32) -> Option<(u16, u32)> {
+        let at = slot_at(u16::try_from(slot).ok()?);
+        let pid = self.words[at + PID].load(Ordering::Acquire) as u32;
+        (pid != 0).then(|| (self.load(at + INDEX) as u16, pid))
+    }
+
+    /// A worker has ended: the master keeps what it has counted for its seat.
+    pub(crate) fn worker_ended(&self, slot: u16, index: u16, failed: bool) {
+        let version = self.load(FOLDS);
+        self.store(FOLDS, version | 1);
+        fence(Ordering::Release);
+        let at = slot_at(slot);
+        self.store(at + PID, 0);
+        for word in [HANDLER, SETTLED, TAKES, SINCE_EVENT_UNIX_MS] {
+            self.store(at + word, 0);
+        }
+        for counter in 0..Counter::LEN {
+            let word = at + COUNTERS + counter;
+            self.add(totals_at(index) + counter, self.load(word));
+            self.store(word, 0);
+        }
+        for word in GAUGES..SLOT_WORDS {
+            self.store(at + word, 0);
+        }
+        self.add(WORKER_ENDS, 1);
+        self.add(WORKER_FAILURES, u64::from(failed));
+        self.words[FOLDS].store((version | 1) + 1, Ordering::Release);
+    }
+
+    /// Writes a worker's figures. Only the worker of the slot may call this.
+    pub(super) fn write(
+        &self,
+        slot: u16,
+        counters: &[u64; Counter::LEN],
+        gauges: &[u64; Gauge::WRITTEN],
+    ) {
+        let words = &self.words[slot_at(slot)..][..SLOT_WORDS];
+        for (word, value) in words[COUNTERS..].iter().zip(counters) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        for (word, value) in words[GAUGES..].iter().zip(gauges) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a worker's lists; what is over `LIST_MAX` is left out.
+    pub(super) fn write_lists(&self, slot: u16, channels: &[BusyChannel], clients: &[SlowClient]) {
+        let at = slot_at(slot);
+        let version = self.load(at + LISTS);
+        self.store(at + LISTS, version | 1);
+        fence(Ordering::Release);
+        for place in 0..LIST_MAX {
+            let word = at + CHANNELS + place * CHANNEL_WORDS;
+            match channels.get(place) {
+                Some(busy) => {
+                    self.store(word, busy.subscribers);
+                    self.store(word + 1, busy.records);
+                    self.store(word + 2, busy.deliveries);
+                    self.store_text(word + 3, &busy.channel, CHANNEL_BYTES_MAX);
+                }
+                None => self.store(word + 3, 0),
+            }
+            let word = at + CLIENTS + place * CLIENT_WORDS;
+            match clients.get(place) {
+                Some(slow) => {
+                    self.store(word, slow.blocked_ms);
+                    self.store(word + 1, slow.waiting_bytes);
+                    self.store_text(word + 2, &slow.peer, PEER_BYTES_MAX);
+                    let channel_at = word + 2 + text_words(PEER_BYTES_MAX);
+                    self.store_text(channel_at, &slow.channel, CHANNEL_BYTES_MAX);
+                }
+                None => self.store(word + 2, 0),
+            }
+        }
+        self.words[at + LISTS].store((version | 1) + 1, Ordering::Release);
+    }
+
+    /// Asks all workers to fill their lists until then. True when nobody had asked before: those
+    /// that sleep are to be woken.
+    pub(super) fn watch_until(&self, now_ms: u64, until_ms: u64) -> bool {
+        let before = self.words[WATCHED_UNTIL_MS].fetch_max(until_ms, Ordering::Relaxed);
+        before <= now_ms
+    }
+
+    /// Until when somebody wants lists.
+    pub(super) fn watched_until_ms(&self) -> u64 {
+        self.load(WATCHED_UNTIL_MS)
+    }
+
+    /// Everything, as of one moment with regard to workers that end.
+    pub(super) fn read(&self) -> ServerView {
+        for _ in 0..READ_TRIES_MAX {
+            let version = self.words[FOLDS].load(Ordering::Acquire);
+            if version & 1 == 0 {
+                let view = self.read_once();
+                fence(Ordering::Acquire);
+                if self.load(FOLDS) == version {
+                    return view;
+                }
+            }
+            std::thread::yield_now();
+        }
+        // The master has died in the middle: its workers stop as well, and this is as good as any.
+        self.read_once()
+    }
+
+    fn read_once(&self) -> ServerView {
+        let seats = self.load(SEATS).min(u64::from(SLOTS)) as u16;
+        ServerView {
+            master_pid: self.load(MASTER_PID) as u32,
+            started_unix_ms: self.load(STARTED_UNIX_MS),
+            worker_starts: self.load(WORKER_STARTS),
+            worker_ends: self.load(WORKER_ENDS),
+            worker_failures: self.load(WORKER_FAILURES),
+            worker_stalls: self.load(WORKER_STALLS),
+            log_dropped: self.load(LOG_DROPPED),
+            jobs_running: self.load(JOBS_RUNNING),
+            job_process_restarts: self.load(JOB_PROCESSES_REPLACED),
+            job_supervisor_restarts: self.load(COMPANION_ENDS),
+            totals: (0..seats)
+                .map(|index| std::array::from_fn(|counter| self.load(totals_at(index) + counter)))
+                .collect(),
+            slots: (0..SLOTS).filter_map(|slot| self.read_slot(slot)).collect(),
+        }
+    }
+
+    fn read_slot(&self, slot: u16) -> Option<SlotView> {
+        let at = slot_at(slot);
+        let pid = self.words[at + PID].load(Ordering::Acquire) as u32;
+        if pid == 0 {
+            return None;
+        }
+        let (channels, clients) = self.read_lists(at);
+        Some(SlotView {
+            slot: u32::from(slot),
+            pid,
+            index: self.load(at + INDEX) as u16,
+            since_unix_ms: self.load(at + SINCE_UNIX_MS),
+            handler_since_unix_ms: self.handler_since_unix_ms(slot),
+            counters: std::array::from_fn(|counter| self.load(at + COUNTERS + counter)),
+            gauges: std::array::from_fn(|gauge| self.load(at + GAUGES + gauge)),
+            channels,
+            clients,
+        })
+    }
+
+    /// The lists of the slot at `at`; none when its worker keeps changing them.
+    fn read_lists(&self, at: usize) -> (Vec<BusyChannel>, Vec<SlowClient>) {
+        for _ in 0..READ_TRIES_MAX {
+            let version = self.words[at + LISTS].load(Ordering::Acquire);
+            if version & 1 != 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let channels = (0..LIST_MAX).map_while(|place| {
+                let word = at + CHANNELS + place * CHANNEL_WORDS;
+                Some(BusyChannel {
+                    channel: self.load_text(word + 3, CHANNEL_BYTES_MAX)?,
+                    subscribers: self.load(word),
+                    records: self.load(word + 1),
+                    deliveries: self.load(word + 2),
+                })
+            });
+            let channels = channels.collect();
+            let clients = (0..LIST_MAX).map_while(|place| {
+                let word = at + CLIENTS + place * CLIENT_WORDS;
+                let channel_at = word + 2 + text_words(PEER_BYTES_MAX);
+                Some(SlowClient {
+                    peer: self.load_text(word + 2, PEER_BYTES_MAX)?,
+                    channel: self
+                        .load_text(channel_at, CHANNEL_BYTES_MAX)
+                        .unwrap_or_default(),
+                    blocked_ms: self.load(word),
+                    waiting_bytes: self.load(word + 1),
+                })
+            });
+            let clients = clients.collect();
+            fence(Ordering::Acquire);
+            if self.load(at + LISTS) == version {
+                return (channels, clients);
+            }
+        }
+        (Vec::new(), Vec::new())
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> u64 {
+        self.words[at].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn store(&self, at: usize, value: u64) {
+        self.words[at].store(value, Ordering::Relaxed);
+    }
+
+    /// For words with one writer.
+    #[inline]
+    fn add(&self, at: usize, value: u64) {
+        self.store(at, self.load(at).wrapping_add(value));
+    }
+
+    fn store_text(&self, at: usize, text: &str, bytes_max: usize) {
+        let bytes = &text.as_bytes()[..text.len().min(bytes_max)];
+        self.store(at, bytes.len() as u64);
+        for (place, part) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.store(at + 1 + place, u64::from_le_bytes(word));
+        }
+    }
+
+    /// `None` when the text is empty.
+    fn load_text(&self, at: usize, bytes_max: usize) -> Option<String> {
+        let len = (self.load(at) as usize).min(bytes_max);
+        let words = (0..len.div_ceil(8)).map(|place| self.load(at + 1 + place).to_le_bytes());
+        let mut bytes: Vec<u8> = words.flatten().collect();
+        bytes.truncate(len);
+        (len > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[inline]
+fn slot_at(slot: u16) -> usize {
+    SLOTS_AT + usize::from(slot.min(SLOTS - 1)) * SLOT_WORDS
+}
+
+fn totals_at(index: u16) -> usize {
+    TOTALS_AT + usize::from(index.min(SLOTS - 1)) * TOTALS_WORDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_an_ended_worker_are_kept_for_its_seat() {
+        let shared = Shared::private();
+        shared.server_started(1, 2, 1000);
+        let mut counters = [0; Counter::LEN];
+        let gauges = [3; Gauge::WRITTEN];
+        for life in 1..=3 {
+            // Each life of the worker may use another slot.
+            shared.worker_started(life, 1, 100 + u32::from(life), 1000);
+            counters[Counter::Requests as usize] = 10;
+            shared.write(life, &counters, &gauges);
+            assert_eq!(shared.read().slots.len(), 1);
+            shared.worker_ended(life, 1, life == 2);
+            let view = shared.read();
+            assert!(view.slots.is_empty());
+            let requests = view.totals[1][Counter::Requests as usize];
+            assert_eq!(requests, 10 * u64::from(life));
+            assert_eq!(view.totals[0][Counter::Requests as usize], 0);
+        }
+        let view = shared.read();
+        assert_eq!((view.worker_ends, view.worker_failures), (3, 1));
+    }
+
+    #[test]
+    fn a_slot_begins_at_zero_after_another_worker() {
+        let shared = Shared::private();
+        shared.server_started(1, 1, 0);
+        shared.worker_started(0, 0, 7, 0);
+        shared.write(0, &[5; Counter::LEN], &[5; Gauge::WRITTEN]);
+        shared.write_lists(0, &[busy("a", 1)], &[]);
+        shared.worker_ended(0, 0, false);
+        shared.worker_started(0, 0, 8, 9);
+        let slot = &shared.read().slots[0];
+        assert_eq!((slot.pid, slot.since_unix_ms), (8, 9));
+        assert!(
+            slot.counters
+                .iter()
+                .chain(&slot.gauges)
+                .all(|word| *word == 0)
+        );
+        assert!(slot.channels.is_empty());
+    }
+
+    #[test]
+    fn lists_come_back_as_written() {
+        let shared = Shared::private();
+        shared.worker_started(2, 0, 7, 0);
+        let channels: Vec<_> = (0..LIST_MAX as u64)
+            .map(|number| busy(&"ü".repeat(127), number))
+            .collect();
+        let clients = vec![SlowClient {
+            peer: "[2001:db8:1111:2222:3333:4444:5555:6666]:65535".to_owned(),
+            channel: String::new(),
+            blocked_ms: 5,
+            waiting_bytes: 6,
+        }];
+        shared.write_lists(2, &channels, &clients);
+        let slot = &shared.read().slots[0];
+        assert_eq!((&slot.channels, &slot.clients), (&channels, &clients));
+        shared.write_lists(2, &channels[..1], &[]);
+        let slot = &shared.read().slots[0];
+        assert_eq!((slot.channels.len(), slot.clients.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_master_that_died_while_folding_blocks_no_reader() {
+        let shared = Shared::private();
+        shared.store(FOLDS, 1);
+        shared.worker_started(0, 0, 7, 0);
+        assert_eq!(shared.read().slots.len(), 1);
+    }
+
+    #[test]
+    fn readers_never_see_half_of_a_fold() {
+        let shared = Shared::private();
+        shared.server_started(1, 1, 0);
+        let writer = std::thread::spawn(move || {
+            for _ in 0..2_000 {
+                shared.worker_started(0, 0, 7, 0);
+                shared.write(0, &[1; Counter::LEN], &[0; Gauge::WRITTEN]);
+                shared.worker_ended(0, 0, false);
+            }
+        });
+        let mut last = 0;
+        while !writer.is_finished() {
+            let view = shared.read();
+            let at = Counter::Requests as usize;
+            let live: u64 = view.slots.iter().map(|slot| slot.counters[at]).sum();
+            let sum = view.totals[0][at] + live;
+            assert!(
+                sum >= last && sum <= view.worker_ends + 1,
+                "{sum} after {last}"
+            );
+            last = sum;
+        }
+        assert!(writer.join().is_ok());
+        assert_eq!(shared.read().totals[0][0], 2_000);
+    }
+
+    fn busy(channel: &str, records: u64) -> BusyChannel {
+        BusyChannel {
+            channel: channel.to_owned(),
+            subscribers: 2,
+            records,
+            deliveries: 2 * records,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! From a channel's record to the bytes its subscribers get, once per wire format.
+
+use std::rc::Rc;
+
+use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
+use fermata_proto::ws::deflate::Compressor;
+use fermata_proto::ws::frame::{self, Opcode, Reserved};
+use fermata_proto::ws::message as text;
+use fermata_proto::{chunk, sse};
+
+use crate::embed::relay::Encoding;
+use crate::websocket::Compression;
+
+/// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
+/// read the same log and are sent only what stands between the chunk marks.
+pub(crate) const FORMAT_SSE: u8 = 0;
+
+/// The data of messages, each a text frame of a WebSocket.
+pub(crate) const FORMAT_WS_DATA: u8 = 1;
+
+/// All events as JSON, each a text frame of a WebSocket.
+pub(crate) const FORMAT_WS_JSON: u8 = 2;
+
+/// The first of the formats of compressed frames, which are numbered as they are needed.
+const FORMAT_WS_COMPRESSED: u8 = 3;
+
+/// Two formats of an embedder, see `relay`: what it makes of a record, and the record itself.
+pub(crate) const FORMAT_STREAM: u8 = u8::MAX - 1;
+pub(crate) const FORMAT_ITEMS: u8 = u8::MAX;
+
+/// Encodes the records of one ring.
+pub(crate) struct Encoder {
+    pub ids: Ids,
+    /// The payload of a frame whose length has to be known before it is written.
+    payload: Vec<u8>,
+    /// Formats of compressed frames, numbered from `FORMAT_WS_COMPRESSED` on.
+    compressed: Vec<Compressed>,
+    compressors: Vec<(u8, u32, Compressor)>,
+    /// What an embedder's streams are sent of a record.
+    pub stream: Option<Encoding>,
+    /// Channel and item of records that are not sent, for the embedder to act on.
+    pub told: Vec<(Vec<u8>, Rc<[u8]>)>,
+}
+
+/// A format of frames that are compressed without reference to others.
+struct Compressed {
+    is_json: bool,
+    window_bits: u8,
+    /// Index into `Encoder::compressors`.
+    compressor: usize,
+}
+
+impl Encoder {
+    pub fn new(ids: Ids) -> Encoder {
+        Encoder {
+            ids,
+            payload: Vec::new(),
+            compressed: Vec::new(),
+            compressors: Vec::new(),
+            stream: None,
+            told: Vec::new(),
+        }
+    }
+
+    /// The format of `plain` frames compressed in this way: one of its own, so that each frame is
+    /// compressed once for all who can read it. `plain` when there is no number left.
+    pub fn compressed_format(&mut self, plain: u8, how: &Compression, window_bits: u8) -> u8 {
+        let is_json = plain == FORMAT_WS_JSON;
+        let is_it = |(level, bytes_min, _): &(u8, u32, Compressor)| {
+            (*level, *bytes_min) == (how.level, how.bytes_min)
+        };
+        let compressor = self.compressors.iter().position(is_it);
+        let compressor = compressor.unwrap_or_else(|| {
+            let made = Compressor::new(how.level, how.bytes_min as usize);
+            self.compressors.push((how.level, how.bytes_min, made));
+            self.compressors.len() - 1
+        });
+        let known = self.compressed.iter().position(|it| {
+            (it.is_json, it.window_bits, it.compressor) == (is_json, window_bits, compressor)
+        });
+        let at = known.unwrap_or(self.compressed.len());
+        let format = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at).ok();
+        let Some(format) = format.filter(|format| *format < FORMAT_STREAM) else {
+            return plain;
+        };
+        if known.is_none() {
+            self.compressed.push(Compressed {
+                is_json,
+                window_bits,
+                compressor,
+            });
+        }
+        format
+    }
+
+    /// Whether frames of this format tell about joins, leaves and gaps.
+    pub fn is_json(&self, format: u8) -> bool {
+        match format.checked_sub(FORMAT_WS_COMPRESSED) {
+            Some(at) => self
+                .compressed
+                .get(usize::from(at))
+                .is_some_and(|it| it.is_json),
+            None => format == FORMAT_WS_JSON,
+        }
+    }
+
+    /// A record as a frame. Nothing when it is no message and the format is that of data alone.
+    pub fn socket_frame(&mut self, is_json: bool, record: &Record, out: &mut Vec<u8>) {
+        if let Some(payload) = payload(&self.ids, &mut self.payload, is_json, record) {
+            text_frame(payload, out);
+        }
+    }
+
+    fn compressed_frame(&mut self, at: u8, record: &Record, out: &mut Vec<u8>) {
+        let Some(format) = self.compressed.get(usize::from(at)) else {
+            return;
+        };
+        let compressor = self.compressors.get_mut(format.compressor);
+        let text = payload(&self.ids, &mut self.payload, format.is_json, record);
+        if let (Some((_, _, compressor)), Some(text)) = (compressor, text) {
+            compressor.write_shared(format.window_bits, text::Kind::Text, text, out);
+        }
+    }
+
+    /// Tells a socket where it stands in a channel, so that it can resume before it got anything.
+    pub fn socket_position(&mut self, channel: &[u8], seq: Seq, out: &mut Vec<u8>) {
+        self.payload.clear();
+        let id = Some((&self.ids, seq));
+        envelope(&mut self.payload, Some(channel), id, Some(b"position"), b"");
+        text_frame(&self.payload, out);
+    }
+}
+
+impl Encode for Encoder {
+    fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let start = out.len();
+        if format == FORMAT_SSE {
+            let payload = chunk::wrap_with(out, |out| event(&self.ids, record, out));
+            return PayloadSpan {
+                start: payload.start - start,
+                end: payload.end - start,
+            };
+        }
+        if format >= FORMAT_STREAM {
+            return self.relayed(format, record, out);
+        }
+        match format.checked_sub(FORMAT_WS_COMPRESSED) {
+            Some(at) => self.compressed_frame(at, record, out),
+            None => self.socket_frame(format == FORMAT_WS_JSON, record, out),
+        }
+        PayloadSpan {
+            start: 0,
+            end: out.len() - start,
+        }
+    }
+}
+
+/// What a socket gets of a record. Nothing when it is no message and the format is that of data alone.
+fn payload<'a>(
+    ids: &Ids,
+    scratch: &'a mut Vec<u8>,
+    is_json: bool,
+    record: &'a Record,
+) -> Option<&'a [u8]> {
+    let name = match record.kind {
+        // Events are UTF-8: `check_message` lets nothing else in.
+        Kind::Message if !is_json => return Some(record.data()),
+        Kind::Message => record.name(),
+        Kind::Join => Some(&b"join"[..]),
+        Kind::Leave => Some(&b"leave"[..]),
+        // Is on no channel that can be subscribed to.
+        Kind::Direct => return None,
+    };
+    if !is_json {
+        return None;
+    }
+    scratch.clear();
+    let channel = Some(record.channel());
+    envelope(
+        scratch,
+        channel,
+        Some((ids, record.seq)),
+        name,
+        record.data(),
+    );
+    Some(scratch)
+}
+
+/// The event that tells a socket that messages before the next one are missing: of one channel, or of
+/// any that it has joined.
+pub(crate) fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    let data = format!("{{\"reason\":\"{reason}\"}}");
+    envelope(&mut payload, channel, None, Some(b"gap"), data.as_bytes());
+    text_frame(&payload, out);
+}
+
+/// `{"channel":…,"id":…,"event":…,"data":…}`.
+fn envelope(
+    out: &mut Vec<u8>,
+    channel: Option<&[u8]>,
+    id: Option<(&Ids, Seq)>,
+    name: Option<&[u8]>,
+    data: &[u8],
+) {
+    out.extend_from_slice(b"{\"channel\":");
+    json_string(out, channel);
+    out.extend_from_slice(b",\"id\":");
+    match id {
+        Some((ids, seq)) => {
+            let mut text = [0; ID_BYTES_MAX];
+            json_string(out, Some(ids.text(seq, &mut text)));
+        }
+        None => json_string(out, None),
+    }
+    out.extend_from_slice(b",\"event\":");
+    json_string(out, name);
+    out.extend_from_slice(b",\"data\":");
+    json_string(out, Some(data));
+    out.push(b'}');
+}
+
+/// A JSON string (RFC 8259, 7), or `null`. What goes in has been checked to be UTF-8.
+fn json_string(out: &mut Vec<u8>, text: Option<&[u8]>) {
+    let Some(text) = text else {
+        out.extend_from_slice(b"null");
+        return;
+    };
+    out.push(b'"');
+    let mut plain = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        let escaped = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0..0x20 => b'u',
+            _ => continue,
+        };
+        out.extend_from_slice(&text[plain..at]);
+        plain = at + 1;
+        out.extend_from_slice(&[b'\\', escaped]);
+        if escaped == b'u' {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            let digit = |nibble: u8| DIGITS[usize::from(nibble)];
+            out.extend_from_slice(&[b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    out.extend_from_slice(&text[plain..]);
+    out.push(b'"');
+}
+
+fn text_frame(payload: &[u8], out: &mut Vec<u8>) {
+    frame::write(out, Opcode::Text, true, Reserved::NONE, None, payload);
+}
+
+/// One record as an event, without transfer framing.
+pub(crate) fn event(ids: &Ids, record: &Record, out: &mut Vec<u8>) {
+    let mut id = [0; ID_BYTES_MAX];
+    let id = ids.text(record.seq, &mut id);
+    let name = match record.kind {
+        Kind::Message => record.name(),
+        Kind::Join => Some(&b"join"[..]),
+        Kind::Leave => Some(&b"leave"[..]),
+        // Is on no channel that can be subscribed to.
+        Kind::Direct => return,
+    };
+    sse::event(out, Some(id), name, record.data());
+}
+
+/// The event that tells a client that messages before the next one are missing.
+pub(crate) fn gap(reason: &str, out: &mut Vec<u8>) {
+    sse::event(
+        out,
+        None,
+        Some(b"gap"),
+        format!("{{\"reason\":\"{reason}\"}}").as_bytes(),
+    );
+}
+
+/// Moves the client's last event id without dispatching an event (HTML, 9.2.6: an event without
+/// data only sets the id), so that a client that has received nothing yet can resume as well.
+pub(crate) fn position(ids: &Ids, seq: u64, out: &mut Vec<u8>) {
+    let mut id = [0; ID_BYTES_MAX];
+    let id = ids.text(seq, &mut id);
+    out.extend_from_slice(b"id: ");
+    out.extend_from_slice(id);
+    out.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn json_strings_read_back(text in ".*|[\\x00-\\x7f]*") {
+            let mut out = Vec::new();
+            json_string(&mut out, Some(text.as_bytes()));
+            let read: String = serde_json::from_slice(&out).expect("JSON");
+            prop_assert_eq!(read, text);
+        }
+    }
+}

@@ -1,0 +1,726 @@
+//! Held clients: beginning a hold, live events, presence, the end. What they missed is in `resume`.
+//!
+//! A held client is its `Connection` and one subscription per channel, nothing else. Live events are
+//! sent straight from the channel's log: they pass no buffer of the connection unless the kernel
+//! takes a part of an event, of which the rest is then kept so that events are never cut.
+
+use std::io::IoSlice;
+
+use fermata_config::LogLevel;
+use fermata_hub::{Backlog, IdRef, LockError, PresenceError, Seq, SubId};
+use fermata_io::Driver;
+use fermata_proto::response::Framing;
+use fermata_proto::{chunk, sse};
+
+use crate::admin::stats::Counter;
+use crate::admin::trace::End;
+use crate::channels::encode;
+use crate::channels::publish::{Member, Message, PublishFailure, check_channel, check_message};
+use crate::channels::resume::{OnLoss, Resume};
+use crate::net::connection::{Presence, Reading, Writing};
+use crate::websocket::Socket;
+use crate::worker::{Running, Worker};
+
+/// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
+/// behind does not keep the others waiting.
+const SEND_BYTES_MAX: usize = 128 * 1024;
+
+/// Records read from the ring at once.
+pub(crate) const PUMP_SLICE: usize = 1024;
+
+/// How often the ring is read in one turn while nobody here wants what is read.
+pub(crate) const PUMPS_MAX: usize = 8;
+
+/// How long subscribers are served in a row before other clients get their turn, by a clock of whole
+/// milliseconds: one to two of them. It is looked at after every so many sends.
+const FANOUT_MS_MAX: u64 = 2;
+const FANOUT_CLOCK_EVERY: usize = 64;
+
+/// How often leaving users are looked at while there are any.
+pub(crate) const SWEEP_MS: u64 = 250;
+
+/// Longest user name and longest info that presence keeps.
+const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
+const INFO_BYTES_MAX: usize = fermata_hub::INFO_BYTES_MAX;
+
+/// What a request is answered with when the client is to be held.
+pub struct Hold<'a> {
+    /// The channels, in any order.
+    pub channels: &'a [&'a [u8]],
+    /// Who the client counts as in the presence of all channels.
+    pub user: Option<&'a [u8]>,
+    /// What is told about the user: a JSON value.
+    pub info: Option<&'a [u8]>,
+    /// Whether `join` and `leave` events tell the channels about the user.
+    pub announces: bool,
+    /// The last event the client has seen: what came after it is sent first.
+    pub since: Option<&'a [u8]>,
+    /// Silence after which a comment is sent; `None` = setting `keep_alive_ms`, 0 = never.
+    pub keep_alive_ms: Option<u64>,
+    /// Close a client that falls behind the channel's log, instead of telling it by a `gap` event.
+    pub closes_on_gap: bool,
+    /// Events for this client alone, sent first.
+    pub with: &'a [Message<'a>],
+    /// Further response fields, checked as for `respond`.
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+}
+
+impl<'a> Hold<'a> {
+    /// Its headers, and those that every event stream has.
+    pub(crate) fn all_headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
+        let given = self.headers;
+        let is_given = move |name: &[u8]| {
+            given
+                .iter()
+                .any(|(given, _)| given.eq_ignore_ascii_case(name))
+        };
+        // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
+        let defaults = [
+            (&b"Cache-Control"[..], &b"no-store"[..]),
+            (&b"X-Accel-Buffering"[..], &b"no"[..]),
+        ];
+        let defaults = defaults
+            .into_iter()
+            .filter(move |(name, _)| !is_given(name));
+        defaults.chain(given.iter().copied())
+    }
+}
+
+/// Why a client was not held. The request is still open and has to be answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HoldError {
+    /// See `Gone`.
+    #[error("the request is gone: its client has left or it has been answered")]
+    Gone,
+    /// An argument is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The presence table is full or not to be had.
+    #[error("{0}")]
+    Backpressure(String),
+}
+
+/// Why nothing is known of who is present.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MembersError {
+    /// The channel's name is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The presence table was not to be had in time.
+    #[error("presence: {0}")]
+    Backpressure(#[from] LockError),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
+    pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
+        let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
+        self.check(hold).map_err(HoldError::Misuse)?;
+        let ends_at_once = self.running != Running::Serving
+            || self
+                .connections
+                .at(index)
+                .is_some_and(|connection| connection.is_head);
+        // What was published before this moment is the past, which `since` asks for, and not news.
+        let newest = self.ring.newest();
+        if !ends_at_once {
+            self.join(index, hold)?;
+        }
+        self.write_hold_head(index, hold);
+        let mut opening = std::mem::take(&mut self.scratch);
+        opening.clear();
+        let is_past_wanted = !ends_at_once;
+        let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(HoldError::Gone);
+        };
+        if !connection.is_head {
+            if connection.is_http10 {
+                connection.out.extend_from_slice(&opening);
+            } else {
+                chunk::wrap(&mut connection.out, &opening);
+            }
+        }
+        let is_head = connection.is_head;
+        if opening.capacity() <= SEND_BYTES_MAX {
+            self.scratch = opening;
+        }
+        if is_head {
+            self.finish_answer(index);
+            return Ok(());
+        }
+        if ends_at_once {
+            self.trace_answered(index, End::Closed);
+            self.end_hold(index);
+            return Ok(());
+        }
+        let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
+        self.reporter.end_active(connection);
+        self.reporter.held += 1;
+        self.counts.add(Counter::Holds, 1);
+        connection.reading = Reading::Held;
+        connection.is_deferred = false;
+        connection.closes_on_gap = hold.closes_on_gap;
+        connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
+        let has_unread = connection.has_unread || connection.has_hung_up;
+        // It gets a place among the keep-alives when what is opened here has gone out.
+        connection.deadline_ms = u64::MAX;
+        match backlog {
+            // `send_held` lists it when the opening is sent.
+            Some(backlog) => {
+                let is_queued = false;
+                connection.resume = Some(Box::new(Resume { backlog, is_queued }));
+            }
+            None => self.go_live(index, hold.channels.iter().copied()),
+        }
+        self.trace_answered(index, End::Closed);
+        self.mark_settled(index);
+        self.mark_dirty(index);
+        if has_unread {
+            self.go_on(index);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check(&self, hold: &Hold<'_>) -> Result<(), String> {
+        let channels_max = self.settings.channels_per_hold_max;
+        if hold.channels.is_empty() || hold.channels.len() > channels_max {
+            return Err(format!(
+                "a hold has 1 to {channels_max} channels (channels_per_hold_max), this one has {}",
+                hold.channels.len()
+            ));
+        }
+        for (at, channel) in hold.channels.iter().enumerate() {
+            check_channel(channel)?;
+            if hold.channels[..at].contains(channel) {
+                let name = String::from_utf8_lossy(channel);
+                return Err(format!(
+                    "channel name \"{name}\" is given twice to one hold"
+                ));
+            }
+        }
+        for message in hold.with {
+            check_message(message)?;
+        }
+        check_member(hold.user, hold.info)
+    }
+
+    fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let framing = if connection.is_http10 {
+            connection.keeps_alive = false;
+            Framing::UntilClose
+        } else {
+            Framing::Chunked
+        };
+        self.write_head(
+            index,
+            200,
+            Some(sse::CONTENT_TYPE),
+            hold.all_headers(),
+            framing,
+        );
+    }
+
+    /// What a held client gets first: its own events, the first piece of what it missed, and its
+    /// position. `Some` when there is more before it can be live.
+    fn write_opening(
+        &mut self,
+        hold: &Hold<'_>,
+        newest: Seq,
+        is_past_wanted: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Backlog> {
+        for message in hold.with {
+            sse::event(out, None, message.name, message.data);
+        }
+        let since = hold.since.map(|since| self.ring.parse_id(since));
+        let after = match since {
+            // It keeps its position and asks again elsewhere.
+            Some(IdRef::Seq(_)) if !is_past_wanted => return None,
+            Some(IdRef::Seq(after)) => after,
+            Some(IdRef::Foreign | IdRef::Invalid) => {
+                self.counts.add(Counter::GapsUnknown, 1);
+                encode::gap("unknown id", out);
+                newest
+            }
+            None => newest,
+        };
+        let has_past = matches!(since, Some(IdRef::Seq(_)));
+        if !has_past {
+            encode::position(&self.encoder.ids, newest, out);
+            // This worker has read everything up to now: the usual case.
+            if self.reader.read_up_to() == newest {
+                return None;
+            }
+        }
+        let mut backlog = Backlog::new(hold.channels, after);
+        self.write_missed(&mut backlog, OnLoss::TellExpired, out);
+        let up_to = self.reader.read_up_to();
+        if !backlog.is_at(up_to) {
+            return Some(backlog);
+        }
+        if has_past {
+            encode::position(&self.encoder.ids, up_to, out);
+        }
+        None
+    }
+
+    /// Counts the client in the presence of its channels.
+    fn join(&mut self, index: u32, hold: &Hold<'_>) -> Result<(), HoldError> {
+        let Some(user) = hold.user else {
+            return Ok(());
+        };
+        let presence = self.enter(hold.channels, user, hold.info, hold.announces)?;
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.presence = Some(Box::new(presence));
+        }
+        Ok(())
+    }
+
+    /// Counts a user in the presence of all these channels, or of none.
+    pub(crate) fn enter(
+        &mut self,
+        channels: &[&[u8]],
+        user: &[u8],
+        info: Option<&[u8]>,
+        announces: bool,
+    ) -> Result<Presence, HoldError> {
+        let joined = announces.then(|| announcement(user, info));
+        let unix_ms = self.driver.unix_ms();
+        let mut presence = Presence {
+            user: user.to_vec(),
+            channels: Vec::with_capacity(channels.len()),
+        };
+        for channel in channels {
+            let member = fermata_hub::Presence {
+                channel,
+                user,
+                info: info.unwrap_or_default(),
+                announce: joined.as_deref(),
+            };
+            let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
+                Ok(_) => Ok(Ok(())),
+                Err(PresenceError::Publish(error)) => Err(error),
+                Err(error) => Ok(Err(error)),
+            });
+            let failure = match outcome {
+                Ok(Ok(())) => {
+                    presence.channels.push(channel.to_vec());
+                    continue;
+                }
+                Ok(Err(cause)) => {
+                    self.note_refused_member(channel, &cause);
+                    HoldError::Backpressure(format!("presence: {cause}"))
+                }
+                Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
+                Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
+            };
+            self.leave(presence);
+            return Err(failure);
+        }
+        Ok(presence)
+    }
+
+    fn note_refused_member(&mut self, channel: &[u8], cause: &PresenceError) {
+        let counter = match cause {
+            PresenceError::Full { .. } => Counter::MembersRefused,
+            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
+            _ => return,
+        };
+        self.counts.add(counter, 1);
+        let channel = String::from_utf8_lossy(channel);
+        let message = format!("a user was not let into channel {channel}: {cause}");
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+
+    /// Takes a client out of the presence of its channels.
+    pub(crate) fn leave(&mut self, presence: Presence) {
+        let unix_ms = self.driver.unix_ms();
+        for channel in &presence.channels {
+            if let Err(error) = self
+                .ring
+                .leave(&self.owner, channel, &presence.user, unix_ms)
+            {
+                let message = format!("presence: a user could not be taken out: {error}");
+                self.limiter
+                    .write(&self.logger, LogLevel::Error, unix_ms, &message);
+            }
+        }
+        let due_ms = self.driver.now_ms() + self.settings.leave_delay_ms + 1;
+        self.sweep_ms = self.sweep_ms.min(due_ms);
+    }
+
+    /// Announces users whose last connection has been gone for `leave_delay_ms`.
+    pub(crate) fn sweep_presence(&mut self) {
+        let now_ms = self.driver.now_ms();
+        if now_ms < self.sweep_ms {
+            return;
+        }
+        let unix_ms = self.driver.unix_ms();
+        let swept = self
+            .ring
+            .sweep(&self.owner, unix_ms, &mut |_, user, info, data| {
+                data.extend_from_slice(&announcement(user, Some(info)));
+            });
+        let is_done = match swept {
+            Ok(swept) => {
+                if swept.published {
+                    self.wake_workers();
+                }
+                !swept.more && self.ring.leaving_count() == 0
+            }
+            Err(error) => {
+                let message = format!("presence: leaves are announced later: {error}");
+                self.limiter
+                    .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                false
+            }
+        };
+        self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
+    }
+
+    /// How many users are present in a channel.
+    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
+        Ok(self.ring.member_count(&self.owner, channel)?)
+    }
+
+    /// Who is present in a channel, at most `count_max` of them, the last to come first.
+    pub fn members(
+        &mut self,
+        channel: &[u8],
+        count_max: usize,
+    ) -> Result<Vec<Member>, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
+        let mut members = Vec::new();
+        self.ring.members(
+            &self.owner,
+            channel,
+            count_max,
+            &mut |user, info, connections| {
+                members.push(Member {
+                    user: user.to_vec(),
+                    info: info.to_vec(),
+                    connections,
+                });
+            },
+        )?;
+        Ok(members)
+    }
+
+    /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
+    /// `FANOUT_MS_MAX`. True when there is more to do.
+    ///
+    /// A send costs a microsecond or ten: among very many clients each one's memory has left the
+    /// caches since its last message, so a count alone does not bound the time that others wait.
+    ///
+    /// The ring is read on only when everybody has been offered what was read before: a client that
+    /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
+    pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
+        let mut served = 0;
+        let mut until_ms = 0;
+        for _ in 0..PUMPS_MAX {
+            while let Some(index) = self.local.next_ready() {
+                self.send_held(index);
+                served += 1;
+                if served == subscribers_max {
+                    self.gather.add_served(served);
+                    return true;
+                }
+                if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
+                    let now_ms = self.driver.refresh_now();
+                    if served == FANOUT_CLOCK_EVERY {
+                        until_ms = now_ms + FANOUT_MS_MAX;
+                    } else if now_ms >= until_ms {
+                        self.gather.add_served(served);
+                        return true;
+                    }
+                }
+            }
+            if served > 0 {
+                self.gather.add_served(served);
+                self.gather.end_round(self.driver.now_ms());
+                return self.reader.has_more() && !self.is_gathering();
+            }
+            if !self.reader.has_more() || self.is_gathering() {
+                return false;
+            }
+            self.pump();
+        }
+        true
+    }
+
+    /// A whole round at once: the next records of the ring, to all their subscribers.
+    pub(crate) fn catch_up(&mut self) {
+        // The round that was going on comes first: the logs have no room for two.
+        self.finish_round();
+        self.pump();
+        self.finish_round();
+        self.driver.flush();
+    }
+
+    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
+    pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
+        self.catch_up();
+        while self.reader.has_more() && self.driver.refresh_now() < until_ms {
+            self.catch_up();
+        }
+    }
+
+    fn finish_round(&mut self) {
+        while let Some(index) = self.local.next_ready() {
+            self.send_held(index);
+        }
+    }
+
+    fn pump(&mut self) {
+        self.local
+            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
+        if !self.encoder.told.is_empty() {
+            self.tell_streams();
+        }
+        self.deliver_directs();
+        self.tell_followers();
+    }
+
+    /// Sends a held client what its channels' logs have for it.
+    pub(crate) fn send_held(&mut self, index: u32) {
+        if self.relay.is_some() && self.takes_items(index) {
+            self.send_items(index);
+            return;
+        }
+        let Some(mut connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if !matches!(connection.reading, Reading::Held | Reading::WebSocket) {
+            return;
+        }
+        if connection.is_blocked {
+            // A client that takes nothing would otherwise learn of its end when it takes something.
+            if connection.closes_on_gap && self.local.has_gap(connection.chain) {
+                self.on_gap(index);
+            }
+            return;
+        }
+        if connection.unsent() > 0 {
+            // The head or a replay goes first; `flush` comes back here.
+            self.flush(index);
+            return;
+        }
+        if connection.resume.is_some() {
+            self.queue_resume(index);
+            return;
+        }
+        if connection.socket.as_ref().is_some_and(Socket::is_resuming) {
+            self.queue_resume(index);
+            // Other channels go on meanwhile.
+            let Some(again) = self.connections.at_mut(index) else {
+                return;
+            };
+            connection = again;
+        }
+        let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
+        self.local.skip_excepts(chain);
+        if connection.socket.as_ref().is_some_and(Socket::refers_back) {
+            self.send_compressed(index);
+            return;
+        }
+        // At least what one pump adds, or the log would overtake a client that takes everything.
+        let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
+        let (wanted, sent) = match self.local.contiguous(chain, bytes_max) {
+            Some(events) if !is_raw => {
+                if events.is_empty() {
+                    return;
+                }
+                (events.len(), self.driver.send_one(fd, events))
+            }
+            _ => {
+                let mut slices = Vec::new();
+                let gathered = self.local.gather(chain, is_raw, &mut slices, bytes_max);
+                if gathered.gap {
+                    self.on_gap(index);
+                    return;
+                }
+                if gathered.bytes == 0 {
+                    return;
+                }
+                let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
+                (gathered.bytes, self.driver.send(fd, &slices))
+            }
+        };
+        if let Ok(Some(sent)) = sent {
+            self.counts.add(Counter::BytesSent, sent as u64);
+            if let Some(trace) = &mut self.trace {
+                trace.on_sent(index, sent);
+            }
+        }
+        match sent {
+            Ok(Some(sent)) if sent == wanted => {
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                if connection.reading == Reading::Held {
+                    self.restart_deadline(index);
+                }
+                if self.local.pending(chain) {
+                    self.mark_dirty(index);
+                }
+            }
+            Ok(Some(sent)) => {
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                if !self.rest.is_empty() {
+                    let mut out = self.pool.take();
+                    out.extend_from_slice(&self.rest);
+                    self.rest.clear();
+                    connection.out = out;
+                    connection.out_sent = 0;
+                    if let Some(socket) = &mut connection.socket {
+                        socket.on_rest(connection.out.len());
+                    }
+                }
+                self.block(index);
+            }
+            Ok(None) => self.block(index),
+            Err(_) => self.close(index),
+        }
+    }
+
+    /// The log has moved past what a slow client has received.
+    fn on_gap(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let message = format!(
+            "{}: the client is more than channel_log_bytes_max behind; {}",
+            connection.peer,
+            if connection.socket.is_some() {
+                "its queue policy decides"
+            } else if connection.closes_on_gap {
+                "closing it"
+            } else {
+                "it is told by a gap event"
+            }
+        );
+        self.limiter.write(
+            &self.logger,
+            LogLevel::Info,
+            self.driver.unix_ms(),
+            &message,
+        );
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.socket.is_some() {
+            self.on_socket_gap(index);
+            return;
+        }
+        if connection.closes_on_gap {
+            self.counts.add(Counter::DroppedSlow, 1);
+            self.close(index);
+            return;
+        }
+        self.counts.add(Counter::GapsSlow, 1);
+        self.local.skip_gap(connection.chain);
+        let mut gap = Vec::new();
+        encode::gap("too slow", &mut gap);
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        if connection.is_http10 {
+            connection.out.extend_from_slice(&gap);
+        } else {
+            chunk::wrap(&mut connection.out, &gap);
+        }
+        self.mark_dirty(index);
+    }
+
+    /// A held client has been silent for its keep-alive time.
+    pub(crate) fn keep_alive(&mut self, index: u32) {
+        if self.relay.is_some() {
+            self.keep_alive_relayed(index);
+            return;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.unsent() == 0 {
+            self.counts.add(Counter::KeepAlives, 1);
+            if connection.out.capacity() == 0 {
+                connection.out = self.pool.take();
+            }
+            let write = |out: &mut Vec<u8>| sse::comment(out, b"");
+            if connection.is_http10 {
+                write(&mut connection.out);
+            } else {
+                chunk::wrap_with(&mut connection.out, write);
+            }
+            // At once, so that thousands that are due together share one buffer.
+            self.flush(index);
+        }
+        self.restart_deadline(index);
+    }
+
+    /// Ends an event stream in order: the client is told when to come back, and comes back with its
+    /// last event id.
+    pub(crate) fn end_hold(&mut self, index: u32) {
+        let retry_ms = self.settings.retry_ms;
+        let is_events = self.relay.is_none();
+        if let Some(relay) = &mut self.relay {
+            relay.forget(index);
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        // Events that the client has not received stay behind: it resumes after the last it has.
+        self.local.unsubscribe(connection.chain);
+        connection.chain = SubId::NONE;
+        connection.resume = None;
+        self.reporter.held -= u64::from(connection.reading == Reading::Held);
+        connection.reading = Reading::Handling;
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        if !connection.is_head {
+            let write = |out: &mut Vec<u8>| {
+                if is_events {
+                    sse::retry(out, retry_ms);
+                }
+            };
+            if connection.is_http10 {
+                write(&mut connection.out);
+            } else {
+                chunk::wrap_with(&mut connection.out, write);
+                connection.out.extend_from_slice(chunk::LAST_CHUNK);
+            }
+        }
+        connection.writing = Writing::Linger;
+        self.mark_dirty(index);
+    }
+}
+
+/// Checks who a client counts as.
+pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), String> {
+    let is_user = |user: &[u8]| {
+        !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
+    };
+    if !user.is_none_or(is_user) {
+        return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
+    }
+    if info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
+        return Err(format!(
+            "info: its JSON has more than {INFO_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// `{"user": …, "info": …}`, what `join` and `leave` events carry.
+fn announcement(user: &[u8], info: Option<&[u8]>) -> Vec<u8> {
+    let user = serde_json::Value::from(String::from_utf8_lossy(user));
+    let info = match info {
+        Some(info) if !info.is_empty() => String::from_utf8_lossy(info),
+        _ => "null".into(),
+    };
+    format!("{{\"user\":{user},\"info\":{info}}}").into_bytes()
+}

@@ -1,0 +1,239 @@
+//! The memory that the processes of a server share: the ring of channels, in a file when it is to outlive them, and the
+//! figures. Opened before the workers are forked.
+
+use std::path::{Path, PathBuf};
+
+use fermata_config::{LogLevel, Settings};
+use fermata_hub::{Config, ConfigError, Layout, OpenError, Owner, Ring};
+use fermata_io::shm::{Held, Shared};
+use fermata_io::{process, random};
+
+use crate::admin::stats;
+use crate::log::Logger;
+
+/// Slots for worker processes in the shared memory. A constant, so that a history file fits whatever
+/// the number of workers is; a slot costs one cache line.
+pub(crate) const SLOTS: u16 = 64;
+
+/// Buckets of the channel index per MiB of ring: one per 128 records of 128 bytes.
+const INDEX_BUCKETS_PER_MIB: usize = 1024;
+
+/// Exit code of a process whose history file is gone under it (`EX_IOERR`).
+const EXIT_LOST: i32 = 74;
+
+/// Why the shared memory of channels is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// The sizes contradict each other.
+    #[error("history_bytes_max and its relatives: {0}")]
+    Config(#[from] ConfigError),
+    /// No memory or no file.
+    #[error("{}: {source}; {fix}", place(path.as_deref()))]
+    Io {
+        /// The history file, if one is set.
+        path: Option<PathBuf>,
+        /// What the kernel said.
+        source: std::io::Error,
+        /// What helps.
+        fix: &'static str,
+    },
+    /// The history file is of another kind.
+    #[error("history_path: {}: {source}; the file was left as it is: move it away, name another one, or set the sizes it was made with", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        source: OpenError,
+    },
+}
+
+fn place(path: Option<&Path>) -> String {
+    path.map_or("shared memory".to_owned(), |path| {
+        format!("history_path: {}", path.display())
+    })
+}
+
+/// Makes the shared memory of figures. Called before the workers are forked.
+pub(crate) fn open_stats() -> Result<stats::Shared, HubError> {
+    let shared = Shared::anonymous(stats::Shared::WORDS).map_err(|source| HubError::Io {
+        path: None,
+        source,
+        fix: "it is for counters; the machine is out of memory or descriptors",
+    })?;
+    Ok(stats::Shared::new(shared.words()))
+}
+
+/// Opens or makes the shared memory of channels. Called before the workers are forked.
+pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
+    let config = Config {
+        ring_bytes: settings.history_bytes_max,
+        index_buckets: (settings.history_bytes_max >> 20).max(1) * INDEX_BUCKETS_PER_MIB,
+        record_bytes_max: settings.event_bytes_max,
+        workers_max: u32::from(SLOTS),
+        history_count_max: settings.history_count_max,
+        history_age_ms_max: settings.history_age_ms_max,
+        members_max: settings.members_max as u32,
+        leave_delay_ms: settings.leave_delay_ms,
+    };
+    let words = Layout::new(&config)?.words();
+    let Some(path) = &settings.history_path else {
+        let shared = Shared::anonymous(words).map_err(|source| HubError::Io {
+            path: None,
+            source,
+            fix: "lower history_bytes_max",
+        })?;
+        return create(&shared, &config);
+    };
+    let held = hold_file(path)?;
+    if held.bytes() == 0 {
+        return begin(path, held, words, &config, logger);
+    }
+    match reopen(path, held, words, &config, logger)? {
+        Ok(mut ring) => {
+            if ring.adopt(boot(), random::u64()) {
+                let message = format!(
+                    "history_path: {}: the machine went down while it was in use; clients are \
+                     told that messages may be missing",
+                    path.display()
+                );
+                logger.write(LogLevel::Warning, unix_ms(), &message);
+            }
+            Ok(ring)
+        }
+        Err(OpenError::Damaged) => {
+            // History is a convenience; refusing to start until somebody looks would be worse.
+            let aside = aside(path);
+            let message = format!(
+                "history_path: {} is damaged; moved to {}, starting without history",
+                path.display(),
+                aside.display()
+            );
+            logger.write(LogLevel::Error, unix_ms(), &message);
+            let failed = |source| HubError::Io {
+                path: Some(path.clone()),
+                source,
+                fix: "the damaged file could not be moved aside; move it yourself",
+            };
+            std::fs::rename(path, &aside).map_err(failed)?;
+            begin(path, hold_file(path)?, words, &config, logger)
+        }
+        Err(source) => Err(HubError::File {
+            path: path.clone(),
+            source,
+        }),
+    }
+}
+
+/// Makes a ring in a new file.
+fn begin(
+    path: &Path,
+    held: Held,
+    words: usize,
+    config: &Config,
+    logger: &Logger,
+) -> Result<Ring, HubError> {
+    let shared = map_file(path, held, words, logger)?;
+    let mut ring = create(&shared, config)?;
+    ring.adopt(boot(), random::u64());
+    Ok(ring)
+}
+
+/// Opens the ring in a file that has content. One that is not to be opened is left as it is, to the byte.
+fn reopen(
+    path: &Path,
+    held: Held,
+    words: usize,
+    config: &Config,
+    logger: &Logger,
+) -> Result<Result<Ring, OpenError>, HubError> {
+    let head = held.head().map_err(|source| HubError::Io {
+        path: Some(path.to_owned()),
+        source,
+        fix: "the server must be able to read and write it",
+    })?;
+    if let Err(error) = Ring::check_head(&head, config) {
+        return Ok(Err(error));
+    }
+    if held.bytes() < (words * size_of::<u64>()) as u64 {
+        // It says that it has our sizes and does not: somebody has cut it.
+        return Ok(Err(OpenError::Damaged));
+    }
+    let shared = map_file(path, held, words, logger)?;
+    Ok(Ring::open(shared.words(), config))
+}
+
+/// Where a damaged file goes: a name that is not taken.
+fn aside(path: &Path) -> PathBuf {
+    let first = path.with_extension("damaged");
+    let numbered = (2..).map(|number| path.with_extension(format!("damaged-{number}")));
+    std::iter::once(first)
+        .chain(numbered)
+        .find(|name| name.symlink_metadata().is_err())
+        .unwrap_or_default()
+}
+
+fn hold_file(path: &Path) -> Result<Held, HubError> {
+    Held::open(path).map_err(|source| unusable(path, source))
+}
+
+fn map_file(path: &Path, held: Held, words: usize, logger: &Logger) -> Result<Shared, HubError> {
+    let shared = held.map(words).map_err(|source| unusable(path, source))?;
+    let message = format!(
+        "history_path: a part of {} is gone: somebody has cut the file, or its disk fails; this process ends. Started \
+         again, the server moves what is left aside",
+        path.display()
+    );
+    let last_words = logger.last_words(&message);
+    if let Err(error) = shared.tell_loss(last_words, EXIT_LOST) {
+        let message = format!("history_path: its loss would not be told: sigaction: {error}");
+        logger.write(LogLevel::Warning, unix_ms(), &message);
+    }
+    Ok(shared)
+}
+
+fn unusable(path: &Path, source: std::io::Error) -> HubError {
+    let fix = match source.kind() {
+        std::io::ErrorKind::WouldBlock => "another server is using this file; give each its own",
+        std::io::ErrorKind::NotFound => "create its directory first",
+        _ => "the server must be able to read and write it",
+    };
+    HubError::Io {
+        path: Some(path.to_owned()),
+        source,
+        fix,
+    }
+}
+
+fn create(shared: &Shared, config: &Config) -> Result<Ring, HubError> {
+    Ring::create(shared.words(), config, random::u64(), random::u64()).map_err(|source| {
+        HubError::File {
+            path: PathBuf::from("shared memory"),
+            source,
+        }
+    })
+}
+
+/// This boot of the machine, as a number; zero where the kernel does not tell.
+fn boot() -> u64 {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = id
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+fn unix_ms() -> u64 {
+    fermata_io::clock::unix_ms()
+}
+
+/// How a process names itself to the shared lock.
+pub(crate) fn owner(slot: u32) -> Owner {
+    let pid = process::pid() as u32;
+    Owner {
+        slot,
+        pid,
+        alive: |pid| process::is_alive(pid as i32),
+    }
+}

@@ -1,0 +1,313 @@
+//! Publishing, and what was published before.
+
+use std::time::Duration;
+
+use fermata_config::LogLevel;
+use fermata_hub::{
+    ID_BYTES_MAX, IdRef, Kind, LockError, Message as Record, Owner, PublishError, ReplayRange, Ring,
+};
+use fermata_io::Driver;
+
+use crate::admin::stats::Counter;
+use crate::worker::Worker;
+
+/// Waits of a publisher for a worker that is behind: short, because that worker is running.
+const BEHIND_WAIT: Duration = Duration::from_micros(500);
+
+/// How long a publisher waits in silence before the log says for whom.
+const BEHIND_NOTICE_MS: u64 = 100;
+
+/// A message as the embedder gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Event name, if any: no line breaks, no NUL.
+    pub name: Option<&'a [u8]>,
+    /// Event data: UTF-8.
+    pub data: &'a [u8],
+}
+
+/// The text of an event id: `epoch-position`, both in base 36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventId {
+    text: [u8; ID_BYTES_MAX],
+    len: u8,
+}
+
+impl EventId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+/// Why a message was not published.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishFailure {
+    /// The message or the channel's name is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The shared log was not to be had in time.
+    #[error("{0}")]
+    Backpressure(String),
+}
+
+/// A message of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Its id.
+    pub id: String,
+    /// Its name, if any.
+    pub name: Option<Vec<u8>>,
+    /// Its data.
+    pub data: Vec<u8>,
+    /// When it was published: milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+/// A user that is present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The user.
+    pub user: Vec<u8>,
+    /// What `as()` said about them: JSON, or empty.
+    pub info: Vec<u8>,
+    /// Connections over all workers.
+    pub connections: u32,
+}
+
+/// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
+pub fn check_channel(name: &[u8]) -> Result<(), String> {
+    // Nearly every name is short printable ASCII, which this decides without decoding it.
+    let is_plain = name.iter().all(|byte| (0x20..0x7f).contains(byte));
+    if is_plain && !name.is_empty() && name.len() <= fermata_hub::CHANNEL_BYTES_MAX {
+        return Ok(());
+    }
+    let cause = match std::str::from_utf8(name) {
+        _ if name.is_empty() => "it is empty",
+        _ if name.len() > fermata_hub::CHANNEL_BYTES_MAX => "it has more than 255 bytes",
+        Err(_) => "it is not valid UTF-8",
+        Ok(text) if text.chars().any(char::is_control) => "it contains a control character",
+        Ok(_) => return Ok(()),
+    };
+    let shown: String = String::from_utf8_lossy(name)
+        .escape_debug()
+        .take(64)
+        .collect();
+    Err(format!(
+        "channel name \"{shown}\": {cause}; use 1 to 255 bytes of printable text"
+    ))
+}
+
+/// Checks what becomes an event on the wire.
+pub fn check_message(message: &Message<'_>) -> Result<(), String> {
+    if let Some(name) = message.name
+        && !fermata_proto::sse::valid_field(name)
+    {
+        return Err("event name: it contains a line break or NUL; use one line".to_owned());
+    }
+    if !is_utf8(message.data) || !message.name.is_none_or(is_utf8) {
+        return Err(
+            "event: it is not valid UTF-8, which events are by definition; \
+                    encode binary data, for example as base64"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn is_utf8(text: &[u8]) -> bool {
+    text.is_ascii() || std::str::from_utf8(text).is_ok()
+}
+
+impl<D: Driver> Worker<D> {
+    /// Appends a message to a channel. When it returns, the message has been appended: every
+    /// subscriber in every worker gets it, or a gap event.
+    pub fn publish(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+    ) -> Result<EventId, PublishFailure> {
+        self.publish_except(channel, message, 0)
+    }
+
+    /// The same for all subscribers but one: a socket of this worker, by its handle; 0 = nobody.
+    pub fn publish_except(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
+        let outcome = self.append(channel, message, except);
+        let counter = match &outcome {
+            Ok(_) => Counter::Published,
+            Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
+            Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+        };
+        self.counts.add(counter, 1);
+        outcome
+    }
+
+    fn append(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
+        check_channel(channel).map_err(PublishFailure::Misuse)?;
+        check_message(&message).map_err(PublishFailure::Misuse)?;
+        let Message { name, data } = message;
+        let record = Record {
+            channel,
+            kind: Kind::Message,
+            name,
+            data,
+        };
+        let unix_ms = self.driver.unix_ms();
+        let except = self.excepted(except);
+        let seq =
+            self.with_room(|ring, owner| ring.publish_about(owner, &record, except, unix_ms))?;
+        Ok(self.event_id(seq))
+    }
+
+    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
+    /// has to read it.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
+    ) -> Result<T, PublishFailure> {
+        let mut waiting_since_ms = None;
+        let mut was_noticed = false;
+        loop {
+            let error = match attempt(&mut self.ring, &self.owner) {
+                Ok(value) => {
+                    self.wake_workers();
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            let behind = match error {
+                PublishError::TooLarge { .. } => {
+                    return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
+                }
+                PublishError::ChannelName { .. } => {
+                    return Err(PublishFailure::Misuse(error.to_string()));
+                }
+                PublishError::Lock(LockError::Corrupt) => {
+                    return Err(PublishFailure::Backpressure(error.to_string()));
+                }
+                PublishError::Behind { slot } => Some(slot),
+                PublishError::Lock(LockError::Locked { .. }) => None,
+            };
+            let wait_ms = self.settings.publish_wait_ms_max;
+            let now_ms = self.driver.refresh_now();
+            if waiting_since_ms.is_none() {
+                self.counts.add(Counter::PublishWaits, 1);
+            }
+            let waited_ms = now_ms - *waiting_since_ms.get_or_insert(now_ms);
+            if waited_ms >= wait_ms {
+                let cause = self.why_publishing_waits(&error);
+                let message = format!("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)");
+                return Err(PublishFailure::Backpressure(message));
+            }
+            if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut was_noticed, true) {
+                let message = format!("publishing waits: {}", self.why_publishing_waits(&error));
+                self.log_for_client(LogLevel::Warning, &message);
+            }
+            if behind == Some(u32::from(self.slot)) {
+                self.catch_up();
+            } else {
+                self.wake_workers();
+                // Whoever waits for a stalled worker is not stalled itself.
+                self.reporter.shared.beat(self.slot);
+                std::thread::sleep(BEHIND_WAIT);
+            }
+        }
+    }
+
+    fn why_publishing_waits(&self, error: &PublishError) -> String {
+        let PublishError::Behind { slot } = *error else {
+            return error.to_string();
+        };
+        let who = match self.reporter.shared.worker(slot) {
+            Some((index, pid)) => format!("worker {index} (pid {pid})"),
+            None => "a worker that is just starting or ending".to_owned(),
+        };
+        let bytes = self.ring.lag_bytes(slot);
+        format!(
+            "the ring (history_bytes_max) is full of events that {who} has not read, {bytes} bytes of them"
+        )
+    }
+
+    /// Wakes the workers that sleep while there is something to read.
+    pub(crate) fn wake_workers(&mut self) {
+        let mut sleeping = self.ring.wake_list();
+        while sleeping != 0 {
+            let slot = sleeping.trailing_zeros();
+            sleeping &= sleeping - 1;
+            if let Some(waker) = self.wakers.get(slot as usize) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn event_id(&self, seq: u64) -> EventId {
+        let mut text = [0; ID_BYTES_MAX];
+        let len = self.ring.id_text(seq, &mut text).len() as u8;
+        EventId { text, len }
+    }
+
+    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
+    /// it is `None` or of another server's life), at most `count_max`.
+    pub fn history(
+        &mut self,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<Past>, String> {
+        check_channel(channel)?;
+        let after = match since.map(|since| self.ring.parse_id(since)) {
+            Some(IdRef::Seq(seq)) => seq,
+            Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
+        };
+        let up_to = self.ring.newest();
+        Ok(self.past(channel, after, up_to, count_max))
+    }
+
+    /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
+    /// subscribes now.
+    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
+        check_channel(channel)?;
+        let up_to = self.reader.read_up_to();
+        Ok(self.past(channel, 0, up_to, count_max))
+    }
+
+    pub(crate) fn past(
+        &mut self,
+        channel: &[u8],
+        after: u64,
+        up_to: u64,
+        count_max: usize,
+    ) -> Vec<Past> {
+        let range = ReplayRange {
+            after,
+            up_to,
+            count_max,
+            bytes_max: self.settings.history_bytes_max,
+            unix_ms: self.driver.unix_ms(),
+        };
+        let ids = self.ring.ids();
+        let mut past = Vec::new();
+        self.ring.replay(&[channel], &range, &mut |record| {
+            if record.kind == Kind::Message {
+                let mut text = [0; ID_BYTES_MAX];
+                past.push(Past {
+                    id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
+                    name: record.name().map(<[u8]>::to_vec),
+                    data: record.data().to_vec(),
+                    unix_ms: record.unix_ms,
+                });
+            }
+        });
+        past
+    }
+}

@@ -1,0 +1,663 @@
+//! Clients held for an embedder that publishes in formats of its own: the GRIP edge.
+//!
+//! The engine's own holds know events; here a record's data means what the embedder says. Streams without wishes of
+//! their own share one encoded log per channel ([`Encoding`]), exactly as event streams do, and the embedder is not
+//! asked per client. Whoever needs more (filters, reliable delivery, long polls, WebSockets) takes *items*: the records
+//! as they were published, handed out by [`Event::Items`](crate::Event::Items) one client at a time.
+//!
+//! What is kept per client beside its `Connection` is one entry of [`Relay::held`].
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use fermata_hub::{PayloadSpan, Record, SubId};
+use fermata_io::Driver;
+use fermata_proto::chunk;
+use fermata_proto::response::{self, Framing};
+
+use crate::admin::stats::Counter;
+use crate::admin::trace::End;
+use crate::channels::encode::{Encoder, FORMAT_ITEMS, FORMAT_STREAM};
+use crate::embed::defer::{Left, News};
+use crate::http::respond::answer::Gone;
+use crate::http::respond::outgoing::Outgoing;
+use crate::http::respond::stream::StreamError;
+use crate::net::connection::{Connection, Origin, Reading, Writing};
+use crate::net::slab::Key;
+use crate::websocket::SendError;
+use crate::worker::{Event, Running, Worker};
+
+/// Appends what streams are sent of a record's data. False: nothing is sent; the embedder is told instead.
+pub type Encoding = fn(data: &[u8], out: &mut Vec<u8>) -> bool;
+
+/// Items of one client are handed out up to so many bytes at once; the rest follows.
+const ITEMS_BYTES_MAX: usize = 256 * 1024;
+
+/// Different keep-alives before those that nobody uses any more are let go.
+const KEEP_ALIVES_KEPT: usize = 1024;
+
+/// The status line and headers of a response, as an origin gave them.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead<'a> {
+    /// 100 to 999.
+    pub status: u16,
+    /// The reason phrase; empty: the standard one.
+    pub reason: &'a [u8],
+    /// Valid names and values, none about framing or the connection.
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+    /// What a HEAD is told of the body's length.
+    pub length: Option<u64>,
+}
+
+/// What is written to a silent stream.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepAlive<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// How long it may be silent.
+    pub interval_ms: u32,
+    /// Whether the interval begins anew with everything that is sent.
+    pub restarts: bool,
+}
+
+/// How a client is held.
+#[derive(Clone, Copy, Debug)]
+pub struct Relayed<'a> {
+    /// What it is subscribed to.
+    pub channels: &'a [&'a [u8]],
+    /// The embedder decides on each item; otherwise the client gets what [`Encoding`] makes of it.
+    pub takes_items: bool,
+    /// What keeps it open.
+    pub keep_alive: Option<KeepAlive<'a>>,
+}
+
+/// What was published to one client.
+#[derive(Clone, Debug)]
+pub struct Items {
+    /// The client.
+    pub client: Left,
+    /// It has lost some before these: it was too slow.
+    pub gap: bool,
+    frames: Rc<[u8]>,
+}
+
+impl Default for Items {
+    fn default() -> Items {
+        Items {
+            client: Left::Request(0),
+            gap: false,
+            frames: Rc::from([]),
+        }
+    }
+}
+
+impl Items {
+    /// Channel and data of each record, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.frames[..];
+        std::iter::from_fn(move || {
+            let (channel_len, after) = rest.split_first_chunk::<4>()?;
+            let (data_len, after) = after.split_first_chunk::<4>()?;
+            let (channel, after) =
+                after.split_at_checked(u32::from_le_bytes(*channel_len) as usize)?;
+            let (data, after) = after.split_at_checked(u32::from_le_bytes(*data_len) as usize)?;
+            rest = after;
+            Some((channel, data))
+        })
+    }
+}
+
+fn write_item(channel: &[u8], data: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(channel.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    out.extend_from_slice(channel);
+    out.extend_from_slice(data);
+}
+
+/// What the worker remembers for such an embedder.
+#[derive(Default)]
+pub(crate) struct Relay {
+    /// By index of the connection.
+    held: Vec<Held>,
+    keep_alives: HashSet<Rc<[u8]>>,
+    keep_alives_kept: usize,
+}
+
+/// What is special about a connection with subscriptions.
+#[derive(Clone, Default)]
+struct Held {
+    keep_alive: Option<Rc<[u8]>>,
+    takes_items: bool,
+    /// Something sent does not move its keep-alive.
+    keeps_interval: bool,
+}
+
+impl Relay {
+    fn entry(&mut self, index: u32) -> &mut Held {
+        let at = index as usize;
+        if at >= self.held.len() {
+            self.held.resize(at + 1, Held::default());
+        }
+        &mut self.held[at]
+    }
+
+    fn get(&self, index: u32) -> Option<&Held> {
+        self.held.get(index as usize)
+    }
+
+    pub fn forget(&mut self, index: u32) {
+        if let Some(held) = self.held.get_mut(index as usize) {
+            *held = Held::default();
+        }
+    }
+
+    /// One copy of each keep-alive, however many clients have it.
+    fn intern(&mut self, data: &[u8]) -> Rc<[u8]> {
+        if let Some(known) = self.keep_alives.get(data) {
+            return Rc::clone(known);
+        }
+        if self.keep_alives.len() >= self.keep_alives_kept.max(KEEP_ALIVES_KEPT) {
+            self.keep_alives.retain(|it| Rc::strong_count(it) > 1);
+            self.keep_alives_kept = 2 * self.keep_alives.len();
+        }
+        let data: Rc<[u8]> = Rc::from(data);
+        self.keep_alives.insert(Rc::clone(&data));
+        data
+    }
+}
+
+impl Encoder {
+    /// A record for clients of the embedder.
+    pub(crate) fn relayed(
+        &mut self,
+        format: u8,
+        record: &Record,
+        out: &mut Vec<u8>,
+    ) -> PayloadSpan {
+        let start = out.len();
+        if format == FORMAT_ITEMS {
+            write_item(record.channel(), record.data(), out);
+            return PayloadSpan {
+                start: 0,
+                end: out.len() - start,
+            };
+        }
+        let mut is_content = true;
+        let payload = chunk::wrap_with(out, |out| {
+            is_content = self.stream.is_none_or(|encode| encode(record.data(), out));
+        });
+        if !is_content {
+            let mut item = Vec::new();
+            write_item(record.channel(), record.data(), &mut item);
+            self.told.push((record.channel().to_vec(), Rc::from(item)));
+        }
+        PayloadSpan {
+            start: payload.start - start,
+            end: payload.end - start,
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
+    pub fn relay(&mut self, stream: Encoding) {
+        self.encoder.stream = Some(stream);
+        self.relay = Some(Box::default());
+    }
+
+    /// Answers a request with a complete response, whose head is passed on as it is.
+    ///
+    /// # Errors
+    /// The request is gone.
+    pub fn respond_relayed(
+        &mut self,
+        handle: u64,
+        head: &ResponseHead<'_>,
+        body: &[u8],
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        let is_head = self.connections.at(index).is_some_and(|it| it.is_head);
+        let framing = match (response::bodiless(head.status), is_head, head.length) {
+            (true, ..) | (false, true, None) => Framing::None,
+            (false, true, Some(length)) => Framing::Length(length),
+            (false, false, _) => Framing::Length(body.len() as u64),
+        };
+        self.write_relayed_head(index, head, framing);
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_head
+            && framing != Framing::None
+        {
+            connection.out.extend_from_slice(body);
+        }
+        self.finish_answer(index);
+        Ok(())
+    }
+
+    /// As [`Worker::begin_stream`], with a head that is passed on as it is. False: the answer has no body and is complete;
+    /// nothing is asked for.
+    ///
+    /// # Errors
+    /// As of [`Worker::begin_stream`].
+    pub fn begin_relayed_stream(
+        &mut self,
+        handle: u64,
+        head: &ResponseHead<'_>,
+        length: Option<u64>,
+    ) -> Result<bool, StreamError> {
+        let index = self.open_request(handle)?;
+        let Some((framing, in_head)) = self.plan_stream(index, head.status, length) else {
+            return Err(Gone.into());
+        };
+        self.write_relayed_head(index, head, in_head);
+        let has_body = self.start_stream(index, handle, framing, head.status);
+        // The head goes at once; when it is sent the embedder is asked for more.
+        self.mark_dirty(index);
+        Ok(has_body)
+    }
+
+    /// What was published to a client, of the last `Event::Items`.
+    pub fn items(&self) -> Items {
+        self.waiting.items.clone()
+    }
+
+    /// Seconds since 1970.
+    pub fn unix_ms(&self) -> u64 {
+        self.driver.unix_ms()
+    }
+
+    /// The same in whole seconds.
+    pub fn unix_s(&self) -> u64 {
+        self.driver.unix_ms() / 1000
+    }
+
+    /// Answers a request by a stream that stays open: head, body, and then what is published.
+    ///
+    /// # Errors
+    /// The request is gone.
+    pub fn hold_relayed(
+        &mut self,
+        handle: u64,
+        head: &ResponseHead<'_>,
+        body: &[u8],
+        hold: &Relayed<'_>,
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        let framing = match self.connections.at_mut(index) {
+            Some(connection) if connection.is_http10 => {
+                connection.keeps_alive = false;
+                Framing::UntilClose
+            }
+            _ => Framing::Chunked,
+        };
+        self.write_relayed_head(index, head, framing);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(Gone);
+        };
+        if connection.is_head {
+            self.finish_answer(index);
+            return Ok(());
+        }
+        append(connection, body);
+        self.begin_held(index, hold);
+        Ok(())
+    }
+
+    /// A stream of [`Worker::begin_relayed_stream`] stays open: what is published follows what was written.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn hold_stream(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
+        let index = self.open_stream(handle)?;
+        self.take_stream(index);
+        self.begin_held(index, hold);
+        Ok(())
+    }
+
+    fn begin_held(&mut self, index: u32, hold: &Relayed<'_>) {
+        if self.running != Running::Serving {
+            self.trace_answered(index, End::Closed);
+            self.end_hold(index);
+            return;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        self.reporter.end_active(connection);
+        self.reporter.held += 1;
+        self.counts.add(Counter::Holds, 1);
+        connection.reading = Reading::Held;
+        connection.is_deferred = false;
+        connection.deadline_ms = u64::MAX;
+        let has_unread = connection.has_unread || connection.has_hung_up;
+        self.set_hold(index, hold);
+        self.trace_answered(index, End::Closed);
+        self.mark_settled(index);
+        self.mark_dirty(index);
+        if has_unread {
+            self.go_on(index);
+        }
+    }
+
+    /// Replaces subscriptions and keep-alive of a held client.
+    fn set_hold(&mut self, index: u32, hold: &Relayed<'_>) {
+        let format = if hold.takes_items {
+            FORMAT_ITEMS
+        } else {
+            FORMAT_STREAM
+        };
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        self.local.unsubscribe(connection.chain);
+        connection.chain = SubId::NONE;
+        for channel in hold.channels {
+            connection.chain = self
+                .local
+                .subscribe(index, connection.chain, channel, format);
+        }
+        // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
+        connection.closes_on_gap = !hold.takes_items;
+        connection.keep_alive_ms = hold.keep_alive.map_or(0, |it| it.interval_ms);
+        if let Some(relay) = &mut self.relay {
+            let keep_alive = hold.keep_alive.map(|it| relay.intern(it.data));
+            let entry = relay.entry(index);
+            entry.takes_items = hold.takes_items;
+            entry.keep_alive = keep_alive;
+            entry.keeps_interval = hold.keep_alive.is_some_and(|it| !it.restarts);
+        }
+    }
+
+    /// Replaces subscriptions and keep-alive of a held client.
+    ///
+    /// # Errors
+    /// It has left.
+    pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
+        let index = self.held(handle)?;
+        self.set_hold(index, hold);
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.deadline_ms = u64::MAX;
+        }
+        self.restart_deadline(index);
+        Ok(())
+    }
+
+    /// Appends bytes to a held client's body. Returns how many of its bytes wait for it now.
+    ///
+    /// # Errors
+    /// It has left.
+    pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
+        let index = self.held(handle)?;
+        let keeps_interval = self.keeps_interval(index);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(Gone);
+        };
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        append(connection, bytes);
+        let unsent = connection.unsent();
+        if !keeps_interval {
+            self.restart_deadline(index);
+        }
+        self.mark_dirty(index);
+        Ok(unsent)
+    }
+
+    /// How many bytes wait for a held client; `None`: it has left.
+    pub fn held_unsent(&self, handle: u64) -> Option<usize> {
+        let index = self.held(handle).ok()?;
+        self.connections.at(index).map(|it| it.unsent())
+    }
+
+    /// Ends a held client's response in order.
+    ///
+    /// # Errors
+    /// It has left.
+    pub fn end_held(&mut self, handle: u64) -> Result<(), Gone> {
+        let index = self.held(handle)?;
+        self.end_hold(index);
+        Ok(())
+    }
+
+    /// Cuts a held client off: its response must not look whole.
+    pub fn cut_held(&mut self, handle: u64) {
+        if let Ok(index) = self.held(handle) {
+            self.close(index);
+        }
+    }
+
+    /// Has the client of a request that is not answered yet get items.
+    ///
+    /// # Errors
+    /// The request is gone.
+    pub fn poll_items(&mut self, handle: u64, channels: &[&[u8]]) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        let hold = Relayed {
+            channels,
+            takes_items: true,
+            keep_alive: None,
+        };
+        self.set_hold(index, &hold);
+        Ok(())
+    }
+
+    /// It gets none any more: to be called before it is answered.
+    pub fn end_items(&mut self, handle: u64) {
+        if let Ok(index) = self.open_request(handle) {
+            self.drop_subscriptions(index);
+        }
+    }
+
+    /// Subscribes a socket: it takes items. False when it has ended.
+    ///
+    /// # Errors
+    /// The socket has ended.
+    pub fn subscribe_socket(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Err(SendError::Gone);
+        };
+        if connection.socket.is_none() {
+            return Err(SendError::Gone);
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.entry(key.index).takes_items = true;
+        }
+        connection.chain = self
+            .local
+            .subscribe(key.index, connection.chain, channel, FORMAT_ITEMS);
+        Ok(())
+    }
+
+    /// Ends a subscription of a socket.
+    pub fn unsubscribe_socket(&mut self, socket: u64, channel: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(Key::from_u64(socket))
+            && connection.socket.is_some()
+            && let Some(chain) = self.local.leave(connection.chain, channel)
+        {
+            connection.chain = chain;
+        }
+    }
+
+    /// Makes the current request's connection a WebSocket, if its handshake is one that can be accepted: by
+    /// `accept_upgrade`, or it is answered like a request. False: it has been refused, or `handle` is not the request of the
+    /// last event any more: what is known of the current one would be said of another client.
+    pub fn begin_handshake(&mut self, handle: u64, route: u16) -> bool {
+        if self.lent != handle {
+            return false;
+        }
+        let index = handle as u32;
+        self.begin_upgrade(index, route) == Some(Event::Upgrade)
+    }
+
+    pub(crate) fn drop_subscriptions(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index) {
+            self.local.unsubscribe(connection.chain);
+            connection.chain = SubId::NONE;
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.forget(index);
+        }
+    }
+
+    /// The connection that is held by this request.
+    fn held(&self, handle: u64) -> Result<u32, Gone> {
+        let Key { index, generation } = Key::from_u64(handle);
+        match self.connections.at(index) {
+            Some(it) if it.serial == generation && it.reading == Reading::Held => Ok(index),
+            _ => Err(Gone),
+        }
+    }
+
+    /// Whether what the log has for this client goes to the embedder.
+    #[inline]
+    pub(crate) fn takes_items(&self, index: u32) -> bool {
+        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
+        held.is_some_and(|held| held.takes_items)
+    }
+
+    pub(crate) fn keeps_interval(&self, index: u32) -> bool {
+        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
+        held.is_some_and(|held| held.keeps_interval)
+    }
+
+    /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
+    pub(crate) fn send_items(&mut self, index: u32) {
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let is_polling = connection.reading == Reading::Handling;
+        if !is_polling && (connection.is_blocked || connection.unsent() > 0) {
+            self.flush(index);
+            return;
+        }
+        let chain = connection.chain;
+        let gap = self.local.has_gap(chain);
+        if gap {
+            self.counts.add(Counter::GapsSlow, 1);
+            self.local.skip_gap(chain);
+        }
+        let mut slices = Vec::new();
+        let gathered = self
+            .local
+            .gather(chain, false, &mut slices, ITEMS_BYTES_MAX);
+        if gathered.bytes == 0 && !gap {
+            return;
+        }
+        let frames: Rc<[u8]> = Rc::from(slices.concat());
+        self.local
+            .advance(chain, false, gathered.bytes, &mut self.rest);
+        self.notice_items(index, gap, frames);
+        if self.local.pending(chain) {
+            self.mark_dirty(index);
+        }
+    }
+
+    fn notice_items(&mut self, index: u32, gap: bool, frames: Rc<[u8]>) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let handle = (u64::from(connection.serial) << 32) | u64::from(index);
+        let client = match connection.reading {
+            Reading::WebSocket => Left::Socket(key.to_u64()),
+            Reading::Held => Left::Held(handle),
+            _ => Left::Request(handle),
+        };
+        self.waiting.news.push_back(News::Items(Items {
+            client,
+            gap,
+            frames,
+        }));
+    }
+
+    /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
+    pub(crate) fn tell_streams(&mut self) {
+        let mut owners = Vec::new();
+        for (channel, frames) in std::mem::take(&mut self.encoder.told) {
+            owners.clear();
+            self.local.owners(&channel, FORMAT_STREAM, &mut owners);
+            for &index in &owners {
+                self.send_held(index);
+                self.notice_items(index, false, Rc::clone(&frames));
+            }
+        }
+    }
+
+    /// A held client of the embedder's has been silent for its keep-alive time.
+    pub(crate) fn keep_alive_relayed(&mut self, index: u32) {
+        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
+        let data = held.and_then(|held| held.keep_alive.clone());
+        if let Some(connection) = self.connections.at_mut(index)
+            && let Some(data) = data
+            && connection.unsent() == 0
+        {
+            self.counts.add(Counter::KeepAlives, 1);
+            if connection.out.capacity() == 0 {
+                connection.out = self.pool.take();
+            }
+            append(connection, &data);
+            self.flush(index);
+        }
+        if !self.keeps_interval(index) {
+            self.restart_deadline(index);
+        } else if let Some(due_ms) = self.connections.at(index).map(|it| it.deadline_ms) {
+            self.set_deadline(index, due_ms);
+        }
+    }
+
+    fn write_relayed_head(&mut self, index: u32, head: &ResponseHead<'_>, framing: Framing) {
+        let is_draining = self.running != Running::Serving;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.origin == Origin::Public {
+            self.counts.response(head.status);
+        }
+        if is_draining {
+            connection.keeps_alive = false;
+        }
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        let keep_alive = match (connection.keeps_alive, connection.is_http10) {
+            (false, _) => response::Connection::Close,
+            (true, true) => response::Connection::KeepAliveExplicit,
+            (true, false) => response::Connection::KeepAlive,
+        };
+        response::write_passed_head(
+            &mut connection.out,
+            head.status,
+            head.reason,
+            &self.date,
+            head.headers,
+            framing,
+            keep_alive,
+        );
+        self.trace_head(index, head.status);
+    }
+
+    /// Lets go of a stream's body that becomes something else.
+    fn take_stream(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && matches!(connection.body.as_deref(), Some(Outgoing::Stream(_)))
+        {
+            connection.body = None;
+            self.streams.let_go();
+            if connection.writing == Writing::Open {
+                connection.reading = Reading::Handling;
+            }
+        }
+    }
+}
+
+/// Appends a piece of a body in the framing of its connection.
+fn append(connection: &mut Connection, bytes: &[u8]) {
+    if connection.is_http10 {
+        connection.out.extend_from_slice(bytes);
+    } else {
+        chunk::wrap(&mut connection.out, bytes);
+    }
+}

@@ -1,0 +1,264 @@
+//! The worker's part: from a head with a body to the request with all of it.
+
+use std::ops::Range;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::http1::Body;
+use fermata_proto::{multipart, percent, response};
+
+use super::{BodyError, BodyRest, Form, Partial, Plan, Sink};
+use crate::http::request::Place;
+use crate::http::router::{BodyRule, Found};
+use crate::net::connection::{Origin, Reading};
+use crate::net::input::Step;
+use crate::worker::{Current, Worker};
+
+/// Most of a body's announced length that is reserved before any of it has arrived.
+const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
+
+impl<D: Driver> Worker<D> {
+    /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
+    #[inline]
+    pub(crate) fn plan_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
+        if self.request.head.body == Body::None {
+            return Some(Plan {
+                bytes_max: 0,
+                own_bytes_max: None,
+                boundary: None,
+                is_early: false,
+            });
+        }
+        self.plan_any_body(index, head)
+    }
+
+    fn plan_any_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
+        let head_bytes = &self.input[head.clone()];
+        let origin = self.connections.at(index).map(|it| it.origin);
+        let is_public = origin == Some(Origin::Public);
+        let content_type = self.request.head.header(head_bytes, b"content-type", 0);
+        let form = content_type
+            .filter(|_| is_public && self.relay.is_none())
+            .and_then(multipart::boundary);
+        let mut plan = Plan {
+            bytes_max: match origin {
+                Some(Origin::Own) => self.wires.body_bytes_max(index),
+                _ => None,
+            }
+            .unwrap_or(self.settings.body_bytes_max as u64),
+            own_bytes_max: None,
+            boundary: None,
+            is_early: false,
+        };
+        if !is_public || form.is_none() && !self.router.has_body_rules() {
+            return Some(plan);
+        }
+        // Nothing is written to disk for a path that nobody serves.
+        let Some(rule) = self.find_body_rule(head) else {
+            return Some(plan);
+        };
+        let own_bytes_max = rule.bytes_max;
+        plan.own_bytes_max = own_bytes_max;
+        plan.is_early = rule.is_early;
+        match form {
+            None => {}
+            // Whoever reads it while it arrives takes it apart as well.
+            Some(_) if plan.is_early => {}
+            Some(Ok(boundary)) => {
+                plan.boundary = Some(boundary);
+                plan.bytes_max = self.settings.multipart_bytes_max as u64;
+            }
+            Some(Err(refusal)) => {
+                let message = format!("{refusal}.\n");
+                self.refuse_head(index, refusal.status(), &message);
+                return None;
+            }
+        }
+        plan.bytes_max = own_bytes_max.unwrap_or(plan.bytes_max);
+        Some(plan)
+    }
+
+    /// How the handler of the request wants its bodies; `None` without a handler.
+    fn find_body_rule(&mut self, head: &Range<usize>) -> Option<BodyRule> {
+        let head_bytes = &self.input[head.clone()];
+        let method = self.request.head.method_span.of(head_bytes);
+        let raw_path = self.request.head.path.of(head_bytes);
+        self.scratch.clear();
+        let mut slashes = Vec::new();
+        let path = match percent::decode_path(raw_path, &mut self.scratch, &mut slashes) {
+            Ok(true) => &self.scratch[..],
+            Ok(false) => raw_path,
+            // Refused when it is dispatched.
+            Err(_) => return None,
+        };
+        let params = &mut self.request.params;
+        match self.router.find(method, path, &slashes, params) {
+            Found::Handler(handler) => Some(self.router.body_rule(handler)),
+            Found::NotFound => {
+                let fallback = self.router.fallback()?;
+                Some(self.router.body_rule(fallback.handler))
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves a head whose body comes in pieces, or is to be taken apart, out of the input buffer.
+    pub(crate) fn begin_body(
+        &mut self,
+        current: Current,
+        body_start: usize,
+        rest: BodyRest,
+        plan: Plan,
+    ) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        if plan.is_early {
+            return self.begin_early(current, body_start, rest, &plan);
+        }
+        let (sink, body) = match self.sink(&rest, &plan) {
+            Ok(sink) => sink,
+            Err(error) => return self.refuse_arriving(index, &error),
+        };
+        let begun_ms = self.driver.refresh_now();
+        let head = std::mem::take(&mut self.request.head);
+        let is_waiting = head.expect_continue && body_start == filled;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Step::Starved;
+        };
+        let head_bytes = self.input[at..body_start].to_vec();
+        connection.partial = Some(Box::new(Partial {
+            head_bytes,
+            head,
+            body,
+            rest,
+            bytes_max: plan.bytes_max,
+            sink,
+            received: 0,
+            begun_ms,
+            early: None,
+        }));
+        connection.reading = Reading::Body;
+        self.reporter.begin_active(connection);
+        if is_waiting {
+            connection.out.extend_from_slice(response::CONTINUE);
+            self.mark_dirty(index);
+        }
+        self.set_deadline(index, begun_ms + self.settings.body_timeout_ms);
+        self.advance(body_start);
+        Step::Again
+    }
+
+    /// Where a body goes, and room for what goes to memory.
+    fn sink(&self, rest: &BodyRest, plan: &Plan) -> Result<(Sink, Vec<u8>), BodyError> {
+        if let Some(boundary) = &plan.boundary {
+            let form = Form::new(boundary, &self.settings, &self.spools, plan.own_bytes_max);
+            return Ok((Sink::Form(Box::new(form)), Vec::new()));
+        }
+        match rest {
+            BodyRest::Length(length) if *length > self.settings.body_memory_bytes_max as u64 => {
+                let spool = self.spools.create()?;
+                Ok((Sink::File(spool), Vec::new()))
+            }
+            BodyRest::Length(length) => {
+                let reserve = (*length).min(BODY_RESERVE_BYTES_MAX) as usize;
+                Ok((Sink::Memory, Vec::with_capacity(reserve)))
+            }
+            BodyRest::Chunked(_) => Ok((Sink::Memory, Vec::new())),
+        }
+    }
+
+    /// Adds the current input to the body being collected.
+    pub(crate) fn step_body(&mut self, current: Current) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        let Some(partial) = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.partial.as_mut())
+        else {
+            return Step::Starved;
+        };
+        let spooled = partial.spooled();
+        let taken = partial.take(&self.input[at..filled], &self.settings, &self.spools);
+        self.uploads.turn_bytes += partial.spooled() - spooled;
+        let (bytes_max, received, begun_ms) =
+            (partial.bytes_max, partial.received, partial.begun_ms);
+        match taken {
+            Ok((consumed, true)) => {
+                self.advance(at + consumed);
+                self.end_body(index)
+            }
+            Ok((consumed, false)) => {
+                self.advance(at + consumed);
+                self.prolong_body(index, received, begun_ms);
+                Step::Starved
+            }
+            Err(BodyError::Refused(refusal)) if refusal.status() == 413 => {
+                self.refuse_body(index, bytes_max);
+                Step::Again
+            }
+            Err(error) => self.refuse_arriving(index, &error),
+        }
+    }
+
+    /// A body that arrives at a fair rate may take as long as it is large.
+    fn prolong_body(&mut self, index: u32, received: u64, begun_ms: u64) {
+        let rate = self.settings.body_rate_min as u64;
+        // What has come so far was worth this much time. A short body is not worth a store.
+        if let Some(earned_ms) = received.saturating_mul(1_000).checked_div(rate)
+            && earned_ms > 0
+        {
+            let deadline_ms = begun_ms + self.settings.body_timeout_ms + earned_ms;
+            self.set_deadline(index, deadline_ms);
+        }
+    }
+
+    /// The body has arrived: its request is the current one.
+    fn end_body(&mut self, index: u32) -> Step {
+        let partial = self
+            .connections
+            .at_mut(index)
+            .and_then(|connection| connection.partial.take());
+        let Some(partial) = partial else {
+            return Step::Starved;
+        };
+        let Partial {
+            head_bytes,
+            head,
+            body,
+            sink,
+            ..
+        } = *partial;
+        let upload = match Partial::finish(sink) {
+            Ok(upload) => upload,
+            Err(error) => return self.refuse_arriving(index, &error),
+        };
+        self.request.head = head;
+        self.request.head_bytes = head_bytes;
+        self.request.body_bytes = body;
+        self.trace_body(index);
+        self.take_request(index, Place::Owned);
+        if let Some(upload) = upload {
+            self.request.upload = self.uploads.keep(upload);
+        }
+        Step::Request
+    }
+
+    /// Lets go of what the body of a request has left that the program has not seen.
+    pub(crate) fn drop_upload(&mut self) {
+        if self.request.upload != 0 {
+            self.uploads
+                .release(std::mem::take(&mut self.request.upload));
+        }
+    }
+
+    fn refuse_arriving(&mut self, index: u32, error: &BodyError) -> Step {
+        if matches!(error, BodyError::Io { .. }) {
+            self.log_for_client(LogLevel::Error, &error.to_string());
+        }
+        self.refuse(index, error.status(), &error.client_message());
+        Step::Again
+    }
+}

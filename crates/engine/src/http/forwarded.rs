@@ -1,0 +1,518 @@
+//! Who a client is and what it asked for, as trusted proxies say: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
+//!
+//! Anybody can send these headers, so they count only as far as they were written by proxies of `trusted_proxies`: the
+//! list of addresses is read from its end, and the first that is no trusted proxy is the client. What comes before it
+//! the client may have made up. What is malformed ends the reading; what was read until then counts.
+//!
+//! A proxy passes on the headers that it does not write, so only those of `proxy_headers` are read. When the other kind
+//! is there as well, either the client has sent it or the setting is wrong, and nothing tells which: then neither counts.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use fermata_config::{LogLevel, Networks, ProxyHeader, ProxyHeaders};
+use fermata_io::{Driver, net};
+use fermata_proto::http1::valid_host;
+
+use crate::admin::stats::Counter;
+use crate::http::request::RequestView;
+use crate::net::preface::is_unnamed;
+use crate::net::slab::Key;
+use crate::worker::Worker;
+
+/// Proxies in a row that are followed.
+const HOPS_MAX: usize = 32;
+
+/// What proxies say. What they do not say is as the connection has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claim<'a> {
+    /// Address and port, which is 0 when it was not told.
+    pub address: Option<(IpAddr, u16)>,
+    pub is_secure: Option<bool>,
+    pub host: Option<&'a [u8]>,
+}
+
+/// Reads what the proxies before a request say; nothing when `peer` is no trusted one.
+pub(crate) fn read<'a>(
+    request: &RequestView<'a>,
+    peer: Option<IpAddr>,
+    trusted: &Networks,
+    written: &ProxyHeaders,
+) -> Claim<'a> {
+    if trusted.is_empty() || !trusted.contains(peer) || is_contradictory(request, written) {
+        return Claim::default();
+    }
+    let has_standard = request.header(b"forwarded", 0).is_some();
+    if written.contains(ProxyHeader::Forwarded) && (has_standard || !written.has_customary()) {
+        read_standard(request, trusted)
+    } else {
+        read_customary(request, trusted, written)
+    }
+}
+
+/// Whether a request has headers of the kind that no proxy in front writes.
+fn is_contradictory(request: &RequestView<'_>, written: &ProxyHeaders) -> bool {
+    let has = |header: ProxyHeader| request.header(header.name().as_bytes(), 0).is_some();
+    let customary = [ProxyHeader::For, ProxyHeader::Proto, ProxyHeader::Host];
+    if written.contains(ProxyHeader::Forwarded) {
+        !written.has_customary() && customary.into_iter().any(has)
+    } else {
+        has(ProxyHeader::Forwarded)
+    }
+}
+
+/// `Forwarded: for=192.0.2.60;proto=https;host=example.com, for="[2001:db8::1]:4711"`.
+fn read_standard<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a> {
+    let mut claim = Claim::default();
+    for element in elements_from_end(request, b"forwarded").take(HOPS_MAX) {
+        let Some(said) = read_element(element) else {
+            break;
+        };
+        claim.is_secure = said.is_secure.or(claim.is_secure);
+        claim.host = said.host.or(claim.host);
+        let Some(address) = said.address else {
+            // The proxy does not tell, or does not know.
+            break;
+        };
+        claim.address = Some(address);
+        if !trusted.contains(Some(address.0)) {
+            break;
+        }
+    }
+    claim
+}
+
+/// One element: what one proxy says. `None` when it is malformed.
+fn read_element(element: &[u8]) -> Option<Claim<'_>> {
+    let mut claim = Claim::default();
+    for pair in split_outside_quotes(element, b';') {
+        let pair = pair.trim_ascii();
+        if pair.is_empty() {
+            continue;
+        }
+        let equals = memchr::memchr(b'=', pair)?;
+        let (name, value) = (&pair[..equals], unquote(&pair[equals + 1..])?);
+        if name.eq_ignore_ascii_case(b"for") {
+            // `unknown` and made-up names that begin with _ are no addresses, and no mistakes.
+            claim.address = parse_node(value);
+        } else if name.eq_ignore_ascii_case(b"proto") {
+            claim.is_secure = Some(parse_scheme(value)?);
+        } else if name.eq_ignore_ascii_case(b"host") {
+            claim.host = Some(value).filter(|host| valid_host(host));
+            claim.host?;
+        }
+    }
+    Some(claim)
+}
+
+/// `X-Forwarded-For: client, proxy`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+fn read_customary<'a>(
+    request: &RequestView<'a>,
+    trusted: &Networks,
+    written: &ProxyHeaders,
+) -> Claim<'a> {
+    let mut claim = Claim::default();
+    let mut hops = 0;
+    let elements = |header: ProxyHeader| {
+        let all = elements_from_end(request, header.name().as_bytes());
+        all.take(if written.contains(header) {
+            HOPS_MAX
+        } else {
+            0
+        })
+    };
+    for element in elements(ProxyHeader::For) {
+        let Some(address) = parse_node(element) else {
+            break;
+        };
+        claim.address = Some(address);
+        if !trusted.contains(Some(address.0)) {
+            break;
+        }
+        hops += 1;
+    }
+    // A proxy that appends makes lists as long as that of the addresses; one that sets leaves one value.
+    let of_hop = |header: ProxyHeader| elements(header).take(hops + 1).last();
+    claim.is_secure = of_hop(ProxyHeader::Proto).and_then(parse_scheme);
+    claim.host = of_hop(ProxyHeader::Host).filter(|host| valid_host(host));
+    claim
+}
+
+/// The elements of all lines of a list header, the last first.
+fn elements_from_end<'a>(
+    request: &RequestView<'a>,
+    name: &[u8],
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let lines: Vec<&[u8]> = (0..).map_while(|nth| request.header(name, nth)).collect();
+    // Each line is split from its end as well: a quote that the client has left open must not swallow
+    // what a proxy has appended.
+    let elements = lines.into_iter().rev();
+    elements
+        .flat_map(|line| rsplit_outside_quotes(line, b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+/// The parts between separators that are not in a quoted string.
+fn split_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    text.split(move |&byte| {
+        if is_escaped {
+            is_escaped = false;
+        } else if is_quoted && byte == b'\\' {
+            is_escaped = true;
+        } else if byte == b'"' {
+            is_quoted = !is_quoted;
+        }
+        byte == separator && !is_quoted
+    })
+}
+
+/// The same from the end. Nothing that is read needs an escape, so none is looked for.
+fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    text.rsplit(move |&byte| {
+        is_quoted ^= byte == b'"';
+        byte == separator && !is_quoted
+    })
+}
+
+/// A token or a quoted string. Nothing of what is read here needs an escape, so one is a mistake.
+fn unquote(value: &[u8]) -> Option<&[u8]> {
+    let inside = match value {
+        [b'"', inside @ .., b'"'] => inside,
+        _ => value,
+    };
+    (!inside.is_empty() && !inside.iter().any(|byte| b"\"\\".contains(byte))).then_some(inside)
+}
+
+/// An address with an optional port: `192.0.2.60`, `192.0.2.60:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+fn parse_node(node: &[u8]) -> Option<(IpAddr, u16)> {
+    let text = std::str::from_utf8(node).ok()?;
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, behind) = rest.split_once(']')?;
+        let address: Ipv6Addr = address.parse().ok()?;
+        return Some((IpAddr::V6(address).to_canonical(), parse_port(behind)?));
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some((address.to_canonical(), 0));
+    }
+    let (address, _) = text.split_once(':')?;
+    let port = parse_port(&text[address.len()..])?;
+    Some((IpAddr::V4(address.parse().ok()?), port))
+}
+
+/// `:80`, or nothing. A port that a proxy hides behind a name counts as none.
+fn parse_port(text: &str) -> Option<u16> {
+    match text.strip_prefix(':') {
+        None => text.is_empty().then_some(0),
+        Some(port) if port.starts_with('_') => Some(0),
+        Some(port) => port.parse().ok(),
+    }
+}
+
+fn parse_scheme(scheme: &[u8]) -> Option<bool> {
+    if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"wss") {
+        return Some(true);
+    }
+    let is_plain = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"ws");
+    is_plain.then_some(false)
+}
+
+impl<D: Driver> Worker<D> {
+    /// What trusted proxies say of the current request.
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        let trusted = &self.settings.trusted_proxies;
+        let request = self.request();
+        if trusted.is_empty() || is_unnamed(request.peer()) {
+            return Claim::default();
+        }
+        let written = &self.settings.proxy_headers;
+        read(&request, request.peer().ip(), trusted, written)
+    }
+
+    /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
+    pub(crate) fn note_contradiction(&mut self) {
+        let (trusted, written) = (&self.settings.trusted_proxies, &self.settings.proxy_headers);
+        if trusted.is_empty() {
+            return;
+        }
+        let request = self.request();
+        let peer = request.peer();
+        if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
+            return;
+        }
+        let other = if written.contains(ProxyHeader::Forwarded) {
+            "X-Forwarded headers"
+        } else {
+            "a Forwarded header"
+        };
+        self.counts.add(Counter::ProxyHeadersIgnored, 1);
+        let message = format!(
+            "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
+             no header tells who the client is; have the proxy remove them, or set proxy_headers"
+        );
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+
+    /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
+    /// other end of the connection.
+    pub fn client_address(&self) -> Option<(IpAddr, u16)> {
+        let peer = self.request().peer();
+        let claimed = self.claim().address;
+        claimed.or_else(|| Some((peer.ip()?, peer.port())))
+    }
+
+    /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
+    /// when the request is not in progress.
+    pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
+        net::own_addr(self.connections.at(Key::from_u64(handle).index)?.fd)
+    }
+
+    /// Whether the request in progress is one of HTTP/1.0.
+    pub fn is_http10(&self, handle: u64) -> bool {
+        let connection = self.connections.at(Key::from_u64(handle).index);
+        connection.is_some_and(|connection| connection.is_http10)
+    }
+
+    /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
+    pub fn client_host(&self) -> Option<&[u8]> {
+        self.claim().host.or_else(|| self.request().host())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use fermata_config::{Builder, Source};
+    use fermata_io::Peer;
+    use fermata_proto::http1::{Limits, Parse, parse};
+
+    use super::*;
+    use crate::http::request::{Place, Request};
+
+    const CUSTOMARY: &str = "x-forwarded-for, x-forwarded-proto, x-forwarded-host";
+
+    /// Trusted are 10.0.0.0/8, fd00::/8 and Unix sockets.
+    fn claim(written: &str, peer: Option<&str>, lines: &str) -> (String, String, String) {
+        let mut builder = Builder::new();
+        for (name, text) in [
+            ("trusted_proxies", "10.0.0.0/8, fd00::/8, unix"),
+            ("proxy_headers", written),
+        ] {
+            builder.set(name, text, Source::Code).expect(text);
+        }
+        let settings = builder.build().expect("settings");
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        let mut request = Request::new();
+        let parsed = parse(text.as_bytes(), &Limits::default(), &mut request.head);
+        assert!(matches!(parsed, Parse::Complete { .. }), "{lines}");
+        request.place = Place::Input {
+            head_start: 0,
+            body_start: text.len(),
+            body_len: 0,
+        };
+        request.peer = Peer::V4(Ipv4Addr::LOCALHOST, 1);
+        let peer = peer.map(|peer| peer.parse().expect("an address"));
+        let claim = read(
+            &request.view(text.as_bytes()),
+            peer,
+            &settings.trusted_proxies,
+            &settings.proxy_headers,
+        );
+        let address = claim.address.map(|(ip, port)| format!("{ip} {port}"));
+        let scheme = claim
+            .is_secure
+            .map(|is| if is { "https" } else { "http" }.to_owned());
+        let host = claim
+            .host
+            .map(|host| String::from_utf8_lossy(host).into_owned());
+        (
+            address.unwrap_or_default(),
+            scheme.unwrap_or_default(),
+            host.unwrap_or_default(),
+        )
+    }
+
+    #[track_caller]
+    fn check(lines: &str, address: &str, scheme: &str, host: &str) {
+        check_of(CUSTOMARY, lines, address, scheme, host);
+    }
+
+    #[track_caller]
+    fn check_of(written: &str, lines: &str, address: &str, scheme: &str, host: &str) {
+        let is = claim(written, Some("10.0.0.1"), lines);
+        let expected = (address.into(), scheme.into(), host.into());
+        assert_eq!(is, expected, "{written}: {lines}");
+    }
+
+    #[test]
+    fn only_trusted_peers_are_believed() {
+        let lines =
+            "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n";
+        let nothing = (String::new(), String::new(), String::new());
+        for peer in ["192.0.2.9", "11.0.0.1", "::1", "127.0.0.1"] {
+            assert_eq!(claim(CUSTOMARY, Some(peer), lines), nothing, "{peer}");
+        }
+        for peer in [
+            Some("10.9.9.9"),
+            Some("::ffff:10.0.0.1"),
+            Some("fd12::1"),
+            None,
+        ] {
+            assert_eq!(
+                claim(CUSTOMARY, peer, lines),
+                ("192.0.2.1 0".into(), "https".into(), "b".into()),
+                "{peer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn hops_are_walked_from_the_right() {
+        for (list, address) in [
+            ("192.0.2.1", "192.0.2.1 0"),
+            ("1.1.1.1, 192.0.2.1", "192.0.2.1 0"),
+            ("1.1.1.1, 192.0.2.1, 10.0.0.2", "192.0.2.1 0"),
+            ("1.1.1.1, 192.0.2.1, 10.0.0.3, fd00::2", "192.0.2.1 0"),
+            ("10.0.0.3, 10.0.0.2", "10.0.0.3 0"),
+            ("1.1.1.1, nonsense, 10.0.0.2", "10.0.0.2 0"),
+            ("1.1.1.1, nonsense", ""),
+            // Left open by the client; what the proxy appended counts all the same.
+            ("\", 192.0.2.1", "192.0.2.1 0"),
+            ("a=\"b, 192.0.2.1, 10.0.0.2", "192.0.2.1 0"),
+            ("1.1.1.1, ", ""),
+            ("", ""),
+            ("192.0.2.1:4711", "192.0.2.1 4711"),
+            ("[2001:db8::1]:4711", "2001:db8::1 4711"),
+            ("2001:db8::1", "2001:db8::1 0"),
+            ("::ffff:192.0.2.1", "192.0.2.1 0"),
+            ("192.0.2.1:99999", ""),
+            ("192.0.2", ""),
+            ("[2001:db8::1", ""),
+            ("unknown", ""),
+        ] {
+            check(&format!("X-Forwarded-For: {list}\r\n"), address, "", "");
+        }
+        check(
+            "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.2\r\n",
+            "192.0.2.1 0",
+            "",
+            "",
+        );
+        let many = vec!["10.0.0.2"; 1_000].join(",");
+        check(
+            &format!("X-Forwarded-For: 192.0.2.1,{many}\r\n"),
+            "10.0.0.2 0",
+            "",
+            "",
+        );
+    }
+
+    #[test]
+    fn scheme_and_host_are_those_of_the_client_s_hop() {
+        let addresses = "X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.0.0.2\r\n";
+        for (lines, scheme, host) in [
+            (
+                "X-Forwarded-Proto: HTTPS\r\nX-Forwarded-Host: b:81\r\n",
+                "https",
+                "b:81",
+            ),
+            (
+                "X-Forwarded-Proto: made-up, https, http\r\nX-Forwarded-Host: evil, b, c\r\n",
+                "https",
+                "b",
+            ),
+            ("X-Forwarded-Proto: https, http\r\n", "https", ""),
+            (
+                "X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: b/c\r\n",
+                "",
+                "",
+            ),
+            ("X-Forwarded-Proto: \r\nX-Forwarded-Host: \r\n", "", ""),
+        ] {
+            check(&format!("{addresses}{lines}"), "192.0.2.1 0", scheme, host);
+        }
+    }
+
+    #[test]
+    fn the_standard_header_is_read_where_proxies_write_it() {
+        for (list, address, scheme, host) in [
+            (
+                "for=192.0.2.1;proto=https;host=b",
+                "192.0.2.1 0",
+                "https",
+                "b",
+            ),
+            (
+                "For=\"192.0.2.1:80\"; Proto=\"https\" ;Host=\"b:81\"",
+                "192.0.2.1 80",
+                "https",
+                "b:81",
+            ),
+            (
+                "for=1.1.1.1, for=\"[2001:db8::1]:80\";proto=https;host=b, for=10.0.0.2;proto=http;by=10.0.0.1",
+                "2001:db8::1 80",
+                "https",
+                "b",
+            ),
+            (
+                "for=192.0.2.1, for=10.0.0.2;proto=https;host=b",
+                "192.0.2.1 0",
+                "https",
+                "b",
+            ),
+            ("for=unknown;proto=https", "", "https", ""),
+            ("for=_hidden, for=10.0.0.2", "10.0.0.2 0", "", ""),
+            ("for=\"192.0.2.1:_port\"", "192.0.2.1 0", "", ""),
+            ("for=\"1.1.1.1, for=192.0.2.1", "192.0.2.1 0", "", ""),
+            ("for=192.0.2.1;proto=gopher", "", "", ""),
+            ("for=192.0.2.1;host=\"b/c\"", "", "", ""),
+            ("for", "", "", ""),
+            ("proto=https", "", "https", ""),
+        ] {
+            let line = format!("Forwarded: {list}\r\n");
+            check_of("forwarded", &line, address, scheme, host);
+        }
+    }
+
+    #[test]
+    fn headers_that_no_proxy_writes_are_the_client_s() {
+        let forged = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: evil.example\r\n";
+        check_of("x-forwarded-for", forged, "192.0.2.1 0", "", "");
+        check_of(
+            "x-forwarded-for,x-forwarded-proto",
+            forged,
+            "192.0.2.1 0",
+            "",
+            "",
+        );
+        check_of("x-forwarded-proto", forged, "", "", "");
+        let scheme = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
+        check_of("x-forwarded-for", scheme, "192.0.2.1 0", "", "");
+        check_of("x-forwarded-proto", scheme, "", "https", "");
+    }
+
+    #[test]
+    fn both_kinds_together_are_believed_only_from_proxies_that_write_both() {
+        let standard = "Forwarded: for=6.6.6.6;proto=https;host=evil.example\r\n";
+        let customary = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
+        let both = format!("{customary}{standard}");
+        for written in ["forwarded", "x-forwarded-for,x-forwarded-proto", CUSTOMARY] {
+            check_of(written, &both, "", "", "");
+        }
+        // One kind alone, and the wrong one.
+        check_of(CUSTOMARY, standard, "", "", "");
+        check_of("forwarded", customary, "", "", "");
+        check_of(
+            "forwarded",
+            "X-Forwarded-Host: evil.example\r\n",
+            "",
+            "",
+            "",
+        );
+        let written = "forwarded,x-forwarded-for,x-forwarded-proto";
+        check_of(written, &both, "6.6.6.6 0", "https", "evil.example");
+        check_of(written, customary, "192.0.2.1 0", "https", "");
+    }
+}

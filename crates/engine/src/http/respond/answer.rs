@@ -1,0 +1,284 @@
+//! Responses: from the handler, and those the server gives by itself.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::response::{self, Connection as KeepAlive, Framing, contentless};
+
+use crate::admin::stats::Counter;
+use crate::admin::trace::End;
+use crate::log::Detail;
+use crate::net::connection::{Origin, Reading, Writing};
+use crate::net::slab::Key;
+use crate::worker::{Running, Worker};
+
+const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+/// The handle names a request that is not open any more: its client has left, or it was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request is gone: its client has left or it has been answered")]
+pub struct Gone;
+
+impl<D: Driver> Worker<D> {
+    /// Answers a request with a complete response.
+    ///
+    /// Names and values of `headers` must have passed `fermata_proto::response::valid_name` and
+    /// `valid_value`, and must not be reserved. `Date`, `Content-Length` and `Connection` are ours.
+    ///
+    /// A GET whose conditions an `ETag` or `Last-Modified` among them answers gets 304 or 412 instead, and what is
+    /// worth compressing is compressed for a client that reads it.
+    #[inline]
+    pub fn respond<'h>(
+        &mut self,
+        handle: u64,
+        status: u16,
+        content_type: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
+        body: &[u8],
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        if body.len() >= self.settings.compression_bytes_min || headers.size_hint().0 > 0 {
+            self.answer_chosen(handle, index, status, content_type, headers, body);
+        } else {
+            self.answer(index, status, content_type, headers, body);
+        }
+        Ok(())
+    }
+
+    /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
+    pub fn fail(
+        &mut self,
+        handle: u64,
+        status: u16,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        self.counts.add(Counter::HandlerFailures, 1);
+        self.log_detailed(LogLevel::Error, log_message, detail);
+        let text = match status {
+            500 => "The server has failed to answer; its log tells why.",
+            _ => "The request cannot be answered.",
+        };
+        self.answer_error(index, status, None, text);
+        Ok(())
+    }
+
+    /// Counts a handler that has failed, whose client the program itself answers.
+    pub fn note_failure(&mut self) {
+        self.counts.add(Counter::HandlerFailures, 1);
+    }
+
+    /// The connection of a request that is waiting for its answer.
+    pub(crate) fn open_request(&self, handle: u64) -> Result<u32, Gone> {
+        let Key {
+            index,
+            generation: serial,
+        } = Key::from_u64(handle);
+        match self.connections.at(index) {
+            Some(connection)
+                if connection.serial == serial
+                    && connection.reading == Reading::Handling
+                    // A last response ends the reading, too: it must not be followed by another.
+                    && connection.writing == Writing::Open
+                    // Nor is one that is being streamed waiting for an answer.
+                    && connection.body.is_none() =>
+            {
+                Ok(index)
+            }
+            _ => Err(Gone),
+        }
+    }
+
+    /// A text response of the server itself.
+    pub(crate) fn answer_plain(
+        &mut self,
+        index: u32,
+        status: u16,
+        allow: Option<&str>,
+        body: &[u8],
+    ) {
+        let headers = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
+        let content_type = if body.is_empty() { None } else { Some(TEXT) };
+        self.answer(index, status, content_type, headers.into_iter(), body);
+    }
+
+    #[inline]
+    pub(crate) fn answer<'h>(
+        &mut self,
+        index: u32,
+        status: u16,
+        content_type: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        body: &[u8],
+    ) {
+        if let Some(content_type) = content_type
+            && headers.size_hint() == (0, Some(0))
+            && self.answer_usual(index, status, content_type, body)
+        {
+            return;
+        }
+        let (content_type, body) = match status {
+            205 => (None, &b""[..]),
+            _ => (content_type, body),
+        };
+        let framing = match status {
+            100..=199 | 204 | 304 => Framing::None,
+            _ => Framing::Length(body.len() as u64),
+        };
+        self.write_head(index, status, content_type, headers, framing);
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_head
+            && !matches!(framing, Framing::None)
+        {
+            connection.out.extend_from_slice(body);
+        }
+        self.finish_answer(index);
+    }
+
+    /// What `answer` does, for a client that goes on after an answer without further headers, whom nobody traces.
+    /// False when this is not so, and nothing was done.
+    #[inline]
+    fn answer_usual(&mut self, index: u32, status: u16, content_type: &[u8], body: &[u8]) -> bool {
+        let Some(current) = self.current.filter(|current| current.index == index) else {
+            return false;
+        };
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        if !connection.keeps_alive
+            || connection.is_http10
+            || connection.origin != Origin::Public
+            || contentless(status)
+            || self.running != Running::Serving
+            || self.trace.is_some()
+        {
+            return false;
+        }
+        self.counts.response(status);
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        let has_body = !connection.is_head;
+        let out = &mut connection.out;
+        self.repeated
+            .write(out, status, &self.date, content_type, body, has_body);
+        connection.is_deferred = false;
+        connection.reading = Reading::Head;
+        // Nothing is left to look at; what the client sends next raises an event.
+        if current.at == current.filled && !connection.has_unread && connection.body.is_none() {
+            self.current = None;
+        }
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+        true
+    }
+
+    /// Writes a response head to the connection's output.
+    #[inline]
+    pub(crate) fn write_head<'h>(
+        &mut self,
+        index: u32,
+        status: u16,
+        content_type: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        framing: Framing,
+    ) {
+        let is_draining = self.running != Running::Serving;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.origin == Origin::Public {
+            self.counts.response(status);
+        }
+        if is_draining {
+            connection.keeps_alive = false;
+        }
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        let keep_alive = match (connection.keeps_alive, connection.is_http10) {
+            (false, _) => KeepAlive::Close,
+            (true, true) => KeepAlive::KeepAliveExplicit,
+            (true, false) => KeepAlive::KeepAlive,
+        };
+        response::write_head(
+            &mut connection.out,
+            status,
+            &self.date,
+            content_type,
+            headers,
+            framing,
+            keep_alive,
+        );
+        self.trace_head(index, status);
+    }
+
+    /// The response is complete: the next request may come, or the connection ends.
+    #[inline]
+    pub(crate) fn finish_answer(&mut self, index: u32) {
+        let current = self.current.filter(|current| current.index == index);
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let end = if connection.body.is_some() {
+            End::Sent
+        } else {
+            End::Queued
+        };
+        self.trace_answered(index, end);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        connection.is_deferred = false;
+        if connection.keeps_alive {
+            connection.reading = Reading::Head;
+        } else {
+            let is_parsed = match current {
+                Some(current) => current.at == current.filled,
+                None => connection.inbox.is_empty(),
+            };
+            let is_read_whole = is_parsed && !connection.has_unread;
+            if connection.writing == Writing::Open {
+                connection.writing = if is_read_whole {
+                    Writing::Close
+                } else {
+                    Writing::Linger
+                };
+            }
+        }
+        if current.is_none() && connection.keeps_alive {
+            // Answered later than in its own turn: what has arrived meanwhile is waiting.
+            self.go_on(index);
+        }
+        self.mark_dirty(index);
+    }
+
+    /// Lists a connection for the flush at the end of the turn.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+}
+
+/// A short closing response for a connection that never became one of ours.
+pub(crate) fn write_plain(out: &mut Vec<u8>, status: u16, date: &[u8; 29], body: &[u8]) {
+    let framing = Framing::Length(body.len() as u64);
+    let none = std::iter::empty();
+    response::write_head(
+        out,
+        status,
+        date,
+        Some(TEXT),
+        none,
+        framing,
+        KeepAlive::Close,
+    );
+    out.extend_from_slice(body);
+}

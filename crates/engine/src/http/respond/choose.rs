@@ -1,0 +1,186 @@
+//! A program's answer as this client gets it: 304 when its copy is still right, compressed when it reads that.
+
+use fermata_io::Driver;
+use fermata_proto::conditions::{Outcome, Validators};
+use fermata_proto::date;
+use fermata_proto::http1::Method;
+use fermata_proto::negotiate::Coding;
+
+use crate::http::files::{ContentHeaders, is_compressible};
+use crate::worker::Worker;
+
+/// Codings for bodies that are compressed anew for every client, the fastest first.
+const FASTEST: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+
+pub(crate) const VARY: (&[u8], &[u8]) = (b"Vary", b"Accept-Encoding");
+
+/// What an answer's own header lines say about sending it in another form.
+#[derive(Default)]
+struct Said<'h> {
+    validators: Validators<'h>,
+    is_encoded: bool,
+    /// `Cache-Control: no-transform`
+    is_final: bool,
+    varies: bool,
+}
+
+impl<'h> Said<'h> {
+    fn of(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now_s: u64) -> Said<'h> {
+        let mut said = Said::default();
+        for (name, value) in headers {
+            let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+            let has = |word: &str| {
+                value
+                    .split(|&byte| byte == b',')
+                    .any(|item| item.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+            };
+            match name.len() {
+                4 if is("etag") => said.validators.etag = Some(value),
+                4 if is("vary") => said.varies |= has("accept-encoding") || has("*"),
+                13 if is("last-modified") => {
+                    said.validators.modified_s = date::parse(value, now_s);
+                }
+                13 if is("cache-control") => said.is_final |= has("no-transform"),
+                // Parts and their places count bytes.
+                13 if is("content-range") => said.is_final = true,
+                16 if is("content-encoding") => said.is_encoded = true,
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// The entity tag of the same content in other bytes; `None` where it is not one of bytes.
+    fn weak_tag(&self) -> Option<Vec<u8>> {
+        let tag = self.validators.etag?;
+        tag.starts_with(b"\"").then(|| [b"W/", tag].concat())
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Answers the open request of `index`, which may be smaller or shorter for this client.
+    pub(crate) fn answer_chosen<'h>(
+        &mut self,
+        handle: u64,
+        index: u32,
+        status: u16,
+        content_type: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
+        body: &[u8],
+    ) {
+        let now_s = self.driver.unix_ms() / 1000;
+        let said = Said::of(headers.clone(), now_s);
+        let lent;
+        let mut kept = None;
+        let (asked, method) = if self.lent == handle {
+            lent = ContentHeaders::of(&self.request.view(&self.input));
+            (&lent, self.request.head.method)
+        } else {
+            // Of a request that is answered later than in its turn what was remembered.
+            kept = self.waiting.take_asked(handle);
+            let Some(kept) = &kept else {
+                self.answer(index, status, content_type, headers, body);
+                return;
+            };
+            (&kept.headers, kept.method)
+        };
+        let has_validators = said
+            .validators
+            .etag
+            .or(said.validators.modified_s.map(|_| &b""[..]));
+        if status == 200 && has_validators.is_some() && matches!(method, Method::Get | Method::Head)
+        {
+            match asked.conditions().outcome(&said.validators, now_s) {
+                Outcome::Send => {}
+                Outcome::NotModified => {
+                    let varies = self.may_pack(&said, status, content_type, body.len());
+                    let is_packed = varies && asked.codings().best(FASTEST).is_some();
+                    // The tag of the copy that the client has: of these bytes only where it names that.
+                    let has_exact = |tag: &[u8]| {
+                        let named = asked.conditions().if_none_match.unwrap_or_default();
+                        let mut named = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                        named.any(|it| it == tag)
+                    };
+                    let weak = said.weak_tag().filter(|_| is_packed);
+                    let weak = weak.filter(|weak| !has_exact(&weak[2..]));
+                    let weak = weak.as_deref();
+                    let vary = (varies && !said.varies).then_some(VARY);
+                    // What describes the content describes nothing here (RFC 9110, 15.4.5).
+                    let kept = headers.filter(|(name, _)| {
+                        !name
+                            .get(..8)
+                            .is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
+                            || name.eq_ignore_ascii_case(b"content-location")
+                    });
+                    let kept = kept.map(|line| with_tag(line, weak)).chain(vary);
+                    self.answer(index, 304, None, kept, b"");
+                    return;
+                }
+                Outcome::Failed => {
+                    // The error is written as the request accepts it.
+                    if let Some(kept) = kept {
+                        self.waiting.remember(kept);
+                    }
+                    self.answer_error(
+                        index,
+                        412,
+                        None,
+                        "The resource is not in the state that the request assumes.",
+                    );
+                    return;
+                }
+            }
+        }
+        if !self.may_pack(&said, status, content_type, body.len()) {
+            self.answer(index, status, content_type, headers, body);
+            return;
+        }
+        let vary = (!said.varies).then_some(VARY);
+        let coding = asked.codings().best(FASTEST);
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
+            Some(coding) => {
+                // The same content in other bytes: its tag is no longer one of bytes.
+                let weak = said.weak_tag();
+                let weak = weak.as_deref();
+                let encoding = (&b"Content-Encoding"[..], coding.name().as_bytes());
+                let changed = headers.map(|line| with_tag(line, weak));
+                let all = changed.chain([encoding]).chain(vary);
+                self.answer(index, status, content_type, all, &packed);
+            }
+            None => self.answer(index, status, content_type, headers.chain(vary), body),
+        }
+        if packed.capacity() <= self.settings.compression_bytes_max {
+            self.packed = packed;
+        }
+    }
+
+    /// Whether an answer of so many bytes is one that some clients get compressed.
+    fn may_pack(
+        &self,
+        said: &Said<'_>,
+        status: u16,
+        content_type: Option<&[u8]>,
+        body_len: usize,
+    ) -> bool {
+        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
+        self.compresses
+            && sizes.contains(&body_len)
+            && !said.is_encoded
+            && !said.is_final
+            && content_type.is_some_and(is_compressible)
+            && !matches!(status, 204 | 205 | 206 | 304)
+    }
+}
+
+/// A header line as it is sent with another entity tag.
+fn with_tag<'a>(
+    (name, value): (&'a [u8], &'a [u8]),
+    tag: Option<&'a [u8]>,
+) -> (&'a [u8], &'a [u8]) {
+    match tag {
+        Some(tag) if name.eq_ignore_ascii_case(b"etag") => (name, tag),
+        _ => (name, value),
+    }
+}

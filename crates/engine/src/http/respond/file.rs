@@ -1,0 +1,468 @@
+//! Answers that are files: of a static tree, or of the program's choice.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::http1::{Method, Span};
+use fermata_proto::negotiate::Coding;
+use fermata_proto::range;
+use fermata_proto::response::{Framing, contentless};
+
+use crate::http::files::{
+    self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
+    part_head, parts_tail,
+};
+use crate::http::respond::answer::Gone;
+use crate::http::respond::choose::VARY;
+use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
+use crate::log::Detail;
+use crate::worker::Worker;
+
+/// Up to this size a file is read behind its head and leaves with it in one write. Beyond it the kernel sends it
+/// without a copy, for the price of more calls.
+const READ_WHOLE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Codings for files that are compressed once and kept, the smallest first.
+const SMALLEST: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+
+pub(crate) type Line<'a> = (&'a [u8], &'a [u8]);
+
+/// A file that the program answers with.
+#[derive(Clone, Copy, Debug)]
+pub struct FileAnswer<'a> {
+    /// Where it is.
+    pub path: &'a [u8],
+    /// What `path` is relative to.
+    pub place: FilePlace<'a>,
+    /// `None` goes by the file's name.
+    pub content_type: Option<&'a [u8]>,
+    /// 200, or another status for the whole of it.
+    pub status: u16,
+}
+
+/// What the path of a file is relative to.
+#[derive(Clone, Copy, Debug)]
+pub enum FilePlace<'a> {
+    /// As the process sees it.
+    Anywhere,
+    /// The directory that it must lie in, without a name that begins with a dot.
+    Below(&'a [u8]),
+    /// The static tree that this handler stands in front of: the path is that of the request.
+    Static(u32),
+}
+
+/// What a path of a static tree leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaticFound {
+    /// A file.
+    File,
+    /// Nothing that is served.
+    Nothing,
+    /// A directory: its path has to end in a slash.
+    Directory,
+    /// A file that cannot be read; the log says why.
+    Failed,
+}
+
+/// What a file is sent with.
+pub(crate) struct Sending<'a> {
+    pub status: u16,
+    pub content_type: Cow<'a, [u8]>,
+    pub lines: &'a [Line<'a>],
+    pub compresses: bool,
+    /// What a client may do without: another coding of the same.
+    pub varies: bool,
+}
+
+impl<D: Driver> Worker<D> {
+    /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
+    pub(crate) fn answer_static(
+        &mut self,
+        index: u32,
+        directory: &Arc<Directory>,
+        rest: Span,
+    ) -> bool {
+        let view = self.request.view(&self.input);
+        let asked = ContentHeaders::of(&view);
+        let rest = rest.of(view.path());
+        let codings = asked.codings();
+        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
+        let file = match found {
+            Ok(file) => file,
+            Err(FileError::NotFound) => return false,
+            Err(error) => {
+                self.answer_no_file(index, error);
+                return true;
+            }
+        };
+        let cache_control = directory.cache_control.as_deref();
+        let lines = cache_control.map(|value| (&b"Cache-Control"[..], value.as_bytes()));
+        let options = &directory.options;
+        let sending = Sending {
+            status: 200,
+            content_type: Cow::Owned(file.content_type.as_bytes().to_vec()),
+            lines: lines.as_slice(),
+            compresses: options.compress,
+            varies: options.precompressed || options.compress,
+        };
+        // The request's headers lie in the buffer that is parsed; they are needed while the answer is written.
+        let asked = asked.into_owned();
+        self.send_file(index, file, &asked, &sending);
+        true
+    }
+
+    /// What `path`, the decoded path of a request, leads to in the static tree that `handler` stands in front of.
+    pub fn find_static(&mut self, handler: u32, path: &[u8]) -> StaticFound {
+        match self.open_static(handler, path, &ContentHeaders::default()) {
+            Ok(_) => StaticFound::File,
+            Err(FileError::NotFound) => StaticFound::Nothing,
+            Err(FileError::Directory) => StaticFound::Directory,
+            Err(FileError::Io(error)) => {
+                let path = String::from_utf8_lossy(path);
+                let message = format!("static file {}: {error}", path.escape_debug());
+                self.log_for_client(LogLevel::Error, &message);
+                StaticFound::Failed
+            }
+        }
+    }
+
+    fn open_static(
+        &mut self,
+        handler: u32,
+        path: &[u8],
+        asked: &ContentHeaders<'_>,
+    ) -> Result<(File, Arc<Directory>), FileError> {
+        let router = Arc::clone(&self.router);
+        let (directory, rest) = router.guarded(handler, path).ok_or(FileError::NotFound)?;
+        let codings = asked.codings();
+        let file = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s)?;
+        Ok((file, Arc::clone(directory)))
+    }
+
+    /// Answers a request with a file: conditions and ranges of the request, which `asked` holds, are met.
+    ///
+    /// One that is not there is answered 404, one that cannot be read 500 with a line in the log. `headers` must be
+    /// checked as for [`Worker::respond`].
+    pub fn respond_file<'h>(
+        &mut self,
+        handle: u64,
+        answer: &FileAnswer<'_>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        asked: &ContentHeaders<'_>,
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
+        let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
+        let opened = match answer.place {
+            FilePlace::Below(_)
+                if !files::is_served(answer.path) || files::is_program(answer.path) =>
+            {
+                Err(FileError::NotFound)
+            }
+            FilePlace::Below(root) => {
+                let root = Path::new(std::ffi::OsStr::from_bytes(root));
+                files::open_below(root, path).and_then(of_tree)
+            }
+            FilePlace::Anywhere => files::open_anywhere(path).and_then(of_tree),
+            FilePlace::Static(handler) => self
+                .open_static(handler, answer.path, asked)
+                .map(|(file, directory)| (file, Some(directory))),
+        };
+        let (file, directory) = match opened {
+            Ok(opened) => opened,
+            Err(FileError::Io(error)) => {
+                let message = format!("Response::file: {}: {error}", path.display());
+                self.fail(handle, status_of(&error), &message, &Detail::default())?;
+                return Ok(());
+            }
+            Err(FileError::NotFound | FileError::Directory) => {
+                self.answer_error(index, 404, None, "Nothing is here.");
+                return Ok(());
+            }
+        };
+        let mut lines: Vec<Line<'_>> = headers.collect();
+        let has = |wanted: &str| {
+            let wanted = wanted.as_bytes();
+            lines
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        let is_encoded = has("content-encoding");
+        let cache_control = directory
+            .as_ref()
+            .and_then(|it| it.cache_control.as_deref());
+        if let Some(value) = cache_control.filter(|_| !has("cache-control")) {
+            lines.push((b"Cache-Control", value.as_bytes()));
+        }
+        let content_type = answer
+            .content_type
+            .map_or_else(|| file.content_type.as_bytes().to_vec(), <[u8]>::to_vec);
+        let options = directory.as_ref().map(|it| &it.options);
+        let sending = Sending {
+            status: answer.status,
+            content_type: Cow::Owned(content_type),
+            lines: &lines,
+            compresses: !is_encoded && options.is_none_or(|it| it.compress),
+            varies: !is_encoded && options.is_none_or(|it| it.compress || it.precompressed),
+        };
+        self.send_file(index, file, asked, &sending);
+        Ok(())
+    }
+
+    fn answer_no_file(&mut self, index: u32, error: FileError) {
+        match error {
+            FileError::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
+            FileError::Directory => {
+                // Relative links in the page need the path to end in a slash.
+                let view = self.request.view(&self.input);
+                let mut location = self.request.head.path.of(view.head).to_vec();
+                location.push(b'/');
+                if let Some(query) = view.query() {
+                    location.push(b'?');
+                    location.extend_from_slice(query);
+                }
+                let headers = std::iter::once((&b"Location"[..], &location[..]));
+                self.answer(index, 308, None, headers, b"");
+            }
+            FileError::Io(error) => {
+                let path = self.request.view(&self.input).path();
+                let message = format!(
+                    "static file {}: {error}",
+                    String::from_utf8_lossy(path).escape_debug()
+                );
+                self.log_for_client(LogLevel::Error, &message);
+                let status = status_of(&error);
+                self.answer_error(index, status, None, "The file cannot be read.");
+            }
+        }
+    }
+
+    /// Answers with an open file, or with what the request's conditions make of it.
+    pub(crate) fn send_file(
+        &mut self,
+        index: u32,
+        file: File,
+        asked: &ContentHeaders<'_>,
+        how: &Sending<'_>,
+    ) {
+        let now_s = self.date_unix_s;
+        let is_text = is_compressible(&how.content_type);
+        let packed = if is_text && how.compresses {
+            self.compressed(&file, asked)
+        } else {
+            None
+        };
+        // What is compressed here has bytes that no range of the client's was counted in.
+        let (etag, len) = match &packed {
+            Some((coding, bytes)) => {
+                let etag = Etag::new(&file.key, Some(*coding), true);
+                (etag, bytes.len() as u64)
+            }
+            None => (file.etag, file.len),
+        };
+        let validators = fermata_proto::conditions::Validators {
+            etag: Some(etag.as_bytes()),
+            ..file.validators()
+        };
+        let is_lent = self.lent != 0 && self.lent as u32 == index;
+        let is_head = self.connections.at(index).is_some_and(|it| it.is_head);
+        let handle = self.connections.at(index).map(|it| it.handle(index));
+        let is_get = match handle.and_then(|handle| self.waiting.asked(handle)) {
+            _ if is_lent => self.request.head.method == Method::Get,
+            // Answered later than in its turn.
+            Some(asked) => asked.method == Method::Get,
+            None => !is_head,
+        };
+        let plan = if how.status == 200 && (is_get || is_head) {
+            asked.plan(&validators, len, is_get && packed.is_none(), now_s)
+        } else {
+            Plan::Whole
+        };
+
+        if contentless(how.status) {
+            self.answer(index, how.status, None, how.lines.iter().copied(), b"");
+            return;
+        }
+        let coding = packed.as_ref().map(|(coding, _)| *coding).or(file.coding);
+        let mut lines: Vec<Line<'_>> = Vec::with_capacity(8 + how.lines.len());
+        lines.push((b"ETag", etag.as_bytes()));
+        lines.push((b"Last-Modified", &file.last_modified));
+        if is_text && how.varies {
+            lines.push(VARY);
+        }
+        lines.extend_from_slice(how.lines);
+        let mut content_range = Vec::new();
+        match plan {
+            Plan::NotModified => {
+                self.answer(index, 304, None, lines.into_iter(), b"");
+                return;
+            }
+            Plan::Failed => {
+                let text = "The file is not in the state that the request assumes.";
+                self.answer_error(index, 412, None, text);
+                return;
+            }
+            Plan::Unsatisfiable => {
+                range::write_unsatisfied(&mut content_range, len);
+                let line = (&b"Content-Range"[..], &content_range[..]);
+                let body = b"The file has no such part.\n";
+                let text = Some(&b"text/plain; charset=utf-8"[..]);
+                self.answer(index, 416, text, std::iter::once(line), body);
+                return;
+            }
+            Plan::Whole | Plan::Parts(_) => {}
+        }
+        if let Some(coding) = coding {
+            lines.push((b"Content-Encoding", coding.name().as_bytes()));
+        }
+        if let Some((_, bytes)) = packed {
+            let content_type = Some(&how.content_type[..]);
+            self.answer(index, how.status, content_type, lines.into_iter(), &bytes);
+            return;
+        }
+        if how.status == 200 {
+            lines.push((b"Accept-Ranges", b"bytes"));
+        }
+        match plan {
+            Plan::Parts(parts) if parts.len() > 1 => {
+                self.send_parts(index, (file.file, len), &parts, &how.content_type, &lines);
+            }
+            Plan::Parts(parts) => {
+                // One at least, and here one at most.
+                let part = parts.into_iter().next().unwrap_or(0..len);
+                range::write_content_range(&mut content_range, &part, len);
+                lines.push((b"Content-Range", &content_range));
+                let body = FileBody::new(file.file, part);
+                self.send_body(index, 206, &how.content_type, &lines, body);
+            }
+            _ => {
+                let body = FileBody::new(file.file, 0..len);
+                self.send_body(index, how.status, &how.content_type, &lines, body);
+            }
+        }
+    }
+
+    /// Several parts as one `multipart/byteranges` (RFC 9110, 14.6).
+    fn send_parts(
+        &mut self,
+        index: u32,
+        (file, len): (fs::File, u64),
+        ranges: &[std::ops::Range<u64>],
+        content_type: &[u8],
+        lines: &[Line<'_>],
+    ) {
+        // Nobody can have put it into the file on purpose.
+        let boundary = format!(
+            "{:016x}{:016x}",
+            fermata_io::random::u64(),
+            fermata_io::random::u64()
+        );
+        let mut parts: VecDeque<Part> = ranges
+            .iter()
+            .map(|range| Part {
+                head: part_head(&boundary, content_type, range, len),
+                range: range.clone(),
+            })
+            .collect();
+        parts.push_back(Part {
+            head: parts_tail(&boundary),
+            range: 0..0,
+        });
+        let mut body = FileBody::new(file, 0..0);
+        body.parts = parts;
+        let whole = format!("multipart/byteranges; boundary={boundary}");
+        self.send_body(index, 206, whole.as_bytes(), lines, body);
+    }
+
+    /// A head, and the body behind it unless the request was HEAD.
+    fn send_body(
+        &mut self,
+        index: u32,
+        status: u16,
+        content_type: &[u8],
+        lines: &[Line<'_>],
+        body: FileBody,
+    ) {
+        let len = body.unsent();
+        let head_start = self.connections.at(index).map_or(0, |it| it.out.len());
+        let headers = lines.iter().copied();
+        let framing = Framing::Length(len);
+        self.write_head(index, status, Some(content_type), headers, framing);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        if connection.is_head || len == 0 {
+            self.finish_answer(index);
+            return;
+        }
+        if len <= READ_WHOLE_BYTES_MAX && body.parts.is_empty() {
+            let at = connection.out.len();
+            connection.out.resize(at + len as usize, 0);
+            let outcome = body
+                .file
+                .read_exact_at(&mut connection.out[at..], body.offset);
+            if let Err(error) = outcome {
+                // Nothing has left yet, so there is still a way to say it.
+                connection.out.truncate(head_start);
+                let message = format!("a file of {len} bytes could not be read: {error}");
+                self.log_for_client(LogLevel::Error, &message);
+                self.answer_error(index, 500, None, "The file cannot be read.");
+                return;
+            }
+        } else {
+            connection.body = Some(Box::new(Outgoing::File(body)));
+            // Nothing may be appended to `out` before the file has gone out.
+            connection.is_paused = true;
+        }
+        self.finish_answer(index);
+    }
+
+    /// A file's content compressed for this client, if it is worth it.
+    fn compressed(
+        &mut self,
+        file: &File,
+        asked: &ContentHeaders<'_>,
+    ) -> Option<(Coding, std::rc::Rc<[u8]>)> {
+        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
+        let len = usize::try_from(file.len).ok()?;
+        // A part is of the file as it is.
+        if !self.compresses || file.coding.is_some() || asked.has_range() || !sizes.contains(&len) {
+            return None;
+        }
+        let coding = asked.codings().best(SMALLEST)?;
+        let made = match self.compressors.kept(file.key, coding) {
+            Some(made) => made,
+            None => {
+                let content = read_whole(&file.file, len)?;
+                self.compressors.compress_file(file.key, coding, &content)
+            }
+        };
+        match made {
+            Compressed::Smaller(bytes) => Some((coding, bytes)),
+            Compressed::Not => None,
+        }
+    }
+}
+
+/// Exactly the content that the file had when it was opened; `None` when it has changed, which what follows notices.
+fn read_whole(file: &fs::File, len: usize) -> Option<Vec<u8>> {
+    let mut content = vec![0; len];
+    file.read_exact_at(&mut content, 0).ok()?;
+    Some(content)
+}
+
+/// For a file that is there and cannot be read: later it may be, when descriptors are what is missing.
+pub(crate) fn status_of(error: &std::io::Error) -> u16 {
+    if fermata_io::process::is_short_of_descriptors(error) {
+        503
+    } else {
+        500
+    }
+}

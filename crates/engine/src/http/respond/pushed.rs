@@ -1,0 +1,113 @@
+//! Streams that the program pushes events into while its handler goes on, in place of being asked for pieces.
+//!
+//! They are streams like all others (`stream.rs`), with three differences: the handler is told when its client leaves, what
+//! it pushes is queued without being asked for, and [`crate::Event::Stream`] says that all of it has been taken. How much may
+//! be queued is up to the embedder, which suspends the handler until then.
+
+use fermata_io::Driver;
+use fermata_proto::sse;
+
+use crate::http::respond::stream::StreamError;
+use crate::worker::{Running, Worker};
+
+/// An event for one client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PushedEvent<'a> {
+    /// Its data; `None` for an event that only sets `id` or `retry_ms`.
+    pub data: Option<&'a [u8]>,
+    /// Its name.
+    pub name: Option<&'a [u8]>,
+    /// What the client is to send as `Last-Event-ID`.
+    pub id: Option<&'a [u8]>,
+    /// Time before the client connects again.
+    pub retry_ms: Option<u64>,
+}
+
+impl<D: Driver> Worker<D> {
+    /// The handler goes on while its stream is sent, and wants to know when the client has left.
+    pub fn watch_stream(&mut self, handle: u64) {
+        if let Ok(index) = self.open_stream(handle) {
+            self.defer_at(index);
+        }
+    }
+
+    /// Queues an event, and says how many bytes it has become.
+    pub fn push_event(
+        &mut self,
+        handle: u64,
+        event: &PushedEvent<'_>,
+    ) -> Result<usize, StreamError> {
+        self.check_event(event).map_err(StreamError::Misuse)?;
+        let mut out = Vec::new();
+        if let Some(retry_ms) = event.retry_ms {
+            sse::retry(&mut out, retry_ms);
+        }
+        match (event.data, event.id) {
+            (Some(data), id) => sse::event(&mut out, id, event.name, data),
+            (None, Some(id)) => {
+                out.extend_from_slice(b"id: ");
+                out.extend_from_slice(id);
+                out.extend_from_slice(b"\n\n");
+            }
+            (None, None) => {}
+        }
+        self.push(handle, &out)
+    }
+
+    /// Queues a comment, and says how many bytes it has become.
+    pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
+        if text.len() > self.settings.event_bytes_max {
+            return Err(StreamError::Misuse(self.too_large(text.len())));
+        }
+        let mut out = Vec::new();
+        sse::comment(&mut out, text);
+        self.push(handle, &out)
+    }
+
+    /// Queues bytes of a body that is no stream of events.
+    pub fn push_bytes(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+        self.push(handle, bytes)
+    }
+
+    /// Whether the worker finishes what it has and takes nothing new.
+    pub fn is_draining(&self) -> bool {
+        self.running != Running::Serving
+    }
+
+    fn push(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+        let mut queued = 0;
+        while queued < bytes.len() {
+            queued += self.write_stream(handle, &bytes[queued..])?;
+        }
+        // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
+        if let Ok(index) = self.open_stream(handle)
+            && let Some(connection) = self.connections.at_mut(index)
+        {
+            connection.is_deferred = true;
+        }
+        Ok(queued)
+    }
+
+    fn check_event(&self, event: &PushedEvent<'_>) -> Result<(), String> {
+        crate::check_message(&crate::Message {
+            name: event.name,
+            data: event.data.unwrap_or_default(),
+        })?;
+        if !event.id.is_none_or(sse::valid_field) {
+            return Err("event id: it contains a line break or NUL; use one line".to_owned());
+        }
+        let field_len = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
+        let len = field_len(event.data) + field_len(event.name) + field_len(event.id);
+        if len > self.settings.event_bytes_max {
+            return Err(self.too_large(len));
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, len: usize) -> String {
+        format!(
+            "event: it has {len} bytes, more than event_bytes_max ({}); send it in parts or raise the setting",
+            self.settings.event_bytes_max
+        )
+    }
+}

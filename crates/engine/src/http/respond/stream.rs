@@ -1,0 +1,380 @@
+//! Bodies that the program makes piece by piece while the client takes them.
+//!
+//! The program is asked for the next piece when the kernel has taken all of the last one. So each piece is on its way
+//! before the next is made, however long that takes, and a client that reads slowly costs at most one piece, of which
+//! the core copies `queue_bytes_max` at a time. Streams take turns: each gets one piece per turn of the loop.
+
+use std::collections::VecDeque;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::chunk;
+use fermata_proto::response::{self, Framing};
+
+use crate::http::respond::answer::Gone;
+use crate::http::respond::outgoing::{Outgoing, StreamBody, StreamFraming};
+use crate::log::Detail;
+use crate::net::slab::Key;
+use crate::worker::{Event, Worker};
+
+/// Most of a piece that is copied at once.
+const COPY_BYTES_MAX: usize = 256 * 1024;
+
+/// Time that pieces may take in a row before input gets its turn. A piece that takes longer is not interrupted.
+const SLICE_MS: u64 = 10;
+
+/// Why a stream cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// Its client has left; nothing to report.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The program has promised another length.
+    #[error("{0}")]
+    Misuse(String),
+}
+
+/// What a request wants of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Its pieces.
+    Pieces,
+    /// The head alone: it was a HEAD, or the status has no body.
+    Head,
+    /// Nothing: its client has left, or it was answered.
+    Nothing,
+    /// It is to be refused: there are `streams_max` already.
+    Refusal,
+}
+
+/// The streams of a worker.
+#[derive(Default)]
+pub(crate) struct Streams {
+    /// Those that have room for a piece, by the request they answer.
+    ready: VecDeque<u64>,
+    /// Those whose client has left before their end.
+    ended: VecDeque<u64>,
+    /// Those that were asked, and the program has no room for another handler that waits.
+    pub held_back: VecDeque<u64>,
+    /// How many of `ready` are asked in this turn, and when the first was.
+    budget: usize,
+    since_unix_ms: u64,
+    /// How many there are.
+    open: usize,
+    /// What the last event was about, and whose it is.
+    current: u64,
+    handler: u32,
+}
+
+impl Streams {
+    /// Whether there is something to do without waiting.
+    pub fn is_busy(&self) -> bool {
+        !self.ready.is_empty() || !self.ended.is_empty()
+    }
+
+    /// Whether the program has still to be told of ends.
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// One has become something else.
+    pub fn let_go(&mut self) {
+        self.open -= 1;
+    }
+
+    /// There is room again for those that were held back.
+    pub fn let_on(&mut self) {
+        self.ready.append(&mut self.held_back);
+    }
+
+    /// Each that is ready now gets one piece in the turn that begins.
+    pub fn begin_turn(&mut self) {
+        self.budget = self.ready.len();
+        self.since_unix_ms = 0;
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// What to do about a request that is to be answered by a stream.
+    pub fn stream_wanted(&self, handle: u64, status: u16) -> Wanted {
+        let Ok(index) = self.open_request(handle) else {
+            return Wanted::Nothing;
+        };
+        match self.connections.at(index) {
+            Some(connection) if connection.is_head || response::contentless(status) => Wanted::Head,
+            _ if self.streams.open >= self.settings.streams_max => Wanted::Refusal,
+            _ => Wanted::Pieces,
+        }
+    }
+
+    /// Answers a request by a stream, and takes as much of its first piece as it returns. `length` is promised to the
+    /// client; without it the body is chunked, and for an HTTP/1.0 client it ends with the connection.
+    ///
+    /// From here on [`Event::Stream`] asks for more, until [`Worker::end_stream`], [`Worker::fail_stream`] or
+    /// [`Event::StreamEnd`]. Nothing follows when only the head is wanted. `headers` as for [`Worker::respond`].
+    pub fn begin_stream<'h>(
+        &mut self,
+        handle: u64,
+        status: u16,
+        content_type: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        length: Option<u64>,
+        first: &[u8],
+    ) -> Result<usize, StreamError> {
+        let index = self.open_request(handle)?;
+        if let Some(length) = length
+            && !response::contentless(status)
+            && self.connections.at(index).is_some_and(|it| !it.is_head)
+        {
+            check_length(length, first.len())?;
+        }
+        let Some((framing, in_head)) = self.plan_stream(index, status, length) else {
+            return Err(Gone.into());
+        };
+        self.write_head(index, status, content_type, headers, in_head);
+        if !self.start_stream(index, handle, framing, status) {
+            return Ok(first.len());
+        }
+        self.write_stream(handle, first)
+    }
+
+    /// How a stream's end is found, and what its head says of that.
+    pub(crate) fn plan_stream(
+        &mut self,
+        index: u32,
+        status: u16,
+        length: Option<u64>,
+    ) -> Option<(StreamFraming, Framing)> {
+        let connection = self.connections.at_mut(index)?;
+        let framing = match length {
+            Some(length) => StreamFraming::Length(length),
+            None if connection.is_http10 => StreamFraming::UntilClose,
+            None => StreamFraming::Chunked,
+        };
+        if framing == StreamFraming::UntilClose && !response::contentless(status) {
+            connection.keeps_alive = false;
+        }
+        let in_head = match framing {
+            _ if response::bodiless(status) => Framing::None,
+            _ if response::contentless(status) => Framing::Length(0),
+            StreamFraming::Length(length) => Framing::Length(length),
+            StreamFraming::Chunked => Framing::Chunked,
+            StreamFraming::UntilClose => Framing::UntilClose,
+        };
+        Some((framing, in_head))
+    }
+
+    /// The head is written: pieces follow. False when none is wanted.
+    pub(crate) fn start_stream(
+        &mut self,
+        index: u32,
+        handle: u64,
+        framing: StreamFraming,
+        status: u16,
+    ) -> bool {
+        let handler = self.request.handler;
+        let is_head = self.connections.at(index).is_none_or(|it| it.is_head);
+        if is_head || response::contentless(status) {
+            self.finish_answer(index);
+            return false;
+        }
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.body = Some(Box::new(Outgoing::Stream(StreamBody {
+                handle,
+                handler,
+                framing,
+                is_listed: false,
+            })));
+            // Its handler is done; the stream's own end is told from here on.
+            connection.is_deferred = false;
+            self.reporter.begin_active(connection);
+        }
+        self.streams.open += 1;
+        true
+    }
+
+    /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
+    pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
+        let index = self.open_stream(handle)?;
+        let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(Gone.into());
+        };
+        connection.is_deferred = false;
+        let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
+            return Err(Gone.into());
+        };
+        let taken = &piece[..piece.len().min(room)];
+        if let StreamFraming::Length(left) = &mut stream.framing {
+            check_length(*left, piece.len())?;
+            *left -= taken.len() as u64;
+        }
+        if connection.out.capacity() == 0 {
+            connection.out = self.pool.take();
+        }
+        match stream.framing {
+            StreamFraming::Chunked => chunk::wrap(&mut connection.out, taken),
+            StreamFraming::Length(_) | StreamFraming::UntilClose => {
+                connection.out.extend_from_slice(taken);
+            }
+        }
+        self.mark_dirty(index);
+        Ok(taken.len())
+    }
+
+    /// The last piece was given.
+    pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
+        let index = self.open_stream(handle)?;
+        let Some(connection) = self.connections.at_mut(index) else {
+            return Err(Gone.into());
+        };
+        let Some(Outgoing::Stream(stream)) = connection.body.as_deref() else {
+            return Err(Gone.into());
+        };
+        match stream.framing {
+            StreamFraming::Length(left) if left > 0 => {
+                return Err(StreamError::Misuse(format!(
+                    "the stream has ended {left} bytes before the length it was given"
+                )));
+            }
+            StreamFraming::Chunked => connection.out.extend_from_slice(chunk::LAST_CHUNK),
+            StreamFraming::Length(_) | StreamFraming::UntilClose => {}
+        }
+        connection.body = None;
+        self.streams.open -= 1;
+        self.finish_answer(index);
+        Ok(())
+    }
+
+    /// Ends a stream that the program cannot go on with: what was given is sent, and the connection ends without the
+    /// mark of a whole body. The reason goes to the log.
+    pub fn fail_stream(
+        &mut self,
+        handle: u64,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) -> Result<(), StreamError> {
+        let index = self.open_stream(handle)?;
+        self.counts
+            .add(crate::admin::stats::Counter::HandlerFailures, 1);
+        self.log_detailed(LogLevel::Error, log_message, detail);
+        self.cut_stream(index);
+        Ok(())
+    }
+
+    /// Ends a stream without its end, if it has not ended.
+    pub fn drop_stream(&mut self, handle: u64) {
+        if let Ok(index) = self.open_stream(handle) {
+            self.cut_stream(index);
+        }
+    }
+
+    /// Ends a stream without its end.
+    pub(crate) fn cut_stream(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && let Some(Outgoing::Stream(stream)) = connection.body.as_deref()
+        {
+            let ends_by_close = stream.framing == StreamFraming::UntilClose;
+            connection.body = None;
+            connection.keeps_alive = false;
+            self.streams.open -= 1;
+            if ends_by_close {
+                // The end of the connection would look like that of a whole body.
+                let fd = connection.fd;
+                self.driver.reset_on_close(fd);
+                self.close(index);
+            } else {
+                self.finish_answer(index);
+            }
+        }
+    }
+
+    /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
+    pub fn stream(&self) -> u64 {
+        self.streams.current
+    }
+
+    /// The handler that has answered by that stream.
+    pub fn stream_handler(&self) -> u32 {
+        self.streams.handler
+    }
+
+    /// Everything that was given has been taken: the program is asked for more.
+    pub(crate) fn list_stream(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut()
+            && !stream.is_listed
+        {
+            stream.is_listed = true;
+            self.streams.ready.push_back(stream.handle);
+        }
+    }
+
+    /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
+    pub fn hold_stream_back(&mut self, handle: u64) {
+        self.streams.held_back.push_back(handle);
+    }
+
+    /// A connection has ended with this body: its program is told.
+    pub(crate) fn drop_body(&mut self, body: &Outgoing) {
+        if let Outgoing::Stream(stream) = body {
+            self.streams.open -= 1;
+            self.streams.handler = stream.handler;
+            self.streams.ended.push_back(stream.handle);
+        }
+    }
+
+    /// The next stream to be told about or asked.
+    pub(crate) fn next_stream_event(&mut self) -> Option<Event> {
+        if let Some(handle) = self.streams.ended.pop_front() {
+            self.streams.current = handle;
+            return Some(Event::StreamEnd);
+        }
+        while self.streams.budget > 0 {
+            let unix_ms = self.driver.unix_ms();
+            if self.streams.since_unix_ms == 0 {
+                self.streams.since_unix_ms = unix_ms;
+            } else if unix_ms.abs_diff(self.streams.since_unix_ms) >= SLICE_MS {
+                return None;
+            }
+            self.streams.budget -= 1;
+            let handle = self.streams.ready.pop_front()?;
+            let Ok(index) = self.open_stream(handle) else {
+                continue;
+            };
+            if let Some(connection) = self.connections.at_mut(index) {
+                let has_unsent = connection.unsent() > 0;
+                let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
+                    continue;
+                };
+                stream.is_listed = false;
+                if has_unsent {
+                    // Given something since it was listed; it is listed again when that is taken.
+                    continue;
+                }
+                self.streams.current = handle;
+                self.streams.handler = stream.handler;
+                return Some(Event::Stream);
+            }
+        }
+        None
+    }
+
+    /// The connection of a stream that has not ended.
+    pub(crate) fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
+        let Key { index, .. } = Key::from_u64(handle);
+        match self.connections.at(index).map(|it| it.body.as_deref()) {
+            Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
+            _ => Err(Gone),
+        }
+    }
+}
+
+fn check_length(left: u64, piece_len: usize) -> Result<(), StreamError> {
+    if piece_len as u64 > left {
+        return Err(StreamError::Misuse(format!(
+            "the stream is longer than the length it was given: a piece of {piece_len} bytes with {left} left"
+        )));
+    }
+    Ok(())
+}

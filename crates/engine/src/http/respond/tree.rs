@@ -1,0 +1,77 @@
+//! Answers that are files of a folder which the program has named while it runs: a static tree without a route.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+
+use crate::http::files::{self, ContentHeaders, Directory, FileError, StaticOptions};
+use crate::http::respond::answer::Gone;
+use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// A folder whose files the program may answer with. It stays open, so the same is not to be opened for each request.
+    ///
+    /// # Errors
+    /// Why its files cannot be served.
+    pub fn open_tree(
+        &mut self,
+        root: &Path,
+        options: StaticOptions,
+    ) -> Result<Arc<Directory>, String> {
+        let number = self.router.directories_len() + self.roots.added();
+        let directory = Directory::new(root, options, number)?;
+        // One that is not there has no place, however often it is asked for.
+        self.roots.add();
+        Ok(Arc::new(directory))
+    }
+
+    /// Answers a request with the file that `rest` names below the folder: percent-decoded, empty or from a slash on.
+    /// Conditions and ranges of the request, which `asked` holds, are met.
+    ///
+    /// `Nothing` and `Directory` are still to be answered; what cannot be read is answered 500 with a line in the log.
+    ///
+    /// # Errors
+    /// The request is gone.
+    pub fn respond_tree(
+        &mut self,
+        handle: u64,
+        directory: &Arc<Directory>,
+        rest: &[u8],
+        headers: &[(&[u8], &[u8])],
+        asked: &ContentHeaders<'_>,
+    ) -> Result<StaticFound, Gone> {
+        let index = self.open_request(handle)?;
+        let codings = asked.codings();
+        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
+        let file = match found {
+            Ok(file) => file,
+            Err(FileError::NotFound) => return Ok(StaticFound::Nothing),
+            Err(FileError::Directory) => return Ok(StaticFound::Directory),
+            Err(FileError::Io(error)) => {
+                let path = String::from_utf8_lossy(rest);
+                let message = format!("static file {}: {error}", path.escape_debug());
+                self.log_for_client(LogLevel::Error, &message);
+                self.answer_error(index, status_of(&error), None, "The file cannot be read.");
+                return Ok(StaticFound::Failed);
+            }
+        };
+        let mut lines: Vec<Line<'_>> = headers.to_vec();
+        if let Some(value) = &directory.cache_control {
+            lines.push((b"Cache-Control", value.as_bytes()));
+        }
+        let options = &directory.options;
+        let sending = Sending {
+            status: 200,
+            content_type: Cow::Owned(file.content_type.as_bytes().to_vec()),
+            lines: &lines,
+            compresses: options.compress,
+            varies: options.precompressed || options.compress,
+        };
+        self.send_file(index, file, asked, &sending);
+        Ok(StaticFound::File)
+    }
+}

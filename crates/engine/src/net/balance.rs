@@ -1,0 +1,196 @@
+//! Fair share: connections that stay are spread evenly over the workers.
+//!
+//! The kernel chooses a worker by a hash of addresses and ports, which is even for many short
+//! connections and costs nothing, but leaves one of eight workers with twice its share of a hundred
+//! long ones. A connection has proved to be long when its first answer has gone out and it is still
+//! open. If another worker has fewer of those then, it is handed over: nothing of it is in this
+//! process but its descriptor. The price is one message between two processes in the life of a
+//! connection that is moved, and two atomic additions in that of one that stays; a connection per
+//! request pays neither.
+//!
+//! Held clients, WebSockets and encrypted connections are counted but stay where they are: they have
+//! state that cannot move.
+
+use fermata_config::LogLevel;
+use fermata_io::handover::Taken;
+use fermata_io::{Driver, Fd, Peer};
+
+use crate::admin::stats::Counter;
+use crate::net::connection::{Connection, Origin, Reading};
+use crate::worker::{Running, Worker};
+
+/// A worker may have this part more than the one with the fewest: exact balance among many would
+/// move every second connection.
+const SLACK_DIVISOR: u64 = 32;
+
+/// A worker that is in the same handler for so long gets nothing handed over.
+const BUSY_MS: u64 = 50;
+
+/// Connections taken over in a row before other clients get their turn.
+const TAKE_BATCH: usize = 64;
+
+impl<D: Driver> Worker<D> {
+    /// Counts a connection that has proved to stay, or hands it to another worker: true, and it is
+    /// gone from here.
+    #[cold]
+    pub(crate) fn settle(&mut self, index: u32) -> bool {
+        if self.current.is_some_and(|current| current.index == index) {
+            // Sent in the middle of a turn: what follows in the input is not parsed yet. Asked again
+            // after the next answer.
+            return false;
+        }
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        if connection.origin != Origin::Public || !self.balances {
+            connection.is_settled = true;
+            return false;
+        }
+        if can_move(connection)
+            && self.running == Running::Serving
+            && let Some(slot) = self.better_worker()
+            && self.hand_over(index, slot)
+        {
+            return true;
+        }
+        self.mark_settled(index);
+        false
+    }
+
+    /// Counts a connection that stays, if it is not counted yet.
+    pub(crate) fn mark_settled(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !std::mem::replace(&mut connection.is_settled, true)
+        {
+            self.reporter.shared.add_settled(self.slot);
+        }
+    }
+
+    /// The worker that has fewer connections than we, if our share is more than fair.
+    fn better_worker(&self) -> Option<u16> {
+        let shared = &self.reporter.shared;
+        let own = shared.settled(self.slot);
+        if own == 0 {
+            return None;
+        }
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.inboxes.len() as u16;
+        let (slot, least) = shared.least_settled(slots, busy_before_unix_ms)?;
+        (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
+    }
+
+    /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
+    /// process that a request could still be answered with. True when it is gone from here.
+    pub(crate) fn give_away(&mut self, index: u32) -> bool {
+        let is_whole = |it: &Connection| {
+            it.origin == Origin::Public && it.inbox.is_empty() && !it.is_dirty && !it.has_output()
+        };
+        if !self.connections.at(index).is_some_and(is_whole) {
+            return false;
+        }
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.inboxes.len() as u16;
+        let shared = &self.reporter.shared;
+        let heir = shared.least_settled(slots, busy_before_unix_ms);
+        self.hand_over(index, heir.map_or(self.slot, |(slot, _)| slot))
+    }
+
+    /// Takes what a worker that has retired or ended has left in its own inbox for its replacement.
+    pub(crate) fn inherit(&mut self, slot: u16) {
+        self.take_from(slot, true);
+    }
+
+    /// Gives a connection away. False when it stays, as it was.
+    fn hand_over(&mut self, index: u32, slot: u16) -> bool {
+        let Some(connection) = self.connections.at(index) else {
+            return false;
+        };
+        let (fd, peer, is_watched) = (connection.fd, connection.peer, connection.is_watched);
+        let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
+            return false;
+        };
+        if !self.driver.release(fd) {
+            return false;
+        }
+        // Counted first: the other worker may have taken and closed it before `put` returns.
+        self.reporter.shared.add_settled(slot);
+        if inbox.put(fd, peer).is_err() {
+            self.reporter.shared.remove_settled(slot);
+            let key = self.connections.key(index);
+            if let (true, Some(key)) = (is_watched, key)
+                && self.driver.add_stream(fd, key.to_u64()).is_err()
+            {
+                self.close(index);
+                return true;
+            }
+            return false;
+        }
+        self.counts.add(Counter::Moved, 1);
+        self.close(index);
+        true
+    }
+
+    /// Takes the connections that others have handed to us.
+    pub(crate) fn take_over(&mut self) {
+        // What comes to a worker that has retired, it has put there itself.
+        if !matches!(self.running, Running::Retired { .. }) {
+            self.take_from(self.slot, false);
+        }
+    }
+
+    fn take_from(&mut self, slot: u16, is_inherited: bool) {
+        let inboxes = std::sync::Arc::clone(&self.inboxes);
+        let Some(inbox) = inboxes.get(usize::from(slot)) else {
+            return;
+        };
+        let batch = if is_inherited { usize::MAX } else { TAKE_BATCH };
+        for _ in 0..batch {
+            let taken = inbox.take();
+            if is_inherited && !matches!(taken, Taken::Nothing) {
+                // It was counted for the one that has left it.
+                self.reporter.shared.add_settled(self.slot);
+            }
+            match taken {
+                Taken::Nothing => return,
+                Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
+                Taken::Lost => self.lose_moved(),
+            }
+        }
+    }
+
+    /// A client was handed to us for which we have no descriptor: it finds its connection closed.
+    fn lose_moved(&mut self) {
+        self.reporter.shared.remove_settled(self.slot);
+        let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
+                    open files (ulimit -n) or find what the program opens and never closes";
+        self.log_for_client(LogLevel::Warning, line);
+    }
+
+    fn open_moved(&mut self, fd: Fd, peer: Peer) {
+        if self.connections.len() >= self.settings.connections_max {
+            // Between two requests a server may close without a word; the client comes again.
+            self.reporter.shared.remove_settled(self.slot);
+            self.driver.close(fd);
+            return;
+        }
+        let mut connection = Connection::new(fd, peer, Origin::Public);
+        connection.is_settled = true;
+        // It has had its first request: from now on the time between two counts.
+        connection.is_fresh = false;
+        let deadline_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+        self.insert(connection, deadline_ms);
+    }
+}
+
+/// Whether nothing of a connection is here but its descriptor.
+fn can_move(connection: &Connection) -> bool {
+    connection.reading == Reading::Head
+        && connection.keeps_alive
+        && connection.inbox.is_empty()
+        && !connection.has_unread
+        && !connection.has_hung_up
+        && !connection.has_ended
+        && !connection.is_dirty
+        && !connection.is_again
+        && !connection.has_output()
+}

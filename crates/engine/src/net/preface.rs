@@ -1,0 +1,136 @@
+//! Connections that begin with what a proxy says of its client: the PROXY protocol.
+//!
+//! From the header on the client is the connection's other end, for limits, logs and programs, as if it had connected
+//! itself; TLS comes behind it. Exactly the header is read, so nothing has to be given back. The price: a line of
+//! version 1, whose length is not known, is read two bytes at a time.
+
+use std::net::Ipv4Addr;
+
+use fermata_config::LogLevel;
+use fermata_io::{Driver, Fd, Peer};
+use fermata_proto::proxy::{self, Source, Step};
+
+use crate::admin::stats::Counter;
+use crate::net::connection::{Connection, Origin, Reading};
+use crate::worker::{Running, Worker};
+
+/// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
+/// its requests say of clients is not the proxy's.
+fn unnamed(proxy: Peer) -> Peer {
+    match proxy {
+        Peer::V4(address, _) => Peer::V4(address, 0),
+        Peer::V6(address, _) => Peer::V6(address, 0),
+        Peer::Unix => Peer::V4(Ipv4Addr::UNSPECIFIED, 0),
+    }
+}
+
+/// Whether it is such an end.
+pub(crate) fn is_unnamed(peer: Peer) -> bool {
+    peer != Peer::Unix && peer.port() == 0
+}
+
+impl<D: Driver> Worker<D> {
+    /// A new connection of a proxy. Nobody else may say who somebody is.
+    pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
+        if !self.settings.trusted_proxies.contains(peer.ip()) {
+            self.counts.add(Counter::RefusedProxy, 1);
+            self.driver.close(fd);
+            let message = format!(
+                "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
+            );
+            self.log_for_client(LogLevel::Warning, &message);
+            return;
+        }
+        if self.connections.len() >= self.settings.connections_max {
+            // An answer would need to know what is spoken behind the header.
+            self.counts.add(Counter::RefusedConnections, 1);
+            self.driver.close(fd);
+            return;
+        }
+        self.counts.add(Counter::Accepted, 1);
+        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let mut connection = Connection::new(fd, peer, Origin::Public);
+        connection.reading = Reading::Preface;
+        self.insert(connection, deadline_ms);
+    }
+
+    /// Reads the header. True when it is complete, and the connection goes on as its client's.
+    pub(crate) fn read_preface(&mut self, index: u32) -> bool {
+        loop {
+            let Some(connection) = self.connections.at_mut(index) else {
+                return false;
+            };
+            let more = match proxy::read(&connection.inbox) {
+                Ok(Step::Complete(source)) => return self.end_preface(index, source),
+                Ok(Step::More(more)) => more,
+                Err(malformed) => {
+                    self.refuse_preface(index, &malformed.to_string());
+                    return false;
+                }
+            };
+            match self.driver.recv(connection.fd, &mut self.input[..more]) {
+                Ok(Some(0)) | Err(_) => {
+                    self.close(index);
+                    return false;
+                }
+                Ok(Some(read)) => {
+                    if connection.inbox.capacity() == 0 {
+                        connection.inbox = self.pool.take();
+                    }
+                    connection.inbox.extend_from_slice(&self.input[..read]);
+                }
+                Ok(None) => {
+                    connection.has_unread = false;
+                    if self.running != Running::Serving {
+                        self.close(index);
+                    }
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn end_preface(&mut self, index: u32, source: Source) -> bool {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        self.pool.give(std::mem::take(&mut connection.inbox));
+        match source {
+            Source::Client(address, port) => {
+                connection.peer = std::net::SocketAddr::new(address, port).into();
+            }
+            Source::Proxy => connection.peer = unnamed(connection.peer),
+        }
+        let (fd, peer) = (connection.fd, connection.peer);
+        if self.is_crowded(peer) {
+            self.counts.add(Counter::RefusedPerAddress, 1);
+            self.close(index);
+            let message =
+                format!("connection from {peer} closed: limit connections_per_address_max reached");
+            self.log_for_client(LogLevel::Warning, &message);
+            return false;
+        }
+        if let Err(error) = self.driver.begin(fd) {
+            self.close(index);
+            let message = format!("connection from {peer} closed: {error}");
+            self.log_for_client(LogLevel::Error, &message);
+            return false;
+        }
+        self.count_address(peer);
+        if let Some(connection) = self.connections.at_mut(index) {
+            connection.reading = Reading::Head;
+        }
+        true
+    }
+
+    /// Closes a connection without its header. Who does not speak the protocol is told nothing in another one.
+    pub(crate) fn refuse_preface(&mut self, index: u32, cause: &str) {
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let message = format!("connection from {} closed: {cause}", connection.peer);
+        self.counts.add(Counter::RefusedProxy, 1);
+        self.close(index);
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+}

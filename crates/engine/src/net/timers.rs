@@ -1,0 +1,219 @@
+//! Deadlines: one per connection, kept in the wheel by lazy re-arming.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_io::wheel::Fired;
+
+use crate::admin::stats::Counter;
+use crate::channels::pace::Place;
+use crate::net::connection::Reading;
+use crate::net::slab::Key;
+use crate::worker::Worker;
+
+/// The farthest that an entry of the wheel lies ahead, below the wheel's own bound; what is due later
+/// is put in again then.
+const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
+
+/// So many timers at once take a time that is worth a look at the clock.
+const BURST: usize = 64;
+
+/// The due time of a connection's entry in the wheel, or that it has none: the low half of a time,
+/// which tells it from every other within `ARMED_AHEAD_MS_MAX`. A million clients pay 4 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Armed(u32);
+
+impl Armed {
+    /// No entry.
+    pub const NONE: Armed = Armed(u32::MAX);
+
+    /// An entry due at `due_ms`. The one millisecond in 49 days that would read as none counts as the
+    /// one before, for both sides of every comparison.
+    #[inline]
+    pub fn at(due_ms: u64) -> Armed {
+        Armed((due_ms as u32).min(u32::MAX - 1))
+    }
+
+    /// Whether nothing fires by `due_ms`.
+    #[inline]
+    pub fn is_after(self, due_ms: u64) -> bool {
+        self == Armed::NONE || self.0.wrapping_sub(Armed::at(due_ms).0) as i32 > 0
+    }
+}
+
+/// What a client is told whose request nobody could take in time.
+const ALL_WAIT: &str = "All handlers are waiting, and none was free in time; try again.\n";
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn fire_timers(&mut self) {
+        // Not the present: what clients have done since is not known yet, however long handlers took.
+        let now_ms = self.turn_ms;
+        let mut fired = std::mem::take(&mut self.fired);
+        self.wheel.poll(now_ms, &mut fired);
+        let is_burst = fired.len() >= BURST;
+        for Fired { key, due_ms } in fired.drain(..) {
+            let key = Key::from_u64(key);
+            let Some(connection) = self.connections.get_mut(key) else {
+                continue;
+            };
+            if connection.armed != Armed::at(due_ms) {
+                continue;
+            }
+            connection.armed = Armed::NONE;
+            if connection.deadline_ms > now_ms {
+                self.arm(key.index);
+            } else {
+                self.on_deadline(key.index);
+            }
+        }
+        self.fired = fired;
+        if is_burst {
+            self.driver.refresh_now();
+        }
+    }
+
+    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
+    /// fires early and is put in again then.
+    ///
+    /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
+    /// when it takes something again.
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_blocked
+        {
+            connection.deadline_ms = due_ms;
+            if connection.armed.is_after(due_ms.min(latest_ms)) {
+                self.arm(index);
+            }
+        }
+    }
+
+    /// Gives a connection the deadline of what it is doing, counted from now.
+    #[inline]
+    pub(crate) fn restart_deadline(&mut self, index: u32) {
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let settings = &self.settings;
+        let due_ms = match connection.reading {
+            Reading::WebSocket => self.socket_due_ms(index, now_ms),
+            Reading::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
+            Reading::Head => now_ms + settings.header_timeout_ms,
+            Reading::Body => now_ms + settings.body_timeout_ms,
+            Reading::Held if connection.keep_alive_ms > 0 => {
+                if self.relay.is_some()
+                    && connection.deadline_ms != u64::MAX
+                    && self.keeps_interval(index)
+                {
+                    return;
+                }
+                let Some(connection) = self.connections.at(index) else {
+                    return;
+                };
+                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+                place.after_sending_ms(now_ms, connection.deadline_ms)
+            }
+            Reading::Handling if connection.partial.is_some() => self.body_due_ms(index),
+            Reading::Held | Reading::Handling => u64::MAX,
+            Reading::Lingering | Reading::Preface => return,
+        };
+        self.set_deadline(index, due_ms);
+    }
+
+    pub(crate) fn arm(&mut self, index: u32) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.connections.at_mut(index)
+            && connection.is_watched
+            && connection.deadline_ms != u64::MAX
+        {
+            let due_ms = connection.deadline_ms.min(latest_ms);
+            connection.armed = Armed::at(due_ms);
+            self.wheel.arm(key.to_u64(), due_ms);
+        }
+    }
+
+    pub(crate) fn on_deadline(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
+        if connection.is_blocked {
+            let message = format!(
+                "{}: the client took nothing for write_timeout_ms",
+                connection.peer
+            );
+            self.limiter.write(
+                &self.logger,
+                LogLevel::Info,
+                self.driver.unix_ms(),
+                &message,
+            );
+            self.counts.add(Counter::DroppedWriteTimeout, 1);
+            // Else the kernel would keep megabytes for each client that takes nothing.
+            let fd = connection.fd;
+            self.driver.reset_on_close(fd);
+            self.close(index);
+            return;
+        }
+        match connection.reading {
+            Reading::Held => {
+                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+                connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
+                self.keep_alive(index);
+            }
+            Reading::WebSocket => self.on_socket_deadline(index),
+            Reading::Preface => self.refuse_preface(index, "header_timeout_ms is over"),
+            Reading::Head if self.waiting.is_full() && connection.has_unread => {
+                self.refuse_head(index, 503, ALL_WAIT);
+            }
+            Reading::Head if connection.inbox.is_empty() => self.close(index),
+            Reading::Head => {
+                self.refuse_head(
+                    index,
+                    408,
+                    "The request head took longer than header_timeout_ms.\n",
+                );
+            }
+            Reading::Body if self.waiting.is_full() && connection.has_unread => {
+                self.refuse(index, 503, ALL_WAIT);
+            }
+            Reading::Body => {
+                self.refuse(
+                    index,
+                    408,
+                    "The request body took longer than body_timeout_ms.\n",
+                );
+            }
+            Reading::Handling => self.on_body_deadline(index),
+            Reading::Lingering => self.close(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_time_compares_as_a_whole_one() {
+        for base_ms in [0, 1_000_000, u64::from(u32::MAX), (1 << 40) - 1] {
+            for ahead_ms in [1, 2, 1000, ARMED_AHEAD_MS_MAX] {
+                let (due_ms, later_ms) = (base_ms + 7, base_ms + 8 + ahead_ms);
+                assert!(Armed::at(later_ms).is_after(due_ms), "{base_ms} {ahead_ms}");
+                assert!(
+                    !Armed::at(due_ms).is_after(later_ms),
+                    "{base_ms} {ahead_ms}"
+                );
+                assert_ne!(Armed::at(due_ms), Armed::at(later_ms));
+            }
+            assert!(!Armed::at(base_ms).is_after(base_ms));
+            assert!(Armed::NONE.is_after(base_ms));
+            assert_ne!(Armed::at(base_ms), Armed::NONE);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! TLS of a server: its certificates from settings, read again on demand, and what workers note.
+
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fermata_config::{LogLevel, Settings};
+use fermata_io::{Driver, clock};
+use fermata_tls::server::ClientAuthority;
+use fermata_tls::{
+    Certificates, ClientCertificate, Failure, Handle, LoadError, Options, development,
+};
+
+use crate::admin::stats::{Counter, Gauge};
+use crate::log::Logger;
+use crate::worker::Worker;
+
+/// What the driver and the worker of one process share, and how to read the files again.
+#[derive(Clone)]
+pub struct ServerTls {
+    /// What new connections use, and what is counted.
+    pub handle: Rc<Handle>,
+    certificates: Certificates,
+}
+
+/// Why a server with an https address did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file, or what it holds.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The certificate for localhost.
+    #[error("tls_development: a certificate for localhost cannot be kept in {}: {source}; \
+        make the folder writable, or set HOME", folder.display())]
+    Development {
+        /// Where it should be.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nowhere to keep it.
+    #[error("tls_development: there is no place for a certificate; set HOME or XDG_DATA_HOME")]
+    NoHome,
+}
+
+impl ServerTls {
+    /// Reads the certificates if `settings` has an https address.
+    pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Option<Self>, TlsError> {
+        if !settings.has_https() {
+            return Ok(None);
+        }
+        let pairs = if settings.tls_certificate.is_empty() {
+            vec![development_pair(logger)?]
+        } else {
+            let certificates = settings.tls_certificate.iter().cloned();
+            certificates.zip(settings.tls_key.iter().cloned()).collect()
+        };
+        let certificates = Certificates::new(Options {
+            pairs,
+            clients: settings.tls_client_ca.clone().map(|path| ClientAuthority {
+                path,
+                is_optional: settings.tls_client_required == "off",
+            }),
+            is_tls13_only: settings.tls_version_min == "1.3",
+            ticket_period_s: u32::try_from(settings.tls_ticket_period_ms / 1000)
+                .unwrap_or(u32::MAX),
+        })?;
+        let tls = ServerTls {
+            handle: Handle::new(None),
+            certificates,
+        };
+        tls.read(logger)?;
+        Ok(Some(tls))
+    }
+
+    /// The same for a forked worker, whose figures are its own.
+    pub(crate) fn for_worker(&self) -> ServerTls {
+        ServerTls {
+            handle: self.handle.fork(),
+            certificates: self.certificates.clone(),
+        }
+    }
+
+    /// Reads all files again for connections to come. When they are not good, the old ones stay.
+    pub(crate) fn reload(&self, logger: &Logger) -> bool {
+        let unix_ms = clock::unix_ms();
+        match self.read(logger) {
+            Ok(()) => {
+                logger.write(LogLevel::Info, unix_ms, "certificates read again");
+                true
+            }
+            Err(error) => {
+                let message = format!("certificates stay as they were: {error}");
+                logger.write(LogLevel::Error, unix_ms, &message);
+                false
+            }
+        }
+    }
+
+    /// See `Certificates::forget`.
+    pub(crate) fn forget(&self) {
+        self.certificates.forget(clock::unix_ms() / 1000);
+    }
+
+    fn read(&self, logger: &Logger) -> Result<(), LoadError> {
+        let unix_ms = clock::unix_ms();
+        let loaded = self.certificates.load(unix_ms / 1000)?;
+        for warning in &loaded.warnings {
+            logger.write(LogLevel::Warning, unix_ms, warning);
+        }
+        self.handle.set_config(Arc::clone(&loaded.config));
+        Ok(())
+    }
+}
+
+fn development_pair(logger: &Logger) -> Result<(PathBuf, PathBuf), TlsError> {
+    let folder = development::folder().ok_or(TlsError::NoHome)?;
+    let unix_ms = clock::unix_ms();
+    let files = development::provide(&folder, unix_ms / 1000)
+        .map_err(|source| TlsError::Development { folder, source })?;
+    let message = format!(
+        "{} development certificate for localhost; browsers and tools accept it when they trust {}",
+        if files.is_new { "made a" } else { "using the" },
+        files.authority.display()
+    );
+    logger.write(LogLevel::Warning, unix_ms, &message);
+    Ok((files.certificate, files.key))
+}
+
+impl<D: Driver> Worker<D> {
+    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
+    pub fn is_client_secure(&self) -> bool {
+        let claimed = self.claim().is_secure;
+        claimed.unwrap_or_else(|| self.is_secure())
+    }
+
+    /// Whether the connection of the current request is encrypted.
+    pub fn is_secure(&self) -> bool {
+        let connection = self.connections.at(self.request.handle as u32);
+        connection.is_some_and(|connection| {
+            let handle = self.tls.as_ref().map(|tls| &tls.handle);
+            handle.is_some_and(|handle| handle.is_secure(connection.fd))
+        })
+    }
+
+    /// The certificate that the client of the current request has shown.
+    pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
+        let connection = self.connections.at(self.request.handle as u32)?;
+        self.tls.as_ref()?.handle.client_certificate(connection.fd)
+    }
+
+    /// The order to read the certificates again has come.
+    pub(crate) fn reload_tls(&mut self) {
+        if let Some(tls) = &self.tls {
+            tls.reload(&self.logger);
+        }
+    }
+
+    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
+    pub(crate) fn note_recv_error(&mut self, index: u32, error: &io::Error) {
+        if error.kind() != io::ErrorKind::InvalidData {
+            return;
+        }
+        if let Some(connection) = self.connections.at(index) {
+            let message = format!("{}: {error}", connection.peer);
+            let unix_ms = self.driver.unix_ms();
+            self.limiter
+                .write(&self.logger, LogLevel::Info, unix_ms, &message);
+        }
+    }
+
+    /// The figures that the driver has counted.
+    pub(crate) fn report_tls(&mut self, gauges: &mut [u64]) {
+        let Some(tls) = &self.tls else {
+            return;
+        };
+        let handle = &tls.handle;
+        for (counter, value) in [
+            (Counter::TlsFull, handle.full()),
+            (Counter::TlsResumed, handle.resumed()),
+        ] {
+            self.counts.set(counter, value);
+        }
+        for (counter, failure) in [
+            (Counter::TlsPlainHttp, Failure::PlainHttp),
+            (Counter::TlsIncompatible, Failure::Incompatible),
+            (Counter::TlsCertificate, Failure::Certificate),
+            (Counter::TlsAlert, Failure::Alert),
+            (Counter::TlsProtocol, Failure::Protocol),
+            (Counter::TlsAbandoned, Failure::Abandoned),
+        ] {
+            self.counts.set(counter, handle.failed(failure));
+        }
+        gauges[Gauge::TlsOpen as usize] = handle.open();
+    }
+}
