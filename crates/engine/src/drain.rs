@@ -44,14 +44,14 @@ impl<D: Driver> Worker<D> {
     /// A closed link would report its end for ever.
     fn unlink(&mut self) {
         if let Some(link) = self.link.take() {
-            let _ = self.driver.remove(link.fd());
-            let _ = self.driver.remove(link.signals_fd());
+            let _ = self.net.driver.remove(link.fd());
+            let _ = self.net.driver.remove(link.signals_fd());
         }
     }
 
     /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
-        let until_ms = self.driver.refresh_now() + self.settings.drain_timeout_ms;
+        let until_ms = self.net.driver.refresh_now() + self.settings.drain_timeout_ms;
         match self.running {
             Running::Serving => {}
             Running::Draining { .. } if retired => {}
@@ -71,11 +71,11 @@ impl<D: Driver> Worker<D> {
             if retired {
                 // Before the master is told: its next worker takes what is left in our inbox when it starts.
                 if let Some(inbox) = self.inboxes.get(usize::from(self.slot)) {
-                    let _ = self.driver.remove(inbox.fd());
+                    let _ = self.net.driver.remove(inbox.fd());
                 }
-                for index in self.connections.indexes() {
+                for index in self.net.connections.indexes() {
                     let is_idle = |it: &Connection| it.reading == Reading::Head;
-                    if self.connections.at(index).is_some_and(is_idle) {
+                    if self.net.connections.at(index).is_some_and(is_idle) {
                         self.give_away(index);
                     }
                 }
@@ -86,38 +86,38 @@ impl<D: Driver> Worker<D> {
             if !retired {
                 // Who has connected before the end was announced is still served. From here on nothing
                 // is accepted behind our back.
-                for listener in self.listeners.clone() {
-                    let _ = self.driver.remove(listener);
+                for listener in self.net.listeners.clone() {
+                    let _ = self.net.driver.remove(listener);
                     for _ in 0..LAST_ACCEPTS_MAX {
                         if !self.accept(listener, Origin::Public) {
                             break;
                         }
                     }
                 }
-                self.accept_ms = u64::MAX;
+                self.net.accept_ms = u64::MAX;
             }
             // While the whole server stops somebody has to say that it is not ready.
             let is_stopping = self.reporter.shared.is_stopping();
-            let metrics = self.metrics.take_if(|_| !is_stopping);
-            let inner = self.control.take().into_iter().chain(metrics);
-            for fd in self.listeners.drain(..).chain(inner) {
+            let metrics = self.net.metrics.take_if(|_| !is_stopping);
+            let inner = self.net.control.take().into_iter().chain(metrics);
+            for fd in self.net.listeners.drain(..).chain(inner) {
                 // The master keeps a copy, unless the whole server stops.
-                let _ = self.driver.remove(fd);
-                self.driver.close(fd);
+                let _ = self.net.driver.remove(fd);
+                self.net.driver.close(fd);
             }
         }
         // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
         self.catch_up_by(until_ms);
-        let message = format!("draining {} connections", self.connections.len());
+        let message = format!("draining {} connections", self.net.connections.len());
         self.log(LogLevel::Info, &message);
-        for index in self.connections.indexes() {
+        for index in self.net.connections.indexes() {
             self.drain_connection(index);
         }
     }
 
     fn drain_connection(&mut self, index: u32) {
         let is_retired = matches!(self.running, Running::Retired { .. });
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         connection.keeps_alive = false;
@@ -158,10 +158,10 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         // Whoever was closed a moment ago still gets its last answer.
-        self.driver.flush();
+        self.net.driver.flush();
         // What waits for neither a client nor the clock would wait for ever.
-        if self.connections.is_empty()
-            && self.driver.leaving() == 0
+        if self.net.connections.is_empty()
+            && self.net.driver.leaving() == 0
             && !self.waiting.can_finish()
             && !self.has_file_jobs()
             && !self.waiting.is_due
@@ -169,17 +169,17 @@ impl<D: Driver> Worker<D> {
             self.set_full(false);
             return true;
         }
-        if self.driver.now_ms() < until_ms {
+        if self.net.driver.now_ms() < until_ms {
             return false;
         }
         let message = format!(
             "drain_timeout_ms is over; closing {} connections that have not finished",
-            self.connections.len()
+            self.net.connections.len()
         );
         self.log(LogLevel::Warning, &message);
-        let unfinished = self.connections.len() as u64;
-        self.counts.add(Counter::DroppedDrain, unfinished);
-        for index in self.connections.indexes() {
+        let unfinished = self.net.connections.len() as u64;
+        self.net.counts.add(Counter::DroppedDrain, unfinished);
+        for index in self.net.connections.indexes() {
             self.close(index);
         }
         self.set_full(false);

@@ -309,6 +309,21 @@ fn push_clean(to: &mut String, text: &str) {
     }
 }
 
+/// The log of a worker: a logger, and how many lines peers have caused.
+pub(crate) struct Log {
+    pub logger: Logger,
+    pub limiter: Limiter,
+}
+
+impl Log {
+    pub fn new(logger: Logger) -> Log {
+        Log {
+            logger,
+            limiter: Limiter::default(),
+        }
+    }
+}
+
 /// Bounds the lines that peers can cause.
 #[derive(Debug, Default)]
 pub(crate) struct Limiter {

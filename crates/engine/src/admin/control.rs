@@ -28,7 +28,7 @@ struct Publish {
 impl<D: Driver> Worker<D> {
     /// Answers the current request, which came in over the control socket.
     pub(crate) fn answer_control(&mut self, index: u32) {
-        let view = self.request.view(&self.input);
+        let view = self.http.request.view(&self.input);
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"POST", b"/publish") => {
                 let publish = serde_json::from_slice(view.body());
@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
                 (200, JSON, self.json_snapshot())
             }
             (b"GET", b"/metrics") => {
-                self.report(self.driver.now_ms());
+                self.report(self.net.driver.now_ms());
                 let is_edge = self.relay.is_some();
                 let text = self.snapshot().to_prometheus(is_edge);
                 (200, stats::PROMETHEUS, text)
@@ -86,8 +86,8 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let (now_ms, unix_ms) = (self.driver.now_ms(), self.driver.unix_ms());
-        Snapshot::take(&self.reporter.shared, &self.ring, now_ms, unix_ms)
+        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
+        Snapshot::take(&self.reporter.shared, &self.channels.ring, now_ms, unix_ms)
     }
 
     pub(crate) fn json_snapshot(&self) -> String {

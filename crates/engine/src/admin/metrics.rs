@@ -23,12 +23,12 @@ impl<D: Driver> Worker<D> {
 
     /// Adds to what this worker has counted.
     pub fn count(&mut self, counter: stats::Counter, by: u64) {
-        self.counts.add(counter, by);
+        self.net.counts.add(counter, by);
     }
 
     /// The figures of all workers as of this moment.
     pub fn figures(&mut self) -> stats::Snapshot {
-        self.report(self.driver.now_ms());
+        self.report(self.net.driver.now_ms());
         self.snapshot()
     }
 
@@ -43,7 +43,7 @@ impl<D: Driver> Worker<D> {
 
     /// Answers the current request, which came in at the address for metrics.
     pub(crate) fn answer_metrics(&mut self, index: u32) {
-        let view = self.request.view(&self.input);
+        let view = self.http.request.view(&self.input);
         let is_known = |path: &[u8]| {
             matches!(
                 path,
@@ -52,11 +52,11 @@ impl<D: Driver> Worker<D> {
         };
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"GET" | b"HEAD", b"/metrics") => {
-                self.report(self.driver.now_ms());
+                self.report(self.net.driver.now_ms());
                 (200, stats::PROMETHEUS, self.metrics_text())
             }
             (b"GET" | b"HEAD", b"/stats") => {
-                self.report(self.driver.now_ms());
+                self.report(self.net.driver.now_ms());
                 (200, &b"application/json"[..], self.json_snapshot())
             }
             (b"GET" | b"HEAD", b"/health/live") => (200, TEXT, "live\n".to_owned()),

@@ -155,27 +155,27 @@ pub(crate) fn text(ids: &fermata_hub::Ids, seq: Seq) -> String {
 impl<D: Driver> Worker<D> {
     /// Somebody who reads what is published, from the oldest event that is kept.
     pub fn follow(&self) -> Follower {
-        Follower::new(&self.ring)
+        Follower::new(&self.channels.ring)
     }
 
     /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
     /// refused, and how often some were lost.
     pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
-        self.followers.push(Told { thread, figures });
+        self.channels.followers.push(Told { thread, figures });
     }
 
     pub(crate) fn tell_followers(&self) {
-        for told in &self.followers {
+        for told in &self.channels.followers {
             told.thread.unpark();
         }
     }
 
     pub(crate) fn report_followers(&mut self) {
-        if self.followers.is_empty() {
+        if self.channels.followers.is_empty() {
             return;
         }
         let mut sums = [0; 3];
-        for told in &self.followers {
+        for told in &self.channels.followers {
             for (sum, figure) in sums.iter_mut().zip((told.figures)()) {
                 *sum += figure;
             }
@@ -184,7 +184,7 @@ impl<D: Driver> Worker<D> {
             .into_iter()
             .zip(sums)
         {
-            self.counts.set(counter, sum);
+            self.net.counts.set(counter, sum);
         }
     }
 }

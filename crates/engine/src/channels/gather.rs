@@ -54,8 +54,9 @@ impl Gather {
 impl<D: Driver> Worker<D> {
     /// Whether the ring is left alone for now.
     pub(crate) fn is_gathering(&self) -> bool {
-        self.gather.left_ms(self.driver.now_ms()) > 0
-            && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
+        self.channels.gather.left_ms(self.net.driver.now_ms()) > 0
+            && self.channels.ring.lag_bytes(u32::from(self.slot))
+                < self.channels.ring.bytes() / RING_SHARE
     }
 
     /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
@@ -63,7 +64,7 @@ impl<D: Driver> Worker<D> {
         if !self.is_gathering() {
             return 0;
         }
-        let left_ms = self.gather.left_ms(self.driver.now_ms());
+        let left_ms = self.channels.gather.left_ms(self.net.driver.now_ms());
         timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
     }
 }

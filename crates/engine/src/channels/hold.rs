@@ -118,11 +118,12 @@ impl<D: Driver> Worker<D> {
         self.check(hold).map_err(HoldError::Misuse)?;
         let ends_at_once = self.running != Running::Serving
             || self
+                .net
                 .connections
                 .at(index)
                 .is_some_and(|connection| connection.is_head);
         // What was published before this moment is the past, which `since` asks for, and not news.
-        let newest = self.ring.newest();
+        let newest = self.channels.ring.newest();
         if !ends_at_once {
             self.join(index, hold)?;
         }
@@ -131,7 +132,7 @@ impl<D: Driver> Worker<D> {
         opening.clear();
         let is_past_wanted = !ends_at_once;
         let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Err(HoldError::Gone);
         };
         if !connection.is_head {
@@ -157,7 +158,7 @@ impl<D: Driver> Worker<D> {
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
         self.reporter.end_active(connection);
         self.reporter.held += 1;
-        self.counts.add(Counter::Holds, 1);
+        self.net.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
         connection.is_deferred = false;
         connection.closes_on_gap = hold.closes_on_gap;
@@ -206,7 +207,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let framing = if connection.is_http10 {
@@ -236,13 +237,13 @@ impl<D: Driver> Worker<D> {
         for message in hold.with {
             sse::event(out, None, message.name, message.data);
         }
-        let since = hold.since.map(|since| self.ring.parse_id(since));
+        let since = hold.since.map(|since| self.channels.ring.parse_id(since));
         let after = match since {
             // It keeps its position and asks again elsewhere.
             Some(IdRef::Seq(_)) if !is_past_wanted => return None,
             Some(IdRef::Seq(after)) => after,
             Some(IdRef::Foreign | IdRef::Invalid) => {
-                self.counts.add(Counter::GapsUnknown, 1);
+                self.net.counts.add(Counter::GapsUnknown, 1);
                 encode::gap("unknown id", out);
                 newest
             }
@@ -250,20 +251,20 @@ impl<D: Driver> Worker<D> {
         };
         let has_past = matches!(since, Some(IdRef::Seq(_)));
         if !has_past {
-            encode::position(&self.encoder.ids, newest, out);
+            encode::position(&self.channels.encoder.ids, newest, out);
             // This worker has read everything up to now: the usual case.
-            if self.reader.read_up_to() == newest {
+            if self.channels.reader.read_up_to() == newest {
                 return None;
             }
         }
         let mut backlog = Backlog::new(hold.channels, after);
         self.write_missed(&mut backlog, OnLoss::TellExpired, out);
-        let up_to = self.reader.read_up_to();
+        let up_to = self.channels.reader.read_up_to();
         if !backlog.is_at(up_to) {
             return Some(backlog);
         }
         if has_past {
-            encode::position(&self.encoder.ids, up_to, out);
+            encode::position(&self.channels.encoder.ids, up_to, out);
         }
         None
     }
@@ -274,7 +275,7 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         };
         let presence = self.enter(hold.channels, user, hold.info, hold.announces)?;
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.presence = Some(Box::new(presence));
         }
         Ok(())
@@ -289,7 +290,7 @@ impl<D: Driver> Worker<D> {
         announces: bool,
     ) -> Result<Presence, HoldError> {
         let joined = announces.then(|| announcement(user, info));
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         let mut presence = Presence {
             user: user.to_vec(),
             channels: Vec::with_capacity(channels.len()),
@@ -330,7 +331,7 @@ impl<D: Driver> Worker<D> {
             PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
             _ => return,
         };
-        self.counts.add(counter, 1);
+        self.net.counts.add(counter, 1);
         let channel = String::from_utf8_lossy(channel);
         let message = format!("a user was not let into channel {channel}: {cause}");
         self.log_for_client(LogLevel::Warning, &message);
@@ -338,54 +339,61 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a client out of the presence of its channels.
     pub(crate) fn leave(&mut self, presence: Presence) {
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         for channel in &presence.channels {
-            if let Err(error) = self
-                .ring
-                .leave(&self.owner, channel, &presence.user, unix_ms)
+            if let Err(error) =
+                self.channels
+                    .ring
+                    .leave(&self.channels.owner, channel, &presence.user, unix_ms)
             {
                 let message = format!("presence: a user could not be taken out: {error}");
-                self.limiter
-                    .write(&self.logger, LogLevel::Error, unix_ms, &message);
+                self.log
+                    .limiter
+                    .write(&self.log.logger, LogLevel::Error, unix_ms, &message);
             }
         }
-        let due_ms = self.driver.now_ms() + self.settings.leave_delay_ms + 1;
-        self.sweep_ms = self.sweep_ms.min(due_ms);
+        let due_ms = self.net.driver.now_ms() + self.settings.leave_delay_ms + 1;
+        self.channels.sweep_ms = self.channels.sweep_ms.min(due_ms);
     }
 
     /// Announces users whose last connection has been gone for `leave_delay_ms`.
     pub(crate) fn sweep_presence(&mut self) {
-        let now_ms = self.driver.now_ms();
-        if now_ms < self.sweep_ms {
+        let now_ms = self.net.driver.now_ms();
+        if now_ms < self.channels.sweep_ms {
             return;
         }
-        let unix_ms = self.driver.unix_ms();
-        let swept = self
-            .ring
-            .sweep(&self.owner, unix_ms, &mut |_, user, info, data| {
-                data.extend_from_slice(&announcement(user, Some(info)));
-            });
+        let unix_ms = self.net.driver.unix_ms();
+        let swept =
+            self.channels
+                .ring
+                .sweep(&self.channels.owner, unix_ms, &mut |_, user, info, data| {
+                    data.extend_from_slice(&announcement(user, Some(info)));
+                });
         let is_done = match swept {
             Ok(swept) => {
                 if swept.published {
                     self.wake_workers();
                 }
-                !swept.more && self.ring.leaving_count() == 0
+                !swept.more && self.channels.ring.leaving_count() == 0
             }
             Err(error) => {
                 let message = format!("presence: leaves are announced later: {error}");
-                self.limiter
-                    .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                self.log
+                    .limiter
+                    .write(&self.log.logger, LogLevel::Warning, unix_ms, &message);
                 false
             }
         };
-        self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
+        self.channels.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
     }
 
     /// How many users are present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
         check_channel(channel).map_err(MembersError::Misuse)?;
-        Ok(self.ring.member_count(&self.owner, channel)?)
+        Ok(self
+            .channels
+            .ring
+            .member_count(&self.channels.owner, channel)?)
     }
 
     /// Who is present in a channel, at most `count_max` of them, the last to come first.
@@ -396,8 +404,8 @@ impl<D: Driver> Worker<D> {
     ) -> Result<Vec<Member>, MembersError> {
         check_channel(channel).map_err(MembersError::Misuse)?;
         let mut members = Vec::new();
-        self.ring.members(
-            &self.owner,
+        self.channels.ring.members(
+            &self.channels.owner,
             channel,
             count_max,
             &mut |user, info, connections| {
@@ -423,29 +431,29 @@ impl<D: Driver> Worker<D> {
         let mut served = 0;
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
-            while let Some(index) = self.local.next_ready() {
+            while let Some(index) = self.channels.local.next_ready() {
                 self.send_held(index);
                 served += 1;
                 if served == subscribers_max {
-                    self.gather.add_served(served);
+                    self.channels.gather.add_served(served);
                     return true;
                 }
                 if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
-                    let now_ms = self.driver.refresh_now();
+                    let now_ms = self.net.driver.refresh_now();
                     if served == FANOUT_CLOCK_EVERY {
                         until_ms = now_ms + FANOUT_MS_MAX;
                     } else if now_ms >= until_ms {
-                        self.gather.add_served(served);
+                        self.channels.gather.add_served(served);
                         return true;
                     }
                 }
             }
             if served > 0 {
-                self.gather.add_served(served);
-                self.gather.end_round(self.driver.now_ms());
-                return self.reader.has_more() && !self.is_gathering();
+                self.channels.gather.add_served(served);
+                self.channels.gather.end_round(self.net.driver.now_ms());
+                return self.channels.reader.has_more() && !self.is_gathering();
             }
-            if !self.reader.has_more() || self.is_gathering() {
+            if !self.channels.reader.has_more() || self.is_gathering() {
                 return false;
             }
             self.pump();
@@ -459,27 +467,30 @@ impl<D: Driver> Worker<D> {
         self.finish_round();
         self.pump();
         self.finish_round();
-        self.driver.flush();
+        self.net.driver.flush();
     }
 
     /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
     pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
         self.catch_up();
-        while self.reader.has_more() && self.driver.refresh_now() < until_ms {
+        while self.channels.reader.has_more() && self.net.driver.refresh_now() < until_ms {
             self.catch_up();
         }
     }
 
     fn finish_round(&mut self) {
-        while let Some(index) = self.local.next_ready() {
+        while let Some(index) = self.channels.local.next_ready() {
             self.send_held(index);
         }
     }
 
     fn pump(&mut self) {
-        self.local
-            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
-        if !self.encoder.told.is_empty() {
+        self.channels.local.pump(
+            &mut self.channels.reader,
+            &mut self.channels.encoder,
+            PUMP_SLICE,
+        );
+        if !self.channels.encoder.told.is_empty() {
             self.tell_streams();
         }
         self.deliver_directs();
@@ -492,7 +503,7 @@ impl<D: Driver> Worker<D> {
             self.send_items(index);
             return;
         }
-        let Some(mut connection) = self.connections.at_mut(index) else {
+        let Some(mut connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if !matches!(connection.reading, Reading::Held | Reading::WebSocket) {
@@ -500,7 +511,7 @@ impl<D: Driver> Worker<D> {
         }
         if connection.is_blocked {
             // A client that takes nothing would otherwise learn of its end when it takes something.
-            if connection.closes_on_gap && self.local.has_gap(connection.chain) {
+            if connection.closes_on_gap && self.channels.local.has_gap(connection.chain) {
                 self.on_gap(index);
             }
             return;
@@ -517,29 +528,32 @@ impl<D: Driver> Worker<D> {
         if connection.socket.as_ref().is_some_and(Socket::is_resuming) {
             self.queue_resume(index);
             // Other channels go on meanwhile.
-            let Some(again) = self.connections.at_mut(index) else {
+            let Some(again) = self.net.connections.at_mut(index) else {
                 return;
             };
             connection = again;
         }
         let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
-        self.local.skip_excepts(chain);
+        self.channels.local.skip_excepts(chain);
         if connection.socket.as_ref().is_some_and(Socket::refers_back) {
             self.send_compressed(index);
             return;
         }
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
-        let (wanted, sent) = match self.local.contiguous(chain, bytes_max) {
+        let (wanted, sent) = match self.channels.local.contiguous(chain, bytes_max) {
             Some(events) if !is_raw => {
                 if events.is_empty() {
                     return;
                 }
-                (events.len(), self.driver.send_one(fd, events))
+                (events.len(), self.net.driver.send_one(fd, events))
             }
             _ => {
                 let mut slices = Vec::new();
-                let gathered = self.local.gather(chain, is_raw, &mut slices, bytes_max);
+                let gathered = self
+                    .channels
+                    .local
+                    .gather(chain, is_raw, &mut slices, bytes_max);
                 if gathered.gap {
                     self.on_gap(index);
                     return;
@@ -548,31 +562,35 @@ impl<D: Driver> Worker<D> {
                     return;
                 }
                 let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
-                (gathered.bytes, self.driver.send(fd, &slices))
+                (gathered.bytes, self.net.driver.send(fd, &slices))
             }
         };
         if let Ok(Some(sent)) = sent {
-            self.counts.add(Counter::BytesSent, sent as u64);
+            self.net.counts.add(Counter::BytesSent, sent as u64);
             if let Some(trace) = &mut self.trace {
                 trace.on_sent(index, sent);
             }
         }
         match sent {
             Ok(Some(sent)) if sent == wanted => {
-                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                self.channels
+                    .local
+                    .advance(chain, is_raw, sent, &mut self.channels.rest);
                 if connection.reading == Reading::Held {
                     self.restart_deadline(index);
                 }
-                if self.local.pending(chain) {
+                if self.channels.local.pending(chain) {
                     self.mark_dirty(index);
                 }
             }
             Ok(Some(sent)) => {
-                self.local.advance(chain, is_raw, sent, &mut self.rest);
-                if !self.rest.is_empty() {
-                    let mut out = self.pool.take();
-                    out.extend_from_slice(&self.rest);
-                    self.rest.clear();
+                self.channels
+                    .local
+                    .advance(chain, is_raw, sent, &mut self.channels.rest);
+                if !self.channels.rest.is_empty() {
+                    let mut out = self.net.pool.take();
+                    out.extend_from_slice(&self.channels.rest);
+                    self.channels.rest.clear();
                     connection.out = out;
                     connection.out_sent = 0;
                     if let Some(socket) = &mut connection.socket {
@@ -588,7 +606,7 @@ impl<D: Driver> Worker<D> {
 
     /// The log has moved past what a slow client has received.
     fn on_gap(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let message = format!(
@@ -602,13 +620,13 @@ impl<D: Driver> Worker<D> {
                 "it is told by a gap event"
             }
         );
-        self.limiter.write(
-            &self.logger,
+        self.log.limiter.write(
+            &self.log.logger,
             LogLevel::Info,
-            self.driver.unix_ms(),
+            self.net.driver.unix_ms(),
             &message,
         );
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.socket.is_some() {
@@ -616,16 +634,16 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if connection.closes_on_gap {
-            self.counts.add(Counter::DroppedSlow, 1);
+            self.net.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
             return;
         }
-        self.counts.add(Counter::GapsSlow, 1);
-        self.local.skip_gap(connection.chain);
+        self.net.counts.add(Counter::GapsSlow, 1);
+        self.channels.local.skip_gap(connection.chain);
         let mut gap = Vec::new();
         encode::gap("too slow", &mut gap);
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         if connection.is_http10 {
             connection.out.extend_from_slice(&gap);
@@ -641,13 +659,13 @@ impl<D: Driver> Worker<D> {
             self.keep_alive_relayed(index);
             return;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.unsent() == 0 {
-            self.counts.add(Counter::KeepAlives, 1);
+            self.net.counts.add(Counter::KeepAlives, 1);
             if connection.out.capacity() == 0 {
-                connection.out = self.pool.take();
+                connection.out = self.net.pool.take();
             }
             let write = |out: &mut Vec<u8>| sse::comment(out, b"");
             if connection.is_http10 {
@@ -669,17 +687,17 @@ impl<D: Driver> Worker<D> {
         if let Some(relay) = &mut self.relay {
             relay.forget(index);
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         // Events that the client has not received stay behind: it resumes after the last it has.
-        self.local.unsubscribe(connection.chain);
+        self.channels.local.unsubscribe(connection.chain);
         connection.chain = SubId::NONE;
         connection.resume = None;
         self.reporter.held -= u64::from(connection.reading == Reading::Held);
         connection.reading = Reading::Handling;
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         if !connection.is_head {
             let write = |out: &mut Vec<u8>| {

@@ -10,3 +10,86 @@ pub(crate) mod opening;
 pub(crate) mod pace;
 pub(crate) mod publish;
 pub(crate) mod resume;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use fermata_config::Settings;
+use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
+use fermata_io::wake::Waker;
+
+use crate::net::slab::Key;
+use encode::Encoder;
+use follow::Told;
+use gather::Gather;
+
+/// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
+pub(crate) struct Channels {
+    pub owner: Owner,
+    pub ring: Ring,
+    pub reader: Reader,
+    pub local: Local,
+    pub encoder: Encoder,
+    pub gather: Gather,
+    /// Tells this life of the worker from all others, in the ids of its sockets.
+    pub identity: u64,
+    /// Wakers of all slots, by slot.
+    pub wakers: Arc<Vec<Waker>>,
+    /// Who reads what is published.
+    pub followers: Vec<Told>,
+    /// Held clients that have room for the next piece of what they missed.
+    pub resuming: VecDeque<Key>,
+    /// When leaving users are looked at; `u64::MAX` = nobody leaves.
+    pub sweep_ms: u64,
+    /// The rest of a record of which a client has taken a part, reused.
+    pub rest: Vec<u8>,
+}
+
+impl Channels {
+    /// Joins `ring` as the worker of `slot`.
+    ///
+    /// # Errors
+    /// The ring's lock is not to be had.
+    pub fn new(
+        slot: u16,
+        settings: &Settings,
+        mut ring: Ring,
+        wakers: Arc<Vec<Waker>>,
+        now_ms: u64,
+        unix_ms: u64,
+    ) -> io::Result<Channels> {
+        let owner = memory::owner(u32::from(slot));
+        ring.set_channel_members_max(settings.members_per_channel_max);
+        let started = ring.worker_started(&owner, unix_ms);
+        let reader = started.map_err(io::Error::other)?;
+        let identity = fermata_io::random::u64();
+        let mut local = Local::new(LocalConfig {
+            log_bytes_max: settings.channel_log_bytes_max,
+            hasher: ring.hasher(),
+        });
+        local.receive_directs(identity, &private_channel(slot));
+        Ok(Channels {
+            encoder: Encoder::new(ring.ids()),
+            gather: Gather::new(settings.gather_ms_max),
+            owner,
+            ring,
+            reader,
+            local,
+            identity,
+            wakers,
+            followers: Vec::new(),
+            resuming: VecDeque::new(),
+            // Users whose worker has died may be waiting to be announced as gone.
+            sweep_ms: now_ms,
+            rest: Vec::new(),
+        })
+    }
+}
+
+/// The channel over which a worker gets messages for single sockets. Programs cannot name it: it
+/// begins with a control character.
+pub(crate) fn private_channel(slot: u16) -> [u8; 4] {
+    let [high, low] = slot.to_be_bytes();
+    [0, b'w', high, low]
+}

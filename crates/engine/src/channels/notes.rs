@@ -8,8 +8,8 @@ use fermata_hub::{Kind, Message as Record, Subscriber};
 use fermata_io::Driver;
 
 use crate::channels::memory::SLOTS;
+use crate::channels::private_channel;
 use crate::channels::publish::{Past, PublishFailure};
-use crate::websocket::private_channel;
 use crate::worker::Worker;
 
 /// Where notes are. Programs cannot name it: it begins with a control character.
@@ -21,7 +21,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The ring has no room; those before may have been told.
     pub fn tell_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         let mut told = 0;
         for slot in 0..SLOTS {
             if slot == self.slot || self.reporter.shared.worker(u32::from(slot)).is_none() {
@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The ring has no room, or the note is larger than `event_bytes_max`.
     pub fn keep_note(&mut self, data: &[u8]) -> Result<(), PublishFailure> {
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         let record = Record {
             channel: NOTES,
             kind: Kind::Message,
@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
 
     /// The newest notes, oldest first.
     pub fn notes(&mut self, count_max: usize) -> Vec<Past> {
-        let up_to = self.ring.newest();
+        let up_to = self.channels.ring.newest();
         self.past(NOTES, 0, up_to, count_max)
     }
 }

@@ -30,7 +30,7 @@ impl<D: Driver> Worker<D> {
     pub fn is_head(&self, handle: u64) -> bool {
         self.open_request(handle)
             .ok()
-            .and_then(|index| self.connections.at(index))
+            .and_then(|index| self.net.connections.at(index))
             .is_some_and(|connection| connection.is_head)
     }
 
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
     pub fn opening(&mut self, hold: &Hold<'_>, lasts: &[Last]) -> Result<Opening, HoldError> {
         self.check(hold).map_err(HoldError::Misuse)?;
         let mut body = Vec::new();
-        let newest = self.ring.newest();
+        let newest = self.channels.ring.newest();
         let after = match lasts {
             [] => {
                 for message in hold.with {
@@ -96,26 +96,26 @@ impl<D: Driver> Worker<D> {
         self.write_between(hold.channels, &after, newest, &mut body);
         // A client that misses nothing keeps the position that it has.
         if lasts.is_empty() || !body.is_empty() {
-            encode::position(&self.encoder.ids, newest, &mut body);
+            encode::position(&self.channels.encoder.ids, newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
-            let seq = match self.ring.previous(channel, newest + 1) {
+            let seq = match self.channels.ring.previous(channel, newest + 1) {
                 Previous::At(seq) => seq,
                 Previous::Beginning => 0,
                 Previous::Unknown => return None,
             };
-            Some(follow::text(&self.encoder.ids, seq))
+            Some(follow::text(&self.channels.encoder.ids, seq))
         });
         let newest = newest.collect();
         if lasts.is_empty() {
-            self.counts.add(Counter::HoldsAtEdges, 1);
+            self.net.counts.add(Counter::HoldsAtEdges, 1);
         }
         Ok(Opening { body, newest })
     }
 
     /// The place of an id; `None`: it is not one of ours.
     fn place(&self, id: &[u8]) -> Option<Seq> {
-        match self.ring.parse_id(id) {
+        match self.channels.ring.parse_id(id) {
             IdRef::Seq(seq) => Some(seq),
             IdRef::Foreign | IdRef::Invalid => None,
         }
@@ -126,7 +126,7 @@ impl<D: Driver> Worker<D> {
         match place {
             Some(Some(seq)) => seq,
             Some(None) => {
-                self.counts.add(Counter::GapsUnknown, 1);
+                self.net.counts.add(Counter::GapsUnknown, 1);
                 encode::gap("unknown id", body);
                 newest
             }
@@ -152,9 +152,10 @@ impl<D: Driver> Worker<D> {
         };
         let names: Vec<&[u8]> = behind.iter().map(|(channel, _)| *channel).collect();
         let mut backlog = Backlog::new(&names, first);
-        let (ids, unix_ms) = (self.encoder.ids, self.driver.unix_ms());
+        let (ids, unix_ms) = (self.channels.encoder.ids, self.net.driver.unix_ms());
         let (mut records, mut gaps) = (0, 0);
-        self.ring
+        self.channels
+            .ring
             .next_missed(&mut backlog, newest, unix_ms, &mut |missed| {
                 match missed {
                     Missed::Record(record) => {
@@ -173,7 +174,7 @@ impl<D: Driver> Worker<D> {
                 }
                 true
             });
-        self.counts.add(Counter::Replayed, records);
-        self.counts.add(Counter::GapsExpired, gaps);
+        self.net.counts.add(Counter::Replayed, records);
+        self.net.counts.add(Counter::GapsExpired, gaps);
     }
 }

@@ -143,7 +143,7 @@ impl<D: Driver> Worker<D> {
             Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
             Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
         };
-        self.counts.add(counter, 1);
+        self.net.counts.add(counter, 1);
         outcome
     }
 
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
             name,
             data,
         };
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         let except = self.excepted(except);
         let seq =
             self.with_room(|ring, owner| ring.publish_about(owner, &record, except, unix_ms))?;
@@ -178,7 +178,7 @@ impl<D: Driver> Worker<D> {
         let mut waiting_since_ms = None;
         let mut was_noticed = false;
         loop {
-            let error = match attempt(&mut self.ring, &self.owner) {
+            let error = match attempt(&mut self.channels.ring, &self.channels.owner) {
                 Ok(value) => {
                     self.wake_workers();
                     return Ok(value);
@@ -199,9 +199,9 @@ impl<D: Driver> Worker<D> {
                 PublishError::Lock(LockError::Locked { .. }) => None,
             };
             let wait_ms = self.settings.publish_wait_ms_max;
-            let now_ms = self.driver.refresh_now();
+            let now_ms = self.net.driver.refresh_now();
             if waiting_since_ms.is_none() {
-                self.counts.add(Counter::PublishWaits, 1);
+                self.net.counts.add(Counter::PublishWaits, 1);
             }
             let waited_ms = now_ms - *waiting_since_ms.get_or_insert(now_ms);
             if waited_ms >= wait_ms {
@@ -232,7 +232,7 @@ impl<D: Driver> Worker<D> {
             Some((index, pid)) => format!("worker {index} (pid {pid})"),
             None => "a worker that is just starting or ending".to_owned(),
         };
-        let bytes = self.ring.lag_bytes(slot);
+        let bytes = self.channels.ring.lag_bytes(slot);
         format!(
             "the ring (history_bytes_max) is full of events that {who} has not read, {bytes} bytes of them"
         )
@@ -240,11 +240,11 @@ impl<D: Driver> Worker<D> {
 
     /// Wakes the workers that sleep while there is something to read.
     pub(crate) fn wake_workers(&mut self) {
-        let mut sleeping = self.ring.wake_list();
+        let mut sleeping = self.channels.ring.wake_list();
         while sleeping != 0 {
             let slot = sleeping.trailing_zeros();
             sleeping &= sleeping - 1;
-            if let Some(waker) = self.wakers.get(slot as usize) {
+            if let Some(waker) = self.channels.wakers.get(slot as usize) {
                 waker.wake();
             }
         }
@@ -252,7 +252,7 @@ impl<D: Driver> Worker<D> {
 
     fn event_id(&self, seq: u64) -> EventId {
         let mut text = [0; ID_BYTES_MAX];
-        let len = self.ring.id_text(seq, &mut text).len() as u8;
+        let len = self.channels.ring.id_text(seq, &mut text).len() as u8;
         EventId { text, len }
     }
 
@@ -265,11 +265,11 @@ impl<D: Driver> Worker<D> {
         count_max: usize,
     ) -> Result<Vec<Past>, String> {
         check_channel(channel)?;
-        let after = match since.map(|since| self.ring.parse_id(since)) {
+        let after = match since.map(|since| self.channels.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
             Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
-        let up_to = self.ring.newest();
+        let up_to = self.channels.ring.newest();
         Ok(self.past(channel, after, up_to, count_max))
     }
 
@@ -277,7 +277,7 @@ impl<D: Driver> Worker<D> {
     /// subscribes now.
     pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
         check_channel(channel)?;
-        let up_to = self.reader.read_up_to();
+        let up_to = self.channels.reader.read_up_to();
         Ok(self.past(channel, 0, up_to, count_max))
     }
 
@@ -293,21 +293,23 @@ impl<D: Driver> Worker<D> {
             up_to,
             count_max,
             bytes_max: self.settings.history_bytes_max,
-            unix_ms: self.driver.unix_ms(),
+            unix_ms: self.net.driver.unix_ms(),
         };
-        let ids = self.ring.ids();
+        let ids = self.channels.ring.ids();
         let mut past = Vec::new();
-        self.ring.replay(&[channel], &range, &mut |record| {
-            if record.kind == Kind::Message {
-                let mut text = [0; ID_BYTES_MAX];
-                past.push(Past {
-                    id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
-                    name: record.name().map(<[u8]>::to_vec),
-                    data: record.data().to_vec(),
-                    unix_ms: record.unix_ms,
-                });
-            }
-        });
+        self.channels
+            .ring
+            .replay(&[channel], &range, &mut |record| {
+                if record.kind == Kind::Message {
+                    let mut text = [0; ID_BYTES_MAX];
+                    past.push(Past {
+                        id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
+                        name: record.name().map(<[u8]>::to_vec),
+                        data: record.data().to_vec(),
+                        unix_ms: record.unix_ms,
+                    });
+                }
+            });
         past
     }
 }

@@ -47,11 +47,12 @@ impl<D: Driver> Worker<D> {
         on_loss: OnLoss,
         out: &mut Vec<u8>,
     ) -> bool {
-        let (up_to, unix_ms) = (self.reader.read_up_to(), self.driver.unix_ms());
-        let ids = self.encoder.ids;
+        let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
+        let ids = self.channels.encoder.ids;
         let enough = out.len() + PIECE_BYTES;
         let (mut records, mut gaps) = (0, 0);
-        self.ring
+        self.channels
+            .ring
             .next_missed(backlog, up_to, unix_ms, &mut |missed| {
                 match missed {
                     Missed::Record(record) => {
@@ -69,10 +70,10 @@ impl<D: Driver> Worker<D> {
                 }
                 out.len() < enough
             });
-        self.counts.add(Counter::Replayed, records);
+        self.net.counts.add(Counter::Replayed, records);
         match on_loss {
-            OnLoss::TellExpired => self.counts.add(Counter::GapsExpired, gaps),
-            OnLoss::TellSlow => self.counts.add(Counter::GapsSlow, gaps),
+            OnLoss::TellExpired => self.net.counts.add(Counter::GapsExpired, gaps),
+            OnLoss::TellSlow => self.net.counts.add(Counter::GapsSlow, gaps),
             OnLoss::Stop => return gaps == 0,
         }
         true
@@ -82,33 +83,36 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn go_live<'a>(&mut self, index: u32, channels: impl Iterator<Item = &'a [u8]>) {
         let mut chain = SubId::NONE;
         for channel in channels {
-            chain = self.local.subscribe(index, chain, channel, FORMAT_SSE);
+            chain = self
+                .channels
+                .local
+                .subscribe(index, chain, channel, FORMAT_SSE);
         }
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.chain = chain;
         }
     }
 
     /// Notes that a client has taken everything so far and waits for its next piece.
     pub(crate) fn queue_resume(&mut self, index: u32) {
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && let Some(is_queued) = connection.resume_queued()
             && !std::mem::replace(is_queued, true)
         {
-            self.resuming.push_back(key);
+            self.channels.resuming.push_back(key);
         }
     }
 
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
     pub(crate) fn resume_held(&mut self) -> bool {
-        for _ in 0..PIECES_PER_TURN.min(self.resuming.len()) {
-            let Some(key) = self.resuming.pop_front() else {
+        for _ in 0..PIECES_PER_TURN.min(self.channels.resuming.len()) {
+            let Some(key) = self.channels.resuming.pop_front() else {
                 break;
             };
-            let Some(connection) = self.connections.get_mut(key) else {
+            let Some(connection) = self.net.connections.get_mut(key) else {
                 continue;
             };
             let is_ready = matches!(connection.reading, Reading::Held | Reading::WebSocket)
@@ -127,11 +131,11 @@ impl<D: Driver> Worker<D> {
                 self.send_missed(key.index);
             }
         }
-        !self.resuming.is_empty()
+        !self.channels.resuming.is_empty()
     }
 
     fn write_piece(&mut self, index: u32, mut resume: Box<Resume>) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let (is_raw, peer) = (connection.is_http10, connection.peer);
@@ -145,25 +149,26 @@ impl<D: Driver> Worker<D> {
         if !self.write_missed(&mut resume.backlog, on_loss, &mut piece) {
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            let unix_ms = self.driver.unix_ms();
-            self.limiter
-                .write(&self.logger, LogLevel::Info, unix_ms, &message);
-            self.counts.add(Counter::DroppedSlow, 1);
+            let unix_ms = self.net.driver.unix_ms();
+            self.log
+                .limiter
+                .write(&self.log.logger, LogLevel::Info, unix_ms, &message);
+            self.net.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
             return;
         }
-        let up_to = self.reader.read_up_to();
+        let up_to = self.channels.reader.read_up_to();
         let is_live = resume.backlog.is_at(up_to);
         if is_live {
-            encode::position(&self.encoder.ids, up_to, &mut piece);
+            encode::position(&self.channels.encoder.ids, up_to, &mut piece);
             self.go_live(index, resume.backlog.channels());
         }
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             if !is_live {
                 connection.resume = Some(resume);
             }
             if connection.out.capacity() == 0 {
-                connection.out = self.pool.take();
+                connection.out = self.net.pool.take();
             }
             if is_raw {
                 connection.out.extend_from_slice(&piece);

@@ -171,11 +171,11 @@ impl<D: Driver> Worker<D> {
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
         // An embedder that passes responses on settles what they are itself.
-        if self.lent == handle && self.relay.is_none() {
-            let view = self.request.view(&self.input);
+        if self.http.lent == handle && self.relay.is_none() {
+            let view = self.http.request.view(&self.input);
             let asked = Asked {
                 handle,
-                method: self.request.head.method,
+                method: self.http.request.head.method,
                 headers: ContentHeaders::of(&view).into_owned(),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
@@ -199,7 +199,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.drop_subscriptions(index);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         // Its owner knows: it is not told of the end any more.
@@ -224,7 +224,7 @@ impl<D: Driver> Worker<D> {
     /// The handler of a socket waits: the socket's next message comes after `resume_socket`.
     pub fn defer_socket(&mut self, socket: u64) -> Result<(), Gone> {
         let key = Key::from_u64(socket);
-        match self.connections.get(key) {
+        match self.net.connections.get(key) {
             Some(connection) if connection.socket.is_some() => {
                 self.defer_at(key.index);
                 Ok(())
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
     /// The handler of a socket has come to its end.
     pub fn resume_socket(&mut self, socket: u64) {
         let key = Key::from_u64(socket);
-        if let Some(connection) = self.connections.get_mut(key)
+        if let Some(connection) = self.net.connections.get_mut(key)
             && std::mem::take(&mut connection.is_deferred)
         {
             self.go_on(key.index);
@@ -244,11 +244,11 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn defer_at(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if !std::mem::replace(&mut connection.is_deferred, true) {
-            self.counts.add(Counter::HandlersWaited, 1);
+            self.net.counts.add(Counter::HandlersWaited, 1);
             if connection.has_hung_up {
                 self.note_left(index);
             }
@@ -257,10 +257,10 @@ impl<D: Driver> Worker<D> {
 
     /// The client of a connection whose handler waits has left, or its connection is closed.
     pub(crate) fn note_left(&mut self, index: u32) {
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         if !connection.is_deferred {
@@ -349,7 +349,7 @@ impl<D: Driver> Worker<D> {
 
     /// Milliseconds of the monotonic clock, read now.
     pub fn now_ms(&mut self) -> u64 {
-        self.driver.refresh_now()
+        self.net.driver.refresh_now()
     }
 
     /// Whether the program has begun something (a task, a job for later) that should come to its end
@@ -366,7 +366,7 @@ impl<D: Driver> Worker<D> {
         }
         self.waiting.is_full = is_full;
         if is_full {
-            self.counts.add(Counter::FibersExhausted, 1);
+            self.net.counts.add(Counter::FibersExhausted, 1);
             let message = format!(
                 "all fibers ({}) wait; new requests and messages wait, too, until one is free; \
                  raise fibers_max, or wait for less time",
@@ -374,8 +374,8 @@ impl<D: Driver> Worker<D> {
             );
             self.log_for_client(LogLevel::Warning, &message);
         } else {
-            self.again.append(&mut self.waiting.held_back);
-            self.streams.let_on();
+            self.net.again.append(&mut self.waiting.held_back);
+            self.http.streams.let_on();
         }
     }
 
@@ -384,7 +384,7 @@ impl<D: Driver> Worker<D> {
         if !self.waiting.is_full {
             return false;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return true;
         };
         if connection.origin != Origin::Public {
@@ -394,7 +394,7 @@ impl<D: Driver> Worker<D> {
         if !std::mem::replace(&mut connection.is_again, true) {
             self.waiting.held_back.push(index);
             // A place that is used by client after client is listed for each of them.
-            if self.waiting.held_back.len() > 2 * self.connections.len() + HELD_BACK_SLACK {
+            if self.waiting.held_back.len() > 2 * self.net.connections.len() + HELD_BACK_SLACK {
                 self.waiting.held_back.sort_unstable();
                 self.waiting.held_back.dedup();
             }

@@ -142,7 +142,8 @@ impl<D: Driver> Worker<D> {
                 &format!("files: io_uring is not available ({cause}); using threads"),
             );
         }
-        self.driver
+        self.net
+            .driver
             .add_wake(files.fd(), TOKEN_FILES)
             .map_err(system)?;
         self.file_jobs = Some(Box::new(files));

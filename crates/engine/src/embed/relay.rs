@@ -201,7 +201,7 @@ impl Encoder {
 impl<D: Driver> Worker<D> {
     /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
     pub fn relay(&mut self, stream: Encoding) {
-        self.encoder.stream = Some(stream);
+        self.channels.encoder.stream = Some(stream);
         self.relay = Some(Box::default());
     }
 
@@ -216,14 +216,14 @@ impl<D: Driver> Worker<D> {
         body: &[u8],
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        let is_head = self.connections.at(index).is_some_and(|it| it.is_head);
+        let is_head = self.net.connections.at(index).is_some_and(|it| it.is_head);
         let framing = match (response::bodiless(head.status), is_head, head.length) {
             (true, ..) | (false, true, None) => Framing::None,
             (false, true, Some(length)) => Framing::Length(length),
             (false, false, _) => Framing::Length(body.len() as u64),
         };
         self.write_relayed_head(index, head, framing);
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !connection.is_head
             && framing != Framing::None
         {
@@ -262,12 +262,12 @@ impl<D: Driver> Worker<D> {
 
     /// Seconds since 1970.
     pub fn unix_ms(&self) -> u64 {
-        self.driver.unix_ms()
+        self.net.driver.unix_ms()
     }
 
     /// The same in whole seconds.
     pub fn unix_s(&self) -> u64 {
-        self.driver.unix_ms() / 1000
+        self.net.driver.unix_ms() / 1000
     }
 
     /// Answers a request by a stream that stays open: head, body, and then what is published.
@@ -282,7 +282,7 @@ impl<D: Driver> Worker<D> {
         hold: &Relayed<'_>,
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        let framing = match self.connections.at_mut(index) {
+        let framing = match self.net.connections.at_mut(index) {
             Some(connection) if connection.is_http10 => {
                 connection.keeps_alive = false;
                 Framing::UntilClose
@@ -290,7 +290,7 @@ impl<D: Driver> Worker<D> {
             _ => Framing::Chunked,
         };
         self.write_relayed_head(index, head, framing);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Err(Gone);
         };
         if connection.is_head {
@@ -319,12 +319,12 @@ impl<D: Driver> Worker<D> {
             self.end_hold(index);
             return;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         self.reporter.end_active(connection);
         self.reporter.held += 1;
-        self.counts.add(Counter::Holds, 1);
+        self.net.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
         connection.is_deferred = false;
         connection.deadline_ms = u64::MAX;
@@ -345,15 +345,16 @@ impl<D: Driver> Worker<D> {
         } else {
             FORMAT_STREAM
         };
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
-        self.local.unsubscribe(connection.chain);
+        self.channels.local.unsubscribe(connection.chain);
         connection.chain = SubId::NONE;
         for channel in hold.channels {
-            connection.chain = self
-                .local
-                .subscribe(index, connection.chain, channel, format);
+            connection.chain =
+                self.channels
+                    .local
+                    .subscribe(index, connection.chain, channel, format);
         }
         // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
         connection.closes_on_gap = !hold.takes_items;
@@ -374,7 +375,7 @@ impl<D: Driver> Worker<D> {
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.held(handle)?;
         self.set_hold(index, hold);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.deadline_ms = u64::MAX;
         }
         self.restart_deadline(index);
@@ -388,11 +389,11 @@ impl<D: Driver> Worker<D> {
     pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.held(handle)?;
         let keeps_interval = self.keeps_interval(index);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Err(Gone);
         };
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         append(connection, bytes);
         let unsent = connection.unsent();
@@ -406,7 +407,7 @@ impl<D: Driver> Worker<D> {
     /// How many bytes wait for a held client; `None`: it has left.
     pub fn held_unsent(&self, handle: u64) -> Option<usize> {
         let index = self.held(handle).ok()?;
-        self.connections.at(index).map(|it| it.unsent())
+        self.net.connections.at(index).map(|it| it.unsent())
     }
 
     /// Ends a held client's response in order.
@@ -454,7 +455,7 @@ impl<D: Driver> Worker<D> {
     /// The socket has ended.
     pub fn subscribe_socket(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.net.connections.get_mut(key) else {
             return Err(SendError::Gone);
         };
         if connection.socket.is_none() {
@@ -463,17 +464,18 @@ impl<D: Driver> Worker<D> {
         if let Some(relay) = &mut self.relay {
             relay.entry(key.index).takes_items = true;
         }
-        connection.chain = self
-            .local
-            .subscribe(key.index, connection.chain, channel, FORMAT_ITEMS);
+        connection.chain =
+            self.channels
+                .local
+                .subscribe(key.index, connection.chain, channel, FORMAT_ITEMS);
         Ok(())
     }
 
     /// Ends a subscription of a socket.
     pub fn unsubscribe_socket(&mut self, socket: u64, channel: &[u8]) {
-        if let Some(connection) = self.connections.get_mut(Key::from_u64(socket))
+        if let Some(connection) = self.net.connections.get_mut(Key::from_u64(socket))
             && connection.socket.is_some()
-            && let Some(chain) = self.local.leave(connection.chain, channel)
+            && let Some(chain) = self.channels.local.leave(connection.chain, channel)
         {
             connection.chain = chain;
         }
@@ -483,7 +485,7 @@ impl<D: Driver> Worker<D> {
     /// `accept_upgrade`, or it is answered like a request. False: it has been refused, or `handle` is not the request of the
     /// last event any more: what is known of the current one would be said of another client.
     pub fn begin_handshake(&mut self, handle: u64, route: u16) -> bool {
-        if self.lent != handle {
+        if self.http.lent != handle {
             return false;
         }
         let index = handle as u32;
@@ -491,8 +493,8 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn drop_subscriptions(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index) {
-            self.local.unsubscribe(connection.chain);
+        if let Some(connection) = self.net.connections.at_mut(index) {
+            self.channels.local.unsubscribe(connection.chain);
             connection.chain = SubId::NONE;
         }
         if let Some(relay) = &mut self.relay {
@@ -503,7 +505,7 @@ impl<D: Driver> Worker<D> {
     /// The connection that is held by this request.
     fn held(&self, handle: u64) -> Result<u32, Gone> {
         let Key { index, generation } = Key::from_u64(handle);
-        match self.connections.at(index) {
+        match self.net.connections.at(index) {
             Some(it) if it.serial == generation && it.reading == Reading::Held => Ok(index),
             _ => Err(Gone),
         }
@@ -523,7 +525,7 @@ impl<D: Driver> Worker<D> {
 
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
     pub(crate) fn send_items(&mut self, index: u32) {
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         let is_polling = connection.reading == Reading::Handling;
@@ -532,32 +534,34 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let chain = connection.chain;
-        let gap = self.local.has_gap(chain);
+        let gap = self.channels.local.has_gap(chain);
         if gap {
-            self.counts.add(Counter::GapsSlow, 1);
-            self.local.skip_gap(chain);
+            self.net.counts.add(Counter::GapsSlow, 1);
+            self.channels.local.skip_gap(chain);
         }
         let mut slices = Vec::new();
         let gathered = self
+            .channels
             .local
             .gather(chain, false, &mut slices, ITEMS_BYTES_MAX);
         if gathered.bytes == 0 && !gap {
             return;
         }
         let frames: Rc<[u8]> = Rc::from(slices.concat());
-        self.local
-            .advance(chain, false, gathered.bytes, &mut self.rest);
+        self.channels
+            .local
+            .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         self.notice_items(index, gap, frames);
-        if self.local.pending(chain) {
+        if self.channels.local.pending(chain) {
             self.mark_dirty(index);
         }
     }
 
     fn notice_items(&mut self, index: u32, gap: bool, frames: Rc<[u8]>) {
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         let handle = (u64::from(connection.serial) << 32) | u64::from(index);
@@ -576,9 +580,11 @@ impl<D: Driver> Worker<D> {
     /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
     pub(crate) fn tell_streams(&mut self) {
         let mut owners = Vec::new();
-        for (channel, frames) in std::mem::take(&mut self.encoder.told) {
+        for (channel, frames) in std::mem::take(&mut self.channels.encoder.told) {
             owners.clear();
-            self.local.owners(&channel, FORMAT_STREAM, &mut owners);
+            self.channels
+                .local
+                .owners(&channel, FORMAT_STREAM, &mut owners);
             for &index in &owners {
                 self.send_held(index);
                 self.notice_items(index, false, Rc::clone(&frames));
@@ -590,37 +596,37 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn keep_alive_relayed(&mut self, index: u32) {
         let held = self.relay.as_ref().and_then(|relay| relay.get(index));
         let data = held.and_then(|held| held.keep_alive.clone());
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && let Some(data) = data
             && connection.unsent() == 0
         {
-            self.counts.add(Counter::KeepAlives, 1);
+            self.net.counts.add(Counter::KeepAlives, 1);
             if connection.out.capacity() == 0 {
-                connection.out = self.pool.take();
+                connection.out = self.net.pool.take();
             }
             append(connection, &data);
             self.flush(index);
         }
         if !self.keeps_interval(index) {
             self.restart_deadline(index);
-        } else if let Some(due_ms) = self.connections.at(index).map(|it| it.deadline_ms) {
+        } else if let Some(due_ms) = self.net.connections.at(index).map(|it| it.deadline_ms) {
             self.set_deadline(index, due_ms);
         }
     }
 
     fn write_relayed_head(&mut self, index: u32, head: &ResponseHead<'_>, framing: Framing) {
         let is_draining = self.running != Running::Serving;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.origin == Origin::Public {
-            self.counts.response(head.status);
+            self.net.counts.response(head.status);
         }
         if is_draining {
             connection.keeps_alive = false;
         }
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         let keep_alive = match (connection.keeps_alive, connection.is_http10) {
             (false, _) => response::Connection::Close,
@@ -631,7 +637,7 @@ impl<D: Driver> Worker<D> {
             &mut connection.out,
             head.status,
             head.reason,
-            &self.date,
+            &self.http.date,
             head.headers,
             framing,
             keep_alive,
@@ -641,11 +647,11 @@ impl<D: Driver> Worker<D> {
 
     /// Lets go of a stream's body that becomes something else.
     fn take_stream(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && matches!(connection.body.as_deref(), Some(Outgoing::Stream(_)))
         {
             connection.body = None;
-            self.streams.let_go();
+            self.http.streams.let_go();
             if connection.writing == Writing::Open {
                 connection.reading = Reading::Handling;
             }

@@ -78,13 +78,13 @@ impl<D: Driver> Worker<D> {
     /// A task has ended.
     pub fn count_task(&mut self, kind: TaskKind, has_failed: bool) {
         let (all, failed) = kind.counters();
-        self.counts.add(all, 1);
-        self.counts.add(failed, u64::from(has_failed));
+        self.net.counts.add(all, 1);
+        self.net.counts.add(failed, u64::from(has_failed));
     }
 
     /// Runs of a repeated task were left out.
     pub fn count_skipped(&mut self, runs: u64) {
-        self.counts.add(Counter::EverySkipped, runs);
+        self.net.counts.add(Counter::EverySkipped, runs);
     }
 
     /// So many handlers and tasks wait, and so many tasks have not begun.
@@ -106,7 +106,7 @@ impl<D: Driver> Worker<D> {
     /// A call of a job has ended.
     pub fn count_job(&mut self, end: JobEnd) {
         for (one, counter) in JobEnd::ALL {
-            self.counts.add(counter, u64::from(one == end));
+            self.net.counts.add(counter, u64::from(one == end));
         }
     }
 }

@@ -38,7 +38,7 @@ impl<D: Driver> Worker<D> {
             None if interest == Interest::NONE => return Ok(()),
             empty => {
                 let watch = Watch::new()?;
-                self.driver.add_wake(watch.fd(), TOKEN_WATCH)?;
+                self.net.driver.add_wake(watch.fd(), TOKEN_WATCH)?;
                 let found = Vec::new();
                 empty.insert(Box::new(Watching { watch, found }))
             }

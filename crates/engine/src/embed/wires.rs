@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
     /// As of the driver's `accept`.
     pub fn accept_wire(&mut self, listener: u64) -> io::Result<Option<(u64, Peer)>> {
         let fd = self.wires.get(listener)?.fd;
-        match self.driver.accept(fd)? {
+        match self.net.driver.accept(fd)? {
             Some(accepted) => Ok(Some((self.watch_wire(accepted.fd)?, accepted.peer))),
             None => Ok(None),
         }
@@ -218,7 +218,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is broken, or the wire closed.
     pub fn recv_wire(&mut self, wire: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
-        self.driver.recv(fd, buf)
+        self.net.driver.recv(fd, buf)
     }
 
     /// Sends and tells how many bytes went; `None` would block.
@@ -227,7 +227,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is broken, or the wire closed.
     pub fn send_wire(&mut self, wire: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
-        self.driver.send_one(fd, bytes)
+        self.net.driver.send_one(fd, bytes)
     }
 
     /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
@@ -240,7 +240,7 @@ impl<D: Driver> Worker<D> {
     /// Closes a wire. Events that were already reported for it may still come.
     pub fn close_wire(&mut self, wire: u64) {
         if let Some(fd) = self.wires.remove(wire) {
-            self.driver.close(fd);
+            self.net.driver.close(fd);
         }
     }
 
@@ -251,7 +251,7 @@ impl<D: Driver> Worker<D> {
 
     fn watch_wire(&mut self, fd: Fd) -> io::Result<u64> {
         let wire = self.wires.insert(fd, Kind::Stream);
-        if let Err(error) = self.driver.add_stream(fd, wire) {
+        if let Err(error) = self.net.driver.add_stream(fd, wire) {
             self.close_wire(wire);
             return Err(error);
         }
@@ -262,7 +262,7 @@ impl<D: Driver> Worker<D> {
         let wire = self.wires.insert(listener.as_raw_fd(), kind);
         // The driver closes it from here on.
         let fd = listener.into_raw_fd();
-        if let Err(error) = self.driver.add_listener(fd, wire) {
+        if let Err(error) = self.net.driver.add_listener(fd, wire) {
             self.close_wire(wire);
             return Err(error);
         }
@@ -302,8 +302,8 @@ impl<K: Driver> Worker<Tls<K>> {
         name: ServerName<'static>,
     ) -> io::Result<u64> {
         let fd = net::connect_tcp(address, None)?;
-        if let Err(error) = self.driver.connect(fd, config, name) {
-            self.driver.close(fd);
+        if let Err(error) = self.net.driver.connect(fd, config, name) {
+            self.net.driver.close(fd);
             return Err(io::Error::other(error));
         }
         self.watch_wire(fd)

@@ -246,7 +246,7 @@ impl<D: Driver> Worker<D> {
         } else {
             "a Forwarded header"
         };
-        self.counts.add(Counter::ProxyHeadersIgnored, 1);
+        self.net.counts.add(Counter::ProxyHeadersIgnored, 1);
         let message = format!(
             "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
              no header tells who the client is; have the proxy remove them, or set proxy_headers"
@@ -265,12 +265,12 @@ impl<D: Driver> Worker<D> {
     /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
     /// when the request is not in progress.
     pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
-        net::own_addr(self.connections.at(Key::from_u64(handle).index)?.fd)
+        net::own_addr(self.net.connections.at(Key::from_u64(handle).index)?.fd)
     }
 
     /// Whether the request in progress is one of HTTP/1.0.
     pub fn is_http10(&self, handle: u64) -> bool {
-        let connection = self.connections.at(Key::from_u64(handle).index);
+        let connection = self.net.connections.at(Key::from_u64(handle).index);
         connection.is_some_and(|connection| connection.is_http10)
     }
 

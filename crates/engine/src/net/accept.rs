@@ -17,10 +17,10 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 impl<D: Driver> Worker<D> {
     /// Takes new connections. True when there may be more.
     pub(crate) fn accept(&mut self, listener: Fd, origin: Origin) -> bool {
-        self.driver.refresh_now();
+        self.net.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
-            match self.driver.accept(listener) {
-                Ok(Some(accepted)) if self.prefaced.contains(&listener) => {
+            match self.net.driver.accept(listener) {
+                Ok(Some(accepted)) if self.net.prefaced.contains(&listener) => {
                     self.open_prefaced(accepted.fd, accepted.peer);
                 }
                 Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
@@ -29,12 +29,13 @@ impl<D: Driver> Worker<D> {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     // Out of descriptors or memory: the listeners would report for ever.
-                    self.counts.add(Counter::RefusedAccept, 1);
+                    self.net.counts.add(Counter::RefusedAccept, 1);
                     self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
-                    let unix_ms = self.driver.unix_ms();
-                    self.limiter
-                        .write(&self.logger, LogLevel::Warning, unix_ms, &message);
+                    let unix_ms = self.net.driver.unix_ms();
+                    self.log
+                        .limiter
+                        .write(&self.log.logger, LogLevel::Warning, unix_ms, &message);
                     return false;
                 }
             }
@@ -43,24 +44,24 @@ impl<D: Driver> Worker<D> {
     }
 
     fn pause_accepting(&mut self) {
-        self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
-        let inner = self.control.into_iter().chain(self.metrics);
-        for fd in self.listeners.iter().copied().chain(inner) {
-            let _ = self.driver.remove(fd);
+        self.net.accept_ms = self.net.driver.now_ms() + ACCEPT_PAUSE_MS;
+        let inner = self.net.control.into_iter().chain(self.net.metrics);
+        for fd in self.net.listeners.iter().copied().chain(inner) {
+            let _ = self.net.driver.remove(fd);
         }
     }
 
     /// Listens again when the pause is over.
     pub(crate) fn resume_accepting(&mut self) {
-        if self.driver.now_ms() < self.accept_ms {
+        if self.net.driver.now_ms() < self.net.accept_ms {
             return;
         }
-        self.accept_ms = u64::MAX;
-        let control = self.control.map(|fd| (fd, TOKEN_CONTROL));
-        let public = self.listeners.iter().copied().zip(TOKEN_LISTENER..);
-        let metrics = self.metrics.map(|fd| (fd, TOKEN_METRICS));
+        self.net.accept_ms = u64::MAX;
+        let control = self.net.control.map(|fd| (fd, TOKEN_CONTROL));
+        let public = self.net.listeners.iter().copied().zip(TOKEN_LISTENER..);
+        let metrics = self.net.metrics.map(|fd| (fd, TOKEN_METRICS));
         for (fd, token) in public.chain(control).chain(metrics) {
-            if self.driver.add_listener(fd, token).is_err() {
+            if self.net.driver.add_listener(fd, token).is_err() {
                 // Short of memory still.
                 self.pause_accepting();
                 return;
@@ -77,10 +78,10 @@ impl<D: Driver> Worker<D> {
             return;
         }
         match origin {
-            Origin::Public => self.counts.add(Counter::Accepted, 1),
+            Origin::Public => self.net.counts.add(Counter::Accepted, 1),
             Origin::Control | Origin::Metrics | Origin::Own => self.reporter.control += 1,
         }
-        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let index = self.insert(Connection::new(fd, peer, origin), deadline_ms);
         if origin == Origin::Own {
             self.wires.opened(index);
@@ -91,14 +92,14 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) -> u32 {
         let (peer, is_of_proxy) = (connection.peer, connection.reading == Reading::Preface);
         connection.deadline_ms = deadline_ms;
-        let key = self.connections.insert(connection);
+        let key = self.net.connections.insert(connection);
         if !is_of_proxy {
             self.count_address(peer);
         }
         // The request is usually here already. Reading at once saves a wait, and a connection that
         // is answered and closed within this turn is never watched at all.
-        self.fresh.push(key.index);
-        self.events.push(Event {
+        self.net.fresh.push(key.index);
+        self.net.events.push(Event {
             token: key.to_u64(),
             readable: true,
             writable: false,
@@ -112,25 +113,27 @@ impl<D: Driver> Worker<D> {
         if self.settings.connections_per_address_max > 0
             && let Some(address) = peer.ip()
         {
-            *self.addresses.entry(address).or_insert(0) += 1;
+            *self.net.addresses.entry(address).or_insert(0) += 1;
         }
     }
 
     /// Whether its client's address has as many connections as it may have.
     pub(crate) fn is_crowded(&self, peer: Peer) -> bool {
         let per_address = self.settings.connections_per_address_max;
-        let count = peer.ip().and_then(|address| self.addresses.get(&address));
+        let count = peer
+            .ip()
+            .and_then(|address| self.net.addresses.get(&address));
         per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
     }
 
     /// Watches the connections of this turn that are still open. Whatever became ready before is
     /// reported by the next wait.
     pub(crate) fn watch_fresh(&mut self) {
-        while let Some(index) = self.fresh.pop() {
-            let Some(key) = self.connections.key(index) else {
+        while let Some(index) = self.net.fresh.pop() {
+            let Some(key) = self.net.connections.key(index) else {
                 continue;
             };
-            let Some(connection) = self.connections.at_mut(index) else {
+            let Some(connection) = self.net.connections.at_mut(index) else {
                 continue;
             };
             // An entry may have been freed and taken again within the turn: it is listed twice then.
@@ -138,11 +141,12 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             let (fd, peer) = (connection.fd, connection.peer);
-            if let Err(error) = self.driver.add_stream(fd, key.to_u64()) {
+            if let Err(error) = self.net.driver.add_stream(fd, key.to_u64()) {
                 let message = format!("watching a connection from {peer} failed: {error}");
-                let unix_ms = self.driver.unix_ms();
-                self.limiter
-                    .write(&self.logger, LogLevel::Error, unix_ms, &message);
+                let unix_ms = self.net.driver.unix_ms();
+                self.log
+                    .limiter
+                    .write(&self.log.logger, LogLevel::Error, unix_ms, &message);
                 self.close(index);
                 continue;
             }
@@ -152,7 +156,7 @@ impl<D: Driver> Worker<D> {
 
     /// Which limit a new connection would break.
     pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
-        if self.connections.len() >= self.settings.connections_max {
+        if self.net.connections.len() >= self.settings.connections_max {
             return Some(Refused {
                 status: 503,
                 counter: Counter::RefusedConnections,
@@ -171,42 +175,42 @@ impl<D: Driver> Worker<D> {
 
     /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
     pub(crate) fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
-        self.counts.add(refused.counter, 1);
-        self.counts.response(refused.status);
+        self.net.counts.add(refused.counter, 1);
+        self.net.counts.response(refused.status);
         let mut is_head = false;
         if self.current.is_none() {
             // A request left unread would make the kernel send a reset, which destroys the answer.
-            let read = self.driver.recv(fd, &mut self.input[..READ_BYTES]);
+            let read = self.net.driver.recv(fd, &mut self.input[..READ_BYTES]);
             let read = read.ok().flatten().unwrap_or(0);
             is_head = asks_for_head(&self.input[..read]);
         }
-        let mut out = self.pool.take();
+        let mut out = self.net.pool.take();
         let body = format!("The server's limit {} is reached.\n", refused.setting);
         crate::http::respond::answer::write_plain(
             &mut out,
             refused.status,
-            &self.date,
+            &self.http.date,
             body.as_bytes(),
         );
         if is_head {
             let head_len = out.len() - body.len();
             out.truncate(head_len);
         }
-        if let Ok(Some(sent)) = self.driver.send_one(fd, &out) {
-            self.counts.add(Counter::BytesSent, sent as u64);
+        if let Ok(Some(sent)) = self.net.driver.send_one(fd, &out) {
+            self.net.counts.add(Counter::BytesSent, sent as u64);
         }
         self.trace_turned_away(peer, refused.status, body.len());
-        self.pool.give(out);
-        self.driver.shutdown_write(fd);
-        self.driver.close(fd);
+        self.net.pool.give(out);
+        self.net.driver.shutdown_write(fd);
+        self.net.driver.close(fd);
         let message = format!(
             "connection from {peer} refused with {}: limit {} reached",
             refused.status, refused.setting
         );
-        self.limiter.write(
-            &self.logger,
+        self.log.limiter.write(
+            &self.log.logger,
             LogLevel::Warning,
-            self.driver.unix_ms(),
+            self.net.driver.unix_ms(),
             &message,
         );
     }

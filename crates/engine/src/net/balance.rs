@@ -39,7 +39,7 @@ impl<D: Driver> Worker<D> {
             // after the next answer.
             return false;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         if connection.origin != Origin::Public || !self.balances {
@@ -59,7 +59,7 @@ impl<D: Driver> Worker<D> {
 
     /// Counts a connection that stays, if it is not counted yet.
     pub(crate) fn mark_settled(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !std::mem::replace(&mut connection.is_settled, true)
         {
             self.reporter.shared.add_settled(self.slot);
@@ -73,7 +73,7 @@ impl<D: Driver> Worker<D> {
         if own == 0 {
             return None;
         }
-        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
         let slots = self.inboxes.len() as u16;
         let (slot, least) = shared.least_settled(slots, busy_before_unix_ms)?;
         (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
@@ -85,10 +85,10 @@ impl<D: Driver> Worker<D> {
         let is_whole = |it: &Connection| {
             it.origin == Origin::Public && it.inbox.is_empty() && !it.is_dirty && !it.has_output()
         };
-        if !self.connections.at(index).is_some_and(is_whole) {
+        if !self.net.connections.at(index).is_some_and(is_whole) {
             return false;
         }
-        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
         let slots = self.inboxes.len() as u16;
         let shared = &self.reporter.shared;
         let heir = shared.least_settled(slots, busy_before_unix_ms);
@@ -102,30 +102,30 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a connection away. False when it stays, as it was.
     fn hand_over(&mut self, index: u32, slot: u16) -> bool {
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return false;
         };
         let (fd, peer, is_watched) = (connection.fd, connection.peer, connection.is_watched);
         let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
             return false;
         };
-        if !self.driver.release(fd) {
+        if !self.net.driver.release(fd) {
             return false;
         }
         // Counted first: the other worker may have taken and closed it before `put` returns.
         self.reporter.shared.add_settled(slot);
         if inbox.put(fd, peer).is_err() {
             self.reporter.shared.remove_settled(slot);
-            let key = self.connections.key(index);
+            let key = self.net.connections.key(index);
             if let (true, Some(key)) = (is_watched, key)
-                && self.driver.add_stream(fd, key.to_u64()).is_err()
+                && self.net.driver.add_stream(fd, key.to_u64()).is_err()
             {
                 self.close(index);
                 return true;
             }
             return false;
         }
-        self.counts.add(Counter::Moved, 1);
+        self.net.counts.add(Counter::Moved, 1);
         self.close(index);
         true
     }
@@ -167,17 +167,17 @@ impl<D: Driver> Worker<D> {
     }
 
     fn open_moved(&mut self, fd: Fd, peer: Peer) {
-        if self.connections.len() >= self.settings.connections_max {
+        if self.net.connections.len() >= self.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
             self.reporter.shared.remove_settled(self.slot);
-            self.driver.close(fd);
+            self.net.driver.close(fd);
             return;
         }
         let mut connection = Connection::new(fd, peer, Origin::Public);
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
         connection.is_fresh = false;
-        let deadline_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+        let deadline_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
         self.insert(connection, deadline_ms);
     }
 }

@@ -32,11 +32,11 @@ const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
     pub(crate) fn load(&mut self, index: u32) -> bool {
-        let reading = self.connections.at(index).map(|it| it.reading);
+        let reading = self.net.connections.at(index).map(|it| it.reading);
         if reading == Some(Reading::Preface) && !self.read_preface(index) {
             return false;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         match connection.reading {
@@ -51,11 +51,11 @@ impl<D: Driver> Worker<D> {
                 }
                 return false;
             }
-            Reading::Body if self.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+            Reading::Body if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                 // Others first; before them in the next turn, or those that are first would stay so.
                 connection.has_unread = true;
                 if !std::mem::replace(&mut connection.is_again, true) {
-                    self.uploads.postponed.push(index);
+                    self.http.uploads.postponed.push(index);
                 }
                 return false;
             }
@@ -72,7 +72,7 @@ impl<D: Driver> Worker<D> {
         if self.waiting.is_full() && self.hold_back(index) {
             return false;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         debug_assert!(self.current.is_none());
@@ -81,7 +81,7 @@ impl<D: Driver> Worker<D> {
             let inbox = std::mem::take(&mut connection.inbox);
             filled = inbox.len();
             self.input[..filled].copy_from_slice(&inbox);
-            self.pool.give(inbox);
+            self.net.pool.give(inbox);
         }
         // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
         let is_enough = filled >= self.settings.header_bytes_max;
@@ -90,7 +90,7 @@ impl<D: Driver> Worker<D> {
         } else {
             let fd = connection.fd;
             let space = &mut self.input[filled..filled + READ_BYTES];
-            match self.driver.recv(fd, space) {
+            match self.net.driver.recv(fd, space) {
                 Ok(Some(0)) => {
                     connection.has_ended = true;
                     connection.has_unread = true;
@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
                     // Only a full one, or one with the peer's end of stream behind it, goes on.
                     connection.has_unread = read == READ_BYTES || connection.has_hung_up;
                     if connection.origin == Origin::Public {
-                        self.counts.add(Counter::BytesReceived, read as u64);
+                        self.net.counts.add(Counter::BytesReceived, read as u64);
                     }
                     filled += read;
                 }
@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
     /// used up.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.current {
-            let Some(connection) = self.connections.at_mut(current.index) else {
+            let Some(connection) = self.net.connections.at_mut(current.index) else {
                 self.current = None;
                 return None;
             };
@@ -157,7 +157,7 @@ impl<D: Driver> Worker<D> {
             }
             let (queue_bytes_max, steps_max) = match &connection.socket {
                 None => (self.settings.queue_bytes_max, PIPELINE_MAX),
-                Some(socket) => (socket.reading_bytes_max(&self.served), FRAMES_MAX),
+                Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
             };
             if connection.unsent() > queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
             }
             let step = match connection.reading {
                 Reading::Head => self.step_head(current),
-                Reading::Body if self.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+                Reading::Body if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                     connection.has_unread = true;
                     self.stash();
                     return None;
@@ -225,7 +225,7 @@ impl<D: Driver> Worker<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
     pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.current
-            && let Some(connection) = self.connections.at_mut(current.index)
+            && let Some(connection) = self.net.connections.at_mut(current.index)
             && connection.reading == Reading::Handling
         {
             self.stash();
@@ -234,11 +234,11 @@ impl<D: Driver> Worker<D> {
 
     /// Lists a connection for the next turn.
     pub(crate) fn go_on(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !connection.is_again
         {
             connection.is_again = true;
-            self.again.push(index);
+            self.net.again.push(index);
         }
     }
 
@@ -251,10 +251,10 @@ impl<D: Driver> Worker<D> {
             return Step::Starved;
         }
         match http1::parse_after(
-            &mut self.repeats,
+            &mut self.http.repeats,
             &self.input[at..filled],
-            &self.limits,
-            &mut self.request.head,
+            &self.http.limits,
+            &mut self.http.request.head,
         ) {
             Parse::Partial => Step::Starved,
             Parse::Refused(refusal) => {
@@ -275,28 +275,30 @@ impl<D: Driver> Worker<D> {
             self.trace_request(index, at, head_bytes);
         }
         let is_draining = self.running != Running::Serving;
-        let head = &self.request.head;
+        let head = &self.http.request.head;
         if head.body == Body::None {
-            let Some(connection) = self.connections.at_mut(index) else {
+            let Some(connection) = self.net.connections.at_mut(index) else {
                 return Step::Starved;
             };
             connection.note_head(head, is_draining);
-            self.serial = self.serial.wrapping_add(1);
+            self.http.serial = self.http.serial.wrapping_add(1);
             let place = Place::Input {
                 head_start: at,
                 body_start,
                 body_len: 0,
             };
-            self.request.begin(connection, index, self.serial, place);
-            self.lent = self.request.handle;
+            self.http
+                .request
+                .begin(connection, index, self.http.serial, place);
+            self.http.lent = self.http.request.handle;
             self.advance(body_start);
             return Step::Request;
         }
         let Some(plan) = self.plan_body(index, &(at..body_start)) else {
             return Step::Again;
         };
-        let head = &self.request.head;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let head = &self.http.request.head;
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Step::Starved;
         };
         connection.note_head(head, is_draining);
@@ -334,25 +336,27 @@ impl<D: Driver> Worker<D> {
 
     /// Makes the parsed head the current request.
     pub(crate) fn take_request(&mut self, index: u32, place: Place) {
-        self.serial = self.serial.wrapping_add(1);
-        let Some(connection) = self.connections.at_mut(index) else {
+        self.http.serial = self.http.serial.wrapping_add(1);
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
-        self.request.begin(connection, index, self.serial, place);
-        self.lent = self.request.handle;
+        self.http
+            .request
+            .begin(connection, index, self.http.serial, place);
+        self.http.lent = self.http.request.handle;
     }
 
     /// Finds who answers the current request and answers it unless that is PHP.
     fn dispatch(&mut self) -> Option<Event> {
-        let index = self.request.handle as u32;
-        let origin = match self.connections.at(index) {
+        let index = self.http.request.handle as u32;
+        let origin = match self.net.connections.at(index) {
             Some(connection) => connection.origin,
             None => return None,
         };
         if origin != Origin::Public {
             return self.dispatch_inner(index, origin);
         }
-        self.counts.add(Counter::Requests, 1);
+        self.net.counts.add(Counter::Requests, 1);
         self.note_contradiction();
         if matches!(self.running, Running::Retired { .. }) {
             self.refuse(
@@ -367,11 +371,11 @@ impl<D: Driver> Worker<D> {
             self.refuse(index, refusal.status(), &message);
             return None;
         }
-        if self.request.unrouted != 0 {
-            self.request.unrouted = 0;
-            self.request.allow.clear();
+        if self.http.request.unrouted != 0 {
+            self.http.request.unrouted = 0;
+            self.http.request.allow.clear();
         }
-        let request = &mut self.request;
+        let request = &mut self.http.request;
         let method = request.head.method;
         let head = match request.place {
             Place::Input {
@@ -388,7 +392,7 @@ impl<D: Driver> Worker<D> {
         };
         let method_name = request.head.method_span.of(head);
         let params = &mut request.params;
-        let found = self.router.find(method_name, path, slashes, params);
+        let found = self.http.router.find(method_name, path, slashes, params);
         let outcome = match found {
             Found::Handler(handler) => {
                 request.handler = handler;
@@ -428,9 +432,9 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Outcome::Guarded(handler) => {
-                self.request.unrouted = UNROUTED_FILE;
-                self.request.handler = handler;
-                self.request.params = Params::default();
+                self.http.request.unrouted = UNROUTED_FILE;
+                self.http.request.handler = handler;
+                self.http.request.params = Params::default();
                 return Some(Event::Request);
             }
             Outcome::NotImplemented => {
@@ -450,7 +454,7 @@ impl<D: Driver> Worker<D> {
     fn dispatch_inner(&mut self, index: u32, origin: Origin) -> Option<Event> {
         match origin {
             Origin::Control => {
-                self.counts.add(Counter::ControlRequests, 1);
+                self.net.counts.add(Counter::ControlRequests, 1);
                 self.answer_control(index);
                 None
             }
@@ -459,8 +463,8 @@ impl<D: Driver> Worker<D> {
                 None
             }
             Origin::Own | Origin::Public => {
-                self.request.handler = self.wires.handler_of(index);
-                self.request.params = Params::default();
+                self.http.request.handler = self.wires.handler_of(index);
+                self.http.request.params = Params::default();
                 Some(Event::Request)
             }
         }
@@ -468,7 +472,7 @@ impl<D: Driver> Worker<D> {
 
     /// Hands a request that no route serves to the program, if that wants it.
     fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
-        let fallback = self.router.fallback()?;
+        let fallback = self.http.router.fallback()?;
         let (status, allow) = match outcome {
             Outcome::NotFound => (404, ""),
             Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
@@ -476,7 +480,7 @@ impl<D: Driver> Worker<D> {
             Outcome::NotImplemented if fallback.takes_methods && self.relay.is_some() => (501, ""),
             _ => return None,
         };
-        let request = &mut self.request;
+        let request = &mut self.http.request;
         request.unrouted = status;
         request.allow.clear();
         request.allow.push_str(allow);
@@ -487,26 +491,30 @@ impl<D: Driver> Worker<D> {
 
     /// Decodes the path of the current request, unless there is nothing to decode.
     fn decode_path(&mut self) -> Result<(), http1::Refusal> {
-        let mut path = std::mem::take(&mut self.request.path);
-        let mut slashes = std::mem::take(&mut self.request.slashes);
-        let view = self.request.view(&self.input);
-        let raw_path = self.request.head.path.of(view.head);
+        let mut path = std::mem::take(&mut self.http.request.path);
+        let mut slashes = std::mem::take(&mut self.http.request.slashes);
+        let view = self.http.request.view(&self.input);
+        let raw_path = self.http.request.head.path.of(view.head);
         let outcome = percent::decode_path(raw_path, &mut path, &mut slashes);
-        self.request.path_is_plain = outcome != Ok(true);
-        self.request.path_shown.clear();
+        self.http.request.path_is_plain = outcome != Ok(true);
+        self.http.request.path_shown.clear();
         if !slashes.is_empty() {
             let mut rest = 0;
             for slash in slashes.iter().map(|at| *at as usize) {
-                self.request
+                self.http
+                    .request
                     .path_shown
                     .extend_from_slice(&path[rest..slash]);
-                self.request.path_shown.extend_from_slice(b"%2F");
+                self.http.request.path_shown.extend_from_slice(b"%2F");
                 rest = slash + 1;
             }
-            self.request.path_shown.extend_from_slice(&path[rest..]);
+            self.http
+                .request
+                .path_shown
+                .extend_from_slice(&path[rest..]);
         }
-        self.request.path = path;
-        self.request.slashes = slashes;
+        self.http.request.path = path;
+        self.http.request.slashes = slashes;
         outcome.map(|_| ())
     }
 
@@ -519,7 +527,7 @@ impl<D: Driver> Worker<D> {
 
     /// More bytes are needed; none will come when the peer has ended its stream.
     fn starve(&mut self, index: u32) {
-        match self.connections.at(index) {
+        match self.net.connections.at(index) {
             Some(connection) if connection.has_ended => {
                 self.current = None;
                 self.on_end_of_stream(index);
@@ -537,12 +545,12 @@ impl<D: Driver> Worker<D> {
         else {
             return;
         };
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         // A held client has nothing to say any more.
         if at < filled && connection.reading != Reading::Held {
-            connection.inbox = self.pool.take();
+            connection.inbox = self.net.pool.take();
             connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
         if at < filled || connection.reading == Reading::Handling {
@@ -561,7 +569,7 @@ impl<D: Driver> Worker<D> {
                 let had_deadline = connection.is_fresh || connection.has_begun;
                 connection.has_begun = true;
                 if !had_deadline {
-                    let now_ms = self.driver.refresh_now();
+                    let now_ms = self.net.driver.refresh_now();
                     self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
                 }
             }
@@ -578,7 +586,7 @@ impl<D: Driver> Worker<D> {
 
     /// The peer has finished sending, and nothing whole is left of what it has sent.
     fn on_end_of_stream(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.socket.is_some() {
@@ -598,21 +606,21 @@ impl<D: Driver> Worker<D> {
 
     /// Drops what a held or lingering client sends, and notices that it has left.
     fn discard(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let fd = connection.fd;
         let hung_up = connection.has_hung_up;
-        let has_more = match self.driver.recv(fd, &mut self.input[..READ_BYTES]) {
+        let has_more = match self.net.driver.recv(fd, &mut self.input[..READ_BYTES]) {
             Ok(Some(0)) | Err(_) => {
                 self.close(index);
                 return;
             }
             Ok(Some(read)) => {
-                self.counts.add(Counter::BytesReceived, read as u64);
+                self.net.counts.add(Counter::BytesReceived, read as u64);
                 let socket = connection.socket.as_mut();
                 if socket.is_some_and(|socket| socket.is_answered(&self.input[..read])) {
-                    self.driver.shutdown_write(fd);
+                    self.net.driver.shutdown_write(fd);
                 }
                 read == READ_BYTES || hung_up
             }
@@ -631,7 +639,7 @@ impl<D: Driver> Worker<D> {
     /// Answers what is not a whole request head, and closes the connection.
     pub(crate) fn refuse_head(&mut self, index: u32, status: u16, message: &str) {
         let current = self.current.filter(|current| current.index == index);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             let head = match current {
                 Some(current) => &self.input[current.at..current.filled],
                 None => &connection.inbox[..],
@@ -645,7 +653,7 @@ impl<D: Driver> Worker<D> {
 
     /// Answers a request that is not accepted, and closes the connection.
     pub(crate) fn refuse(&mut self, index: u32, status: u16, message: &str) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let line = format!(
@@ -654,13 +662,17 @@ impl<D: Driver> Worker<D> {
             message.trim_end().trim_end_matches('.')
         );
         refuse_in(connection);
-        self.counts.refusal(status);
+        self.net.counts.refusal(status);
         if connection.body.is_some() {
             // The rest of a file has to follow what has been sent of it, and nothing else may.
             return;
         }
-        self.limiter
-            .write(&self.logger, LogLevel::Info, self.driver.unix_ms(), &line);
+        self.log.limiter.write(
+            &self.log.logger,
+            LogLevel::Info,
+            self.net.driver.unix_ms(),
+            &line,
+        );
         let mut text = message.to_owned();
         if let Some(first) = text.get_mut(..1) {
             first.make_ascii_uppercase();

@@ -11,3 +11,75 @@ pub(crate) mod preface;
 pub(crate) mod slab;
 pub(crate) mod timers;
 pub(crate) mod tls;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use fermata_io::buffer::Pool;
+use fermata_io::wheel::{Fired, Wheel};
+use fermata_io::{Driver, Event, Fd};
+
+use crate::admin::stats::Counts;
+use connection::Connection;
+use slab::Slab;
+use tls::ServerTls;
+
+/// Buffers kept for reuse, what a new one has room for, and the largest that is worth keeping.
+const POOL_BUFFERS: usize = 256;
+const POOL_BUFFER_BYTES: usize = 4 * 1024;
+const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// The connections of a worker, and what all of them share.
+pub(crate) struct Net<D> {
+    pub driver: D,
+    pub connections: Slab<Connection>,
+    /// Connections of each address, where there is a limit for them.
+    pub addresses: HashMap<IpAddr, u32>,
+    pub wheel: Wheel,
+    pub fired: Vec<Fired>,
+    pub pool: Pool,
+    pub counts: Counts,
+
+    pub listeners: Vec<Fd>,
+    /// Those of `listeners` whose connections begin with a header of the PROXY protocol.
+    pub prefaced: Vec<Fd>,
+    pub control: Option<Fd>,
+    pub metrics: Option<Fd>,
+    pub tls: Option<ServerTls>,
+    /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
+    pub accept_ms: u64,
+
+    /// The events of this turn.
+    pub events: Vec<Event>,
+    /// Connections accepted in this turn.
+    pub fresh: Vec<u32>,
+    /// Connections with output for the end of the turn.
+    pub dirty: Vec<u32>,
+    /// Connections to go on with in the next turn without waiting for an event.
+    pub again: Vec<u32>,
+}
+
+impl<D: Driver> Net<D> {
+    /// Without listeners and connections.
+    pub fn new(driver: D) -> Net<D> {
+        Net {
+            connections: Slab::new(),
+            addresses: HashMap::new(),
+            wheel: Wheel::new(driver.now_ms()),
+            fired: Vec::new(),
+            pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
+            counts: Counts::new(),
+            listeners: Vec::new(),
+            prefaced: Vec::new(),
+            control: None,
+            metrics: None,
+            tls: None,
+            accept_ms: u64::MAX,
+            events: Vec::new(),
+            fresh: Vec::new(),
+            dirty: Vec::new(),
+            again: Vec::new(),
+            driver,
+        }
+    }
+}

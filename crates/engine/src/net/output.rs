@@ -30,9 +30,9 @@ const FILE_TURN_BYTES: u64 = 1024 * 1024;
 impl<D: Driver> Worker<D> {
     /// Sends what this turn has produced: one write per connection.
     pub(crate) fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.net.dirty);
         for index in dirty.drain(..) {
-            let Some(connection) = self.connections.at_mut(index) else {
+            let Some(connection) = self.net.connections.at_mut(index) else {
                 continue;
             };
             connection.is_dirty = false;
@@ -43,20 +43,20 @@ impl<D: Driver> Worker<D> {
             }
         }
         // Flushing may have listed connections again (a held one with more in its log).
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
+        dirty.append(&mut self.net.dirty);
+        self.net.dirty = dirty;
     }
 
     /// What `flush` does for a client that `rests_when_sent`.
     #[inline]
     fn flush_usual(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let unsent = &connection.out[connection.out_sent as usize..];
         let length = unsent.len();
         if length > 0 {
-            match self.driver.send_one(connection.fd, unsent) {
+            match self.net.driver.send_one(connection.fd, unsent) {
                 Ok(Some(sent)) if sent == length => {}
                 Ok(sent) => {
                     self.on_refused(index, sent);
@@ -68,14 +68,14 @@ impl<D: Driver> Worker<D> {
                 }
             }
             if connection.origin == Origin::Public {
-                self.counts.add(Counter::BytesSent, length as u64);
+                self.net.counts.add(Counter::BytesSent, length as u64);
             }
         }
         connection.out_sent = 0;
-        self.pool.give(std::mem::take(&mut connection.out));
+        self.net.pool.give(std::mem::take(&mut connection.out));
         if connection.deadline_ms == u64::MAX {
             if connection.inbox.is_empty() {
-                let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+                let due_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
                 self.set_deadline(index, due_ms);
             } else {
                 self.restart_deadline(index);
@@ -85,12 +85,12 @@ impl<D: Driver> Worker<D> {
 
     /// The kernel has taken less than there is, or nothing.
     fn on_refused(&mut self, index: u32, sent: Option<usize>) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && let Some(sent) = sent
         {
             connection.drop_sent(sent);
             if connection.origin == Origin::Public {
-                self.counts.add(Counter::BytesSent, sent as u64);
+                self.net.counts.add(Counter::BytesSent, sent as u64);
             }
             if let Some(trace) = &mut self.trace {
                 trace.on_sent(index, sent);
@@ -104,14 +104,19 @@ impl<D: Driver> Worker<D> {
     /// it: closing, the next piece of a file, live events, requests that were held back.
     pub(crate) fn flush(&mut self, index: u32) {
         let is_blocked = |connection: &Connection| connection.is_blocked;
-        if !self.connections.at(index).is_none_or(is_blocked) {
+        if !self.net.connections.at(index).is_none_or(is_blocked) {
             self.write_out(index);
         }
     }
 
     /// The kernel takes bytes again, or says so.
     pub(crate) fn on_writable(&mut self, index: u32) {
-        if self.connections.at(index).is_some_and(|it| it.is_blocked) {
+        if self
+            .net
+            .connections
+            .at(index)
+            .is_some_and(|it| it.is_blocked)
+        {
             self.write_out(index);
         }
     }
@@ -127,17 +132,17 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn write_all(&mut self, index: u32) -> bool {
         let mut turn_bytes = 0;
         loop {
-            let Some(connection) = self.connections.at_mut(index) else {
+            let Some(connection) = self.net.connections.at_mut(index) else {
                 return false;
             };
             if connection.unsent() > 0 {
                 let fd = connection.fd;
                 let unsent = &connection.out[connection.out_sent as usize..];
                 let length = unsent.len();
-                match self.driver.send_one(fd, unsent) {
+                match self.net.driver.send_one(fd, unsent) {
                     Ok(Some(sent)) if sent == length => {
                         if connection.origin == Origin::Public {
-                            self.counts.add(Counter::BytesSent, sent as u64);
+                            self.net.counts.add(Counter::BytesSent, sent as u64);
                         }
                         if let Some(trace) = &mut self.trace {
                             trace.on_sent(index, sent);
@@ -160,7 +165,7 @@ impl<D: Driver> Worker<D> {
             if !matches!(connection.body.as_deref(), Some(Outgoing::File(_))) {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
-                    self.pool.give(out);
+                    self.net.pool.give(out);
                 }
                 return true;
             }
@@ -187,7 +192,7 @@ impl<D: Driver> Worker<D> {
     /// Everything has been taken by the kernel.
     fn on_flushed(&mut self, index: u32) {
         self.trace_flushed(index);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let was_blocked = self.reporter.end_blocked(connection);
@@ -211,9 +216,9 @@ impl<D: Driver> Worker<D> {
                         .as_ref()
                         .is_some_and(Socket::awaits_answer)
                     {
-                        self.driver.shutdown_write(fd);
+                        self.net.driver.shutdown_write(fd);
                     }
-                    let now_ms = self.driver.refresh_now();
+                    let now_ms = self.net.driver.refresh_now();
                     self.set_deadline(index, now_ms + LINGER_MS);
                     self.go_on(index);
                 }
@@ -233,7 +238,7 @@ impl<D: Driver> Worker<D> {
         if !connection.is_settled && self.settle(index) {
             return;
         }
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
@@ -250,24 +255,29 @@ impl<D: Driver> Worker<D> {
 
     /// The kernel's buffer is full: a writable event will come, or the write time-out.
     pub(crate) fn block(&mut self, index: u32) {
-        if self.connections.at(index).is_none_or(|it| it.is_blocked) {
+        if self
+            .net
+            .connections
+            .at(index)
+            .is_none_or(|it| it.is_blocked)
+        {
             // It has taken nothing since: the time-out runs on.
             return;
         }
-        let due_ms = self.driver.refresh_now() + self.settings.write_timeout_ms;
+        let due_ms = self.net.driver.refresh_now() + self.settings.write_timeout_ms;
         self.set_deadline(index, due_ms);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.is_blocked = true;
             self.reporter.blocked += 1;
             self.reporter.begin_active(connection);
-            self.counts.add(Counter::Blocked, 1);
+            self.net.counts.add(Counter::Blocked, 1);
         }
     }
 
     /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
     /// into `out`.
     fn advance_file(&mut self, index: u32) -> Advance {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Advance::Over;
         };
         let Connection { out, body, fd, .. } = connection;
@@ -286,9 +296,13 @@ impl<D: Driver> Worker<D> {
             return Advance::Went(0);
         }
         let mut went = None;
-        if !file.must_read && self.driver.can_send_file(*fd) {
+        if !file.must_read && self.net.driver.can_send_file(*fd) {
             let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
-            match self.driver.send_file(*fd, &file.file, file.offset, wanted) {
+            match self
+                .net
+                .driver
+                .send_file(*fd, &file.file, file.offset, wanted)
+            {
                 Ok(Some(sent)) => went = Some(Ok(sent)),
                 Ok(None) => return Advance::Blocked,
                 // Not from this file system; then as everywhere else.
@@ -298,7 +312,7 @@ impl<D: Driver> Worker<D> {
             if let Some(Ok(sent)) = went {
                 self.reporter.end_blocked(connection);
                 if connection.origin == Origin::Public {
-                    self.counts.add(Counter::BytesSent, sent as u64);
+                    self.net.counts.add(Counter::BytesSent, sent as u64);
                     if let Some(trace) = &mut self.trace {
                         trace.on_sent(index, sent);
                     }
@@ -308,7 +322,7 @@ impl<D: Driver> Worker<D> {
         let went = went.unwrap_or_else(|| self.read_file_piece(index));
         match went {
             Ok(bytes) if bytes > 0 => {
-                if let Some(connection) = self.connections.at_mut(index)
+                if let Some(connection) = self.net.connections.at_mut(index)
                     && let Some(Outgoing::File(file)) = connection.body.as_deref_mut()
                 {
                     file.offset += bytes as u64;
@@ -325,7 +339,7 @@ impl<D: Driver> Worker<D> {
 
     /// Puts the next piece of a file into `out`, and returns its length.
     fn read_file_piece(&mut self, index: u32) -> io::Result<usize> {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Ok(0);
         };
         let Connection { out, body, .. } = connection;
@@ -342,7 +356,7 @@ impl<D: Driver> Worker<D> {
 
     /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
     fn cut_file(&mut self, index: u32, error: Option<io::Error>) {
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         let peer = connection.peer;
@@ -370,6 +384,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn close(&mut self, index: u32) {
         self.note_left(index);
         if self
+            .net
             .connections
             .at(index)
             .is_some_and(|it| it.socket.is_some())
@@ -377,7 +392,7 @@ impl<D: Driver> Worker<D> {
             self.tell_ended(index, CloseCode::Abnormal as u16, "");
         }
         self.trace_closed(index);
-        let Some(mut connection) = self.connections.remove(index) else {
+        let Some(mut connection) = self.net.connections.remove(index) else {
             return;
         };
         self.reporter.closed(&mut connection);
@@ -390,11 +405,11 @@ impl<D: Driver> Worker<D> {
         if connection.is_settled {
             self.reporter.shared.remove_settled(self.slot);
         }
-        if !self.upgrades.is_empty() {
-            self.upgrades.remove(&index);
+        if !self.sockets.upgrades.is_empty() {
+            self.sockets.upgrades.remove(&index);
         }
-        self.driver.close(connection.fd);
-        self.local.unsubscribe(connection.chain);
+        self.net.driver.close(connection.fd);
+        self.channels.local.unsubscribe(connection.chain);
         if let Some(presence) = connection.presence {
             self.leave(*presence);
         }
@@ -407,19 +422,19 @@ impl<D: Driver> Worker<D> {
             self.drop_body(body);
         }
         if connection.out.capacity() > 0 {
-            self.pool.give(connection.out);
+            self.net.pool.give(connection.out);
         }
         if connection.inbox.capacity() > 0 {
-            self.pool.give(connection.inbox);
+            self.net.pool.give(connection.inbox);
         }
         if self.settings.connections_per_address_max > 0
             && connection.reading != Reading::Preface
             && let Some(address) = connection.peer.ip()
-            && let Some(count) = self.addresses.get_mut(&address)
+            && let Some(count) = self.net.addresses.get_mut(&address)
         {
             *count -= 1;
             if *count == 0 {
-                self.addresses.remove(&address);
+                self.net.addresses.remove(&address);
             }
         }
         if self.current.is_some_and(|current| current.index == index) {

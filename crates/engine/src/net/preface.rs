@@ -33,22 +33,22 @@ impl<D: Driver> Worker<D> {
     /// A new connection of a proxy. Nobody else may say who somebody is.
     pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
         if !self.settings.trusted_proxies.contains(peer.ip()) {
-            self.counts.add(Counter::RefusedProxy, 1);
-            self.driver.close(fd);
+            self.net.counts.add(Counter::RefusedProxy, 1);
+            self.net.driver.close(fd);
             let message = format!(
                 "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
             );
             self.log_for_client(LogLevel::Warning, &message);
             return;
         }
-        if self.connections.len() >= self.settings.connections_max {
+        if self.net.connections.len() >= self.settings.connections_max {
             // An answer would need to know what is spoken behind the header.
-            self.counts.add(Counter::RefusedConnections, 1);
-            self.driver.close(fd);
+            self.net.counts.add(Counter::RefusedConnections, 1);
+            self.net.driver.close(fd);
             return;
         }
-        self.counts.add(Counter::Accepted, 1);
-        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        self.net.counts.add(Counter::Accepted, 1);
+        let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let mut connection = Connection::new(fd, peer, Origin::Public);
         connection.reading = Reading::Preface;
         self.insert(connection, deadline_ms);
@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
     /// Reads the header. True when it is complete, and the connection goes on as its client's.
     pub(crate) fn read_preface(&mut self, index: u32) -> bool {
         loop {
-            let Some(connection) = self.connections.at_mut(index) else {
+            let Some(connection) = self.net.connections.at_mut(index) else {
                 return false;
             };
             let more = match proxy::read(&connection.inbox) {
@@ -68,14 +68,14 @@ impl<D: Driver> Worker<D> {
                     return false;
                 }
             };
-            match self.driver.recv(connection.fd, &mut self.input[..more]) {
+            match self.net.driver.recv(connection.fd, &mut self.input[..more]) {
                 Ok(Some(0)) | Err(_) => {
                     self.close(index);
                     return false;
                 }
                 Ok(Some(read)) => {
                     if connection.inbox.capacity() == 0 {
-                        connection.inbox = self.pool.take();
+                        connection.inbox = self.net.pool.take();
                     }
                     connection.inbox.extend_from_slice(&self.input[..read]);
                 }
@@ -91,10 +91,10 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_preface(&mut self, index: u32, source: Source) -> bool {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
-        self.pool.give(std::mem::take(&mut connection.inbox));
+        self.net.pool.give(std::mem::take(&mut connection.inbox));
         match source {
             Source::Client(address, port) => {
                 connection.peer = std::net::SocketAddr::new(address, port).into();
@@ -103,21 +103,21 @@ impl<D: Driver> Worker<D> {
         }
         let (fd, peer) = (connection.fd, connection.peer);
         if self.is_crowded(peer) {
-            self.counts.add(Counter::RefusedPerAddress, 1);
+            self.net.counts.add(Counter::RefusedPerAddress, 1);
             self.close(index);
             let message =
                 format!("connection from {peer} closed: limit connections_per_address_max reached");
             self.log_for_client(LogLevel::Warning, &message);
             return false;
         }
-        if let Err(error) = self.driver.begin(fd) {
+        if let Err(error) = self.net.driver.begin(fd) {
             self.close(index);
             let message = format!("connection from {peer} closed: {error}");
             self.log_for_client(LogLevel::Error, &message);
             return false;
         }
         self.count_address(peer);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.reading = Reading::Head;
         }
         true
@@ -125,11 +125,11 @@ impl<D: Driver> Worker<D> {
 
     /// Closes a connection without its header. Who does not speak the protocol is told nothing in another one.
     pub(crate) fn refuse_preface(&mut self, index: u32, cause: &str) {
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         let message = format!("connection from {} closed: {cause}", connection.peer);
-        self.counts.add(Counter::RefusedProxy, 1);
+        self.net.counts.add(Counter::RefusedProxy, 1);
         self.close(index);
         self.log_for_client(LogLevel::Warning, &message);
     }

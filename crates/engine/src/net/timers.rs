@@ -47,12 +47,12 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
         // Not the present: what clients have done since is not known yet, however long handlers took.
         let now_ms = self.turn_ms;
-        let mut fired = std::mem::take(&mut self.fired);
-        self.wheel.poll(now_ms, &mut fired);
+        let mut fired = std::mem::take(&mut self.net.fired);
+        self.net.wheel.poll(now_ms, &mut fired);
         let is_burst = fired.len() >= BURST;
         for Fired { key, due_ms } in fired.drain(..) {
             let key = Key::from_u64(key);
-            let Some(connection) = self.connections.get_mut(key) else {
+            let Some(connection) = self.net.connections.get_mut(key) else {
                 continue;
             };
             if connection.armed != Armed::at(due_ms) {
@@ -65,9 +65,9 @@ impl<D: Driver> Worker<D> {
                 self.on_deadline(key.index);
             }
         }
-        self.fired = fired;
+        self.net.fired = fired;
         if is_burst {
-            self.driver.refresh_now();
+            self.net.driver.refresh_now();
         }
     }
 
@@ -78,8 +78,8 @@ impl<D: Driver> Worker<D> {
     /// when it takes something again.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
-        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.connections.at_mut(index)
+        let latest_ms = self.net.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !connection.is_blocked
         {
             connection.deadline_ms = due_ms;
@@ -92,8 +92,8 @@ impl<D: Driver> Worker<D> {
     /// Gives a connection the deadline of what it is doing, counted from now.
     #[inline]
     pub(crate) fn restart_deadline(&mut self, index: u32) {
-        let now_ms = self.driver.now_ms();
-        let Some(connection) = self.connections.at_mut(index) else {
+        let now_ms = self.net.driver.now_ms();
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let settings = &self.settings;
@@ -109,7 +109,7 @@ impl<D: Driver> Worker<D> {
                 {
                     return;
                 }
-                let Some(connection) = self.connections.at(index) else {
+                let Some(connection) = self.net.connections.at(index) else {
                     return;
                 };
                 let place = Place::of(index, self.slot, connection.keep_alive_ms);
@@ -123,22 +123,22 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn arm(&mut self, index: u32) {
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.connections.at_mut(index)
+        let latest_ms = self.net.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.net.connections.at_mut(index)
             && connection.is_watched
             && connection.deadline_ms != u64::MAX
         {
             let due_ms = connection.deadline_ms.min(latest_ms);
             connection.armed = Armed::at(due_ms);
-            self.wheel.arm(key.to_u64(), due_ms);
+            self.net.wheel.arm(key.to_u64(), due_ms);
         }
     }
 
     pub(crate) fn on_deadline(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
@@ -147,16 +147,16 @@ impl<D: Driver> Worker<D> {
                 "{}: the client took nothing for write_timeout_ms",
                 connection.peer
             );
-            self.limiter.write(
-                &self.logger,
+            self.log.limiter.write(
+                &self.log.logger,
                 LogLevel::Info,
-                self.driver.unix_ms(),
+                self.net.driver.unix_ms(),
                 &message,
             );
-            self.counts.add(Counter::DroppedWriteTimeout, 1);
+            self.net.counts.add(Counter::DroppedWriteTimeout, 1);
             // Else the kernel would keep megabytes for each client that takes nothing.
             let fd = connection.fd;
-            self.driver.reset_on_close(fd);
+            self.net.driver.reset_on_close(fd);
             self.close(index);
             return;
         }

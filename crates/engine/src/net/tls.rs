@@ -137,23 +137,27 @@ impl<D: Driver> Worker<D> {
 
     /// Whether the connection of the current request is encrypted.
     pub fn is_secure(&self) -> bool {
-        let connection = self.connections.at(self.request.handle as u32);
+        let connection = self.net.connections.at(self.http.request.handle as u32);
         connection.is_some_and(|connection| {
-            let handle = self.tls.as_ref().map(|tls| &tls.handle);
+            let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
             handle.is_some_and(|handle| handle.is_secure(connection.fd))
         })
     }
 
     /// The certificate that the client of the current request has shown.
     pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
-        let connection = self.connections.at(self.request.handle as u32)?;
-        self.tls.as_ref()?.handle.client_certificate(connection.fd)
+        let connection = self.net.connections.at(self.http.request.handle as u32)?;
+        self.net
+            .tls
+            .as_ref()?
+            .handle
+            .client_certificate(connection.fd)
     }
 
     /// The order to read the certificates again has come.
     pub(crate) fn reload_tls(&mut self) {
-        if let Some(tls) = &self.tls {
-            tls.reload(&self.logger);
+        if let Some(tls) = &self.net.tls {
+            tls.reload(&self.log.logger);
         }
     }
 
@@ -162,17 +166,18 @@ impl<D: Driver> Worker<D> {
         if error.kind() != io::ErrorKind::InvalidData {
             return;
         }
-        if let Some(connection) = self.connections.at(index) {
+        if let Some(connection) = self.net.connections.at(index) {
             let message = format!("{}: {error}", connection.peer);
-            let unix_ms = self.driver.unix_ms();
-            self.limiter
-                .write(&self.logger, LogLevel::Info, unix_ms, &message);
+            let unix_ms = self.net.driver.unix_ms();
+            self.log
+                .limiter
+                .write(&self.log.logger, LogLevel::Info, unix_ms, &message);
         }
     }
 
     /// The figures that the driver has counted.
     pub(crate) fn report_tls(&mut self, gauges: &mut [u64]) {
-        let Some(tls) = &self.tls else {
+        let Some(tls) = &self.net.tls else {
             return;
         };
         let handle = &tls.handle;
@@ -180,7 +185,7 @@ impl<D: Driver> Worker<D> {
             (Counter::TlsFull, handle.full()),
             (Counter::TlsResumed, handle.resumed()),
         ] {
-            self.counts.set(counter, value);
+            self.net.counts.set(counter, value);
         }
         for (counter, failure) in [
             (Counter::TlsPlainHttp, Failure::PlainHttp),
@@ -190,7 +195,7 @@ impl<D: Driver> Worker<D> {
             (Counter::TlsProtocol, Failure::Protocol),
             (Counter::TlsAbandoned, Failure::Abandoned),
         ] {
-            self.counts.set(counter, handle.failed(failure));
+            self.net.counts.set(counter, handle.failed(failure));
         }
         gauges[Gauge::TlsOpen as usize] = handle.open();
     }

@@ -13,7 +13,7 @@ use crate::worker::READ_BYTES;
 
 /// All connections there are.
 fn connections(rig: &Rig) -> Vec<&Connection> {
-    let slab = &rig.worker.connections;
+    let slab = &rig.worker.net.connections;
     let indexes = slab.indexes().into_iter();
     indexes.filter_map(|index| slab.at(index)).collect()
 }
@@ -111,16 +111,16 @@ fn a_thousand_keep_alives_and_farewells_share_buffers() {
     for peer in &peers {
         let _ = peer.read();
     }
-    let kept = rig.worker.pool.kept();
+    let kept = rig.worker.net.pool.kept();
     rig.advance(5_100);
     assert!(
         peers
             .iter()
             .all(|peer| peer.read().ends_with(b": \n\n\r\n"))
     );
-    assert!(rig.worker.pool.kept() <= kept.max(2));
+    assert!(rig.worker.net.pool.kept() <= kept.max(2));
     rig.worker.begin_drain(false);
-    assert!(rig.worker.pool.kept() <= kept.max(2));
+    assert!(rig.worker.net.pool.kept() <= kept.max(2));
     rig.run();
     assert!(peers.iter().all(|peer| peer.read().ends_with(b"0\r\n\r\n")));
 }
@@ -145,7 +145,7 @@ fn a_large_body_is_given_back() {
     let peer = rig.peer(&post("/echo", &"x".repeat(1_000_000)));
     assert!(!peer.read().is_empty());
     rig.run();
-    assert!(rig.worker.request.body_bytes.capacity() <= READ_BYTES);
+    assert!(rig.worker.http.request.body_bytes.capacity() <= READ_BYTES);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn connections_per_address_are_counted_on_every_way_out() {
         rig.run();
         first.close();
         rig.run();
-        assert!(rig.worker.addresses.is_empty(), "round {round}");
+        assert!(rig.worker.net.addresses.is_empty(), "round {round}");
     }
 }
 
@@ -250,7 +250,7 @@ fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
     let new = rig.connect();
     new.write(b"GET /hel");
     rig.run();
-    assert_eq!(rig.worker.connections.indexes(), [0]);
+    assert_eq!(rig.worker.net.connections.indexes(), [0]);
     assert_eq!(new.read(), b"");
     new.write(b"lo HTTP/1.1\r\nHost: t\r\n\r\n");
     rig.run();

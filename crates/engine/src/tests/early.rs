@@ -84,7 +84,7 @@ fn a_body_that_came_with_its_head_is_like_any_other() {
     let (_peer, handle) = begun(&mut rig, &format!("{KNOWN}abcdef"));
     assert_eq!(read(&mut rig, handle), Err(ReadError::Gone));
     let (_peer, _) = begun(&mut rig, CHUNKED);
-    assert_eq!(rig.worker.request.upload, ARRIVING);
+    assert_eq!(rig.worker.http.request.upload, ARRIVING);
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn nothing_is_read_that_the_handler_has_not_asked_for() {
         rig.run();
     }
     let kept = |rig: &Rig| {
-        let inboxes = rig.worker.connections.indexes();
+        let inboxes = rig.worker.net.connections.indexes();
         let inboxes = inboxes
             .into_iter()
-            .filter_map(|at| rig.worker.connections.at(at));
+            .filter_map(|at| rig.worker.net.connections.at(at));
         inboxes.map(|it| it.inbox.len()).sum::<usize>()
     };
     assert!(kept(&rig) <= READ_BYTES, "{}", kept(&rig));

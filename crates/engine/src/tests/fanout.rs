@@ -211,7 +211,7 @@ fn thousands_of_records_that_nobody_here_wants_do_not_hold_up_a_turn() {
     for n in 0..11_000 {
         elsewhere.publish("quiet", &n.to_string());
     }
-    let read = |rig: &Rig| rig.worker.local.traffic().records_read;
+    let read = |rig: &Rig| rig.worker.channels.local.traffic().records_read;
     visitor.write(&get("/hello"));
     let mut turns = 0;
     while read(&here) < 11_000 {

@@ -96,13 +96,13 @@ impl Pair {
     fn turn(&mut self, at: usize, during: &mut impl FnMut(&mut Worker<Kernel>, &str)) {
         let worker = &mut self.workers[at];
         // Nothing to do is no reason to sleep here: the other one has its turn.
-        worker.wake_at(worker.driver.now_ms() + 1);
+        worker.wake_at(worker.net.driver.now_ms() + 1);
         loop {
             worker.begin_poll();
             match worker.poll_event() {
                 Some(Event::Request) => {}
                 Some(Event::Wake) => {
-                    worker.wake_at(worker.driver.now_ms() + 1);
+                    worker.wake_at(worker.net.driver.now_ms() + 1);
                     continue;
                 }
                 Some(other) => panic!("{other:?} of a request"),
@@ -194,8 +194,8 @@ fn pipelined_requests_are_answered_where_they_were_read_and_the_next_one_elsewhe
         let mut got = Vec::new();
         // Its answer goes out while the second request waits in the worker's input.
         let during = |worker: &mut Worker<Kernel>, query: &str| {
-            let begin_ms = worker.driver.unix_ms();
-            while query == "1" && worker.driver.unix_ms() < begin_ms + LONG_MS {
+            let begin_ms = worker.net.driver.unix_ms();
+            while query == "1" && worker.net.driver.unix_ms() < begin_ms + LONG_MS {
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

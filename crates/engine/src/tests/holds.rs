@@ -276,12 +276,19 @@ fn presence_is_left_on_every_way_out() {
             }
             4 => {
                 let fd = peer.fd();
-                let index = rig.worker.connections.indexes().into_iter().find(|&index| {
-                    rig.worker
-                        .connections
-                        .at(index)
-                        .is_some_and(|it| it.fd == fd)
-                });
+                let index = rig
+                    .worker
+                    .net
+                    .connections
+                    .indexes()
+                    .into_iter()
+                    .find(|&index| {
+                        rig.worker
+                            .net
+                            .connections
+                            .at(index)
+                            .is_some_and(|it| it.fd == fd)
+                    });
                 rig.worker.close(index.expect("it is open"));
             }
             _ => {
@@ -318,7 +325,11 @@ fn presence_is_left_on_every_way_out() {
                 .expect("a channel")
                 .is_empty()
         );
-        assert_eq!(rig.worker.local.subscriptions(), 1, "the watcher's");
+        assert_eq!(
+            rig.worker.channels.local.subscriptions(),
+            1,
+            "the watcher's"
+        );
     }
 }
 
@@ -398,7 +409,7 @@ fn head_on_a_stream_holds_nobody() {
             .expect("a channel")
             .is_empty()
     );
-    assert_eq!(rig.worker.local.subscriptions(), 0);
+    assert_eq!(rig.worker.channels.local.subscriptions(), 0);
 }
 
 #[test]

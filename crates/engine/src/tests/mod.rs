@@ -139,7 +139,7 @@ impl Rig {
     /// Runs until nothing is left to do at this moment.
     pub fn run(&mut self) {
         // A broadcast goes on for several turns without an event.
-        let enough = if self.worker.local.subscriptions() > 0 {
+        let enough = if self.worker.channels.local.subscriptions() > 0 {
             50
         } else {
             3
@@ -153,9 +153,9 @@ impl Rig {
             let is_idle = self.fake.calls().idle_waits > before
                 && self.requests == requests
                 && self.told.len() == told
-                && self.worker.events.is_empty()
-                && self.worker.dirty.is_empty()
-                && self.worker.resuming.is_empty();
+                && self.worker.net.events.is_empty()
+                && self.worker.net.dirty.is_empty()
+                && self.worker.channels.resuming.is_empty();
             idle = if is_idle { idle + 1 } else { 0 };
         }
     }

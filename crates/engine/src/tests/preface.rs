@@ -44,5 +44,5 @@ fn who_has_connected_before_a_drain_is_answered_behind_a_proxy_too() {
     assert!(silent.read().is_empty());
     rig.advance(3_000);
     assert!(rig.is_stopped);
-    assert!(rig.worker.addresses.is_empty());
+    assert!(rig.worker.net.addresses.is_empty());
 }

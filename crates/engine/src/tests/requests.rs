@@ -493,7 +493,7 @@ fn a_folder_that_is_not_there_takes_no_place() {
             .open_tree(&std::env::temp_dir(), StaticOptions::default());
         opened.expect("a folder").number
     });
-    let first = rig.worker.router.directories_len();
+    let first = rig.worker.http.router.directories_len();
     numbers.sort_unstable();
     assert_eq!(numbers, [first, first + 1]);
 }

@@ -66,11 +66,13 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
             got.extend(peer.read());
             let queued: usize = rig
                 .worker
+                .net
                 .connections
                 .indexes()
                 .into_iter()
                 .map(|index| {
                     rig.worker
+                        .net
                         .connections
                         .at(index)
                         .map_or(0, |it| it.out.len())
@@ -82,7 +84,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
         assert_eq!(gaps(&got), Vec::<String>::new());
         assert_eq!(numbers(&got), (1..900).collect::<Vec<_>>());
         // It is live, and its position is behind everything.
-        assert_eq!(rig.worker.local.subscriptions(), 1);
+        assert_eq!(rig.worker.channels.local.subscriptions(), 1);
         publish(&mut rig, 900, 1);
         let position = last_id(&got);
         drain(&mut rig, &peer, &mut got);

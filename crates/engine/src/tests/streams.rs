@@ -22,12 +22,12 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
         ..PushedEvent::default()
     };
     rig.worker.push_event(handle, &event).expect("it is open");
-    rig.worker.streams.begin_turn();
+    rig.worker.http.streams.begin_turn();
     assert!(rig.worker.next_stream_event().is_none());
 
     // It is told when that was taken as well.
     rig.worker.flush(index);
-    rig.worker.streams.begin_turn();
+    rig.worker.http.streams.begin_turn();
     assert!(matches!(
         rig.worker.next_stream_event(),
         Some(Event::Stream)

@@ -19,7 +19,7 @@ fn a_handler_that_fails_ends_its_socket_and_is_counted() {
         rig.run();
     }
     assert_eq!(client.closed(), (1011, String::new()));
-    assert_eq!(rig.worker.counts.get(Counter::HandlerFailures), 2);
+    assert_eq!(rig.worker.net.counts.get(Counter::HandlerFailures), 2);
 }
 
 #[test]
@@ -574,6 +574,6 @@ proptest! {
         let closes = rig.told.iter().filter(|told| matches!(told, Told::Close(is, ..) if *is == socket));
         prop_assert_eq!(closes.count(), 1);
         prop_assert_eq!(rig.worker.connections_len(), 0);
-        prop_assert_eq!(rig.worker.addresses.len(), 0);
+        prop_assert_eq!(rig.worker.net.addresses.len(), 0);
     }
 }

@@ -95,8 +95,8 @@ fn left_channels_bring_nothing_and_mistakes_are_named() {
     }
     client.peer.write(&close(1000, ""));
     rig.run();
-    assert_eq!(rig.worker.local.subscriptions(), 0);
-    assert_eq!(rig.worker.local.channels(), 0);
+    assert_eq!(rig.worker.channels.local.subscriptions(), 0);
+    assert_eq!(rig.worker.channels.local.channels(), 0);
 }
 
 #[test]
@@ -262,8 +262,9 @@ fn who_is_present_is_not_to_be_had_while_another_worker_keeps_the_table() {
     let worker = &mut here.worker;
     let mut outcomes = None;
     worker
+        .channels
         .ring
-        .members(&worker.owner, b"room", 1, &mut |_, _, _| {
+        .members(&worker.channels.owner, b"room", 1, &mut |_, _, _| {
             let other = &mut elsewhere.worker;
             outcomes = Some((other.member_count(b"room"), other.members(b"room", 1)));
         })

@@ -147,7 +147,7 @@ fn a_channel_brings_each_socket_what_it_can_read() {
     plain.peer.write(&super::sockets::text("/join room"));
     rig.run();
     assert_eq!(
-        rig.worker.local.channels(),
+        rig.worker.channels.local.channels(),
         3,
         "one log per way to compress"
     );

@@ -32,7 +32,7 @@ fn join(rig: &mut Rig, channel: &str, since: &str, format: Format) {
 }
 
 fn queued(rig: &Rig) -> usize {
-    let connections = &rig.worker.connections;
+    let connections = &rig.worker.net.connections;
     let indexes = connections.indexes().into_iter();
     indexes
         .map(|index| connections.at(index).map_or(0, |it| it.out.len()))
@@ -106,7 +106,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
         reader.drain(&mut rig, &mut got);
         assert_eq!(numbers(&got), (1..900).collect::<Vec<_>>(), "{path}");
         // It is live.
-        assert_eq!(rig.worker.local.subscriptions(), 1);
+        assert_eq!(rig.worker.channels.local.subscriptions(), 1);
         publish(&mut rig, "room", 900..901);
         reader.drain(&mut rig, &mut got);
         assert_eq!(numbers(&got).last(), Some(&900), "{path}");
@@ -204,7 +204,7 @@ fn a_channel_can_be_left_and_counts_before_it_is_live() {
         "the rest of the piece and no more: {}",
         texts.len()
     );
-    assert_eq!(rig.worker.local.subscriptions(), 0);
+    assert_eq!(rig.worker.channels.local.subscriptions(), 0);
     rig.publish("a", "after");
     rig.run();
     assert_eq!(client.frames(), []);
@@ -214,7 +214,7 @@ fn a_channel_can_be_left_and_counts_before_it_is_live() {
     client.peer.reset();
     rig.run();
     assert_eq!(rig.worker.connections_len(), 0);
-    assert_eq!(rig.worker.local.subscriptions(), 0);
+    assert_eq!(rig.worker.channels.local.subscriptions(), 0);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn who_reads_slower_than_the_ring_turns_is_treated_as_its_route_says() {
             assert_eq!(gaps, 1, "{path}");
             let last: serde_json::Value = serde_json::from_slice(payload).expect("JSON");
             assert_eq!(last["event"], "position");
-            assert_eq!(rig.worker.local.subscriptions(), 1);
+            assert_eq!(rig.worker.channels.local.subscriptions(), 1);
         }
     }
 }

@@ -212,5 +212,5 @@ fn a_client_that_leaves_while_the_program_decides_is_gone() {
     }
     assert!(rig.open.is_empty());
     assert_eq!(rig.worker.connections_len(), 0);
-    assert!(rig.worker.upgrades.is_empty());
+    assert!(rig.worker.sockets.upgrades.is_empty());
 }

@@ -12,6 +12,7 @@ use super::{Compresses, SendError, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
 use crate::channels::hold::{HoldError, check_member};
+use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::embed::defer::News;
 use crate::net::connection::Presence;
@@ -54,7 +55,7 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         check_channel(join.channel).map_err(SendError::Misuse)?;
         check_member(join.user, join.info).map_err(SendError::Misuse)?;
-        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let chain = connection.chain;
@@ -62,7 +63,7 @@ impl<D: Driver> Worker<D> {
         let missing = socket.into_iter().flat_map(Socket::missing_channels);
         let shown = || String::from_utf8_lossy(join.channel);
         let (mut count, mut is_known) = (0, false);
-        for channel in self.local.channels_of(chain).chain(missing) {
+        for channel in self.channels.local.channels_of(chain).chain(missing) {
             count += 1;
             is_known |= channel == join.channel;
         }
@@ -81,7 +82,7 @@ impl<D: Driver> Worker<D> {
             )));
         }
         // What was published before this moment is the past, which `since` asks for, and not news.
-        let newest = self.ring.newest();
+        let newest = self.channels.ring.newest();
         if let Some(user) = join.user {
             let channels = [join.channel];
             let presence = self
@@ -91,14 +92,14 @@ impl<D: Driver> Worker<D> {
                     HoldError::Misuse(cause) => SendError::Misuse(cause),
                     HoldError::Backpressure(cause) => SendError::Backpressure(cause),
                 })?;
-            let connection = open_socket(self.connections.get_mut(key));
+            let connection = open_socket(self.net.connections.get_mut(key));
             match connection.and_then(|(connection, _)| connection.socket.as_mut()) {
                 Some(socket) => socket.busy().presences.push(presence),
                 // Making room for the announcement has found it broken, or has closed it.
                 None => self.leave(presence),
             }
         }
-        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let is_json = join.format == Format::Json;
@@ -110,33 +111,34 @@ impl<D: Driver> Worker<D> {
         let socket = connection.socket.as_ref();
         let compresses = socket.map_or(Compresses::new(None), |socket| socket.compresses);
         let compression = socket
-            .and_then(|socket| self.served.get(socket.route()))
+            .and_then(|socket| self.sockets.served.get(socket.route()))
             .and_then(|served| served.compression);
         let format = match compression {
             // Compressed once for all sockets that can read the same.
             Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
                 let bits = compresses.window_bits();
-                self.encoder.compressed_format(plain, &how, bits)
+                self.channels.encoder.compressed_format(plain, &how, bits)
             }
             _ => plain,
         };
-        let since = join.since.map(|since| self.ring.parse_id(since));
+        let since = join.since.map(|since| self.channels.ring.parse_id(since));
         // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
         // is going on has come so far.
-        let is_behind = self.reader.read_up_to() < newest;
+        let is_behind = self.channels.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
             self.begin_resume(key.index, join.channel, after, format);
         } else {
             let mut opening = std::mem::take(&mut self.scratch);
             opening.clear();
             if since.is_some() {
-                self.counts.add(Counter::GapsUnknown, 1);
+                self.net.counts.add(Counter::GapsUnknown, 1);
             }
             if is_json && since.is_some() {
                 encode::socket_gap(Some(join.channel), "unknown id", &mut opening);
             }
             if is_json {
-                self.encoder
+                self.channels
+                    .encoder
                     .socket_position(join.channel, newest, &mut opening);
             }
             self.append_frames(key.index, &opening);
@@ -154,11 +156,11 @@ impl<D: Driver> Worker<D> {
     /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
     pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let socket = connection.socket.as_mut();
-        if let Some(chain) = self.local.leave(connection.chain, channel) {
+        if let Some(chain) = self.channels.local.leave(connection.chain, channel) {
             connection.chain = chain;
         } else if !socket.is_some_and(|socket| socket.forget_missing(channel)) {
             return Ok(());
@@ -180,11 +182,11 @@ impl<D: Driver> Worker<D> {
 
     /// A socket that sends nothing any more receives nothing any more, and its user is gone.
     pub(super) fn leave_channels(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let chain = std::mem::replace(&mut connection.chain, SubId::NONE);
-        self.local.unsubscribe(chain);
+        self.channels.local.unsubscribe(chain);
         let presences = connection.socket.as_mut().map_or_else(Vec::new, |socket| {
             socket.end_resume();
             socket.take_presences()
@@ -199,12 +201,13 @@ impl<D: Driver> Worker<D> {
     pub fn socket_id(&self, socket: u64) -> Option<String> {
         let key = Key::from_u64(socket);
         let is_known = self
+            .net
             .connections
             .get(key)
             .is_some_and(|connection| connection.socket.is_some())
             || self.is_ending(socket);
         is_known.then(|| {
-            let (worker, slot) = (self.identity, self.slot);
+            let (worker, slot) = (self.channels.identity, self.slot);
             format!("{worker:016x}{socket:016x}{slot:x}")
         })
     }
@@ -232,7 +235,7 @@ impl<D: Driver> Worker<D> {
                 data.len()
             )));
         }
-        if subscriber.worker == self.identity {
+        if subscriber.worker == self.channels.identity {
             return match self.send(subscriber.key, is_binary, data) {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
                 // Whether it arrives is not known for sockets of other workers either.
@@ -246,7 +249,7 @@ impl<D: Driver> Worker<D> {
             name: is_binary.then_some(&b"b"[..]),
             data,
         };
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         let published = self
             .with_room(|ring, owner| ring.publish_about(owner, &record, Some(subscriber), unix_ms));
         match published {
@@ -258,7 +261,7 @@ impl<D: Driver> Worker<D> {
 
     /// Queues what other workers have sent to sockets of this one.
     pub(crate) fn deliver_directs(&mut self) {
-        for direct in self.local.take_directs() {
+        for direct in self.channels.local.take_directs() {
             if direct.key == Subscriber::WORKER.key {
                 self.waiting.news.push_back(News::Told(direct.data));
                 continue;
@@ -270,20 +273,13 @@ impl<D: Driver> Worker<D> {
 
     /// Whom a record leaves out: a socket of this worker that is there, or nobody.
     pub(crate) fn excepted(&self, socket: u64) -> Option<Subscriber> {
-        let connection = self.connections.get(Key::from_u64(socket))?;
+        let connection = self.net.connections.get(Key::from_u64(socket))?;
         connection.socket.as_ref()?;
         Some(Subscriber {
-            worker: self.identity,
+            worker: self.channels.identity,
             key: socket,
         })
     }
-}
-
-/// The channel over which a worker gets messages for single sockets. Programs cannot name it: it
-/// begins with a control character.
-pub(crate) fn private_channel(slot: u16) -> [u8; 4] {
-    let [high, low] = slot.to_be_bytes();
-    [0, b'w', high, low]
 }
 
 /// Slot and subscriber of a socket's id.

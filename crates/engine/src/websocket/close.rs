@@ -34,7 +34,7 @@ impl<D: Driver> Worker<D> {
             )));
         };
         let key = Key::from_u64(socket);
-        if open_socket(self.connections.get_mut(key)).is_none() {
+        if open_socket(self.net.connections.get_mut(key)).is_none() {
             return Err(SendError::Gone);
         }
         self.start_close(key.index, code, reason);
@@ -43,7 +43,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
     pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
-        self.counts.add(Counter::HandlerFailures, 1);
+        self.net.counts.add(Counter::HandlerFailures, 1);
         self.log_detailed(LogLevel::Error, log_message, detail);
         // A socket that has ended meanwhile needs no end.
         let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
@@ -52,6 +52,7 @@ impl<D: Driver> Worker<D> {
     /// Queues our close frame, unless there is one. Nothing is sent after it.
     pub(crate) fn start_close(&mut self, index: u32, code: u16, reason: &str) {
         let payload = self
+            .net
             .connections
             .at_mut(index)
             .and_then(|connection| connection.socket.as_mut())
@@ -66,6 +67,7 @@ impl<D: Driver> Worker<D> {
     /// The client's close frame: the answer to ours, or to be answered.
     pub(super) fn on_close_frame(&mut self, index: u32, code: Option<u16>, reason: &str) {
         let Some(socket) = self
+            .net
             .connections
             .at_mut(index)
             .and_then(|connection| connection.socket.as_mut())
@@ -86,7 +88,7 @@ impl<D: Driver> Worker<D> {
         let is_parsed = self
             .current
             .is_none_or(|current| current.index != index || current.at == current.filled);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             let is_read_whole = is_parsed && !connection.has_unread;
             connection.writing = if is_read_whole {
                 Writing::Close
@@ -99,7 +101,7 @@ impl<D: Driver> Worker<D> {
 
     /// The client breaks the protocol: it is told, and nothing more is read from it.
     pub(super) fn on_violation(&mut self, index: u32, violation: Violation) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
@@ -129,6 +131,7 @@ impl<D: Driver> Worker<D> {
     /// The client has ended its stream without a close frame. What waits for it is still sent.
     pub(crate) fn on_socket_end(&mut self, index: u32) {
         if let Some(socket) = self
+            .net
             .connections
             .at_mut(index)
             .and_then(|connection| connection.socket.as_mut())
@@ -137,7 +140,7 @@ impl<D: Driver> Worker<D> {
         }
         self.leave_channels(index);
         self.tell_ended(index, CloseCode::Abnormal as u16, "");
-        match self.connections.at_mut(index) {
+        match self.net.connections.at_mut(index) {
             Some(connection) if connection.has_output() => {
                 connection.has_unread = false;
                 connection.writing = Writing::Close;
@@ -161,23 +164,28 @@ impl<D: Driver> Worker<D> {
 
     /// A channel's log has moved past what a slow socket has received.
     pub(crate) fn on_socket_gap(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let route = connection.socket.as_ref().map(Socket::route);
-        let served = route.and_then(|route| self.served.get(route));
+        let served = route.and_then(|route| self.sockets.served.get(route));
         if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
-            self.counts.add(Counter::DroppedSlow, 1);
+            self.net.counts.add(Counter::DroppedSlow, 1);
             let reason = "messages were missed; read faster";
             self.start_close(index, CloseCode::TryAgainLater as u16, reason);
             return;
         }
-        self.counts.add(Counter::GapsSlow, 1);
-        self.local.skip_gap(connection.chain);
-        let is_json = |format| self.encoder.is_json(format);
-        if self.local.formats_of(connection.chain).any(is_json) {
+        self.net.counts.add(Counter::GapsSlow, 1);
+        self.channels.local.skip_gap(connection.chain);
+        let is_json = |format| self.channels.encoder.is_json(format);
+        if self
+            .channels
+            .local
+            .formats_of(connection.chain)
+            .any(is_json)
+        {
             if connection.out.capacity() == 0 {
-                connection.out = self.pool.take();
+                connection.out = self.net.pool.take();
             }
             encode::socket_gap(None, "too slow", &mut connection.out);
         }
@@ -187,13 +195,14 @@ impl<D: Driver> Worker<D> {
     /// When something is due for a socket; `u64::MAX` = nothing.
     pub(crate) fn socket_due_ms(&self, index: u32, now_ms: u64) -> u64 {
         let Some(socket) = self
+            .net
             .connections
             .at(index)
             .and_then(|connection| connection.socket.as_ref())
         else {
             return u64::MAX;
         };
-        let Some(served) = self.served.get(socket.route()) else {
+        let Some(served) = self.sockets.served.get(socket.route()) else {
             return u64::MAX;
         };
         if !socket.can_send() {
@@ -214,25 +223,25 @@ impl<D: Driver> Worker<D> {
 
     /// What was due for a socket happens.
     pub(crate) fn on_socket_deadline(&mut self, index: u32) {
-        let now_ms = self.driver.now_ms();
-        let Some(connection) = self.connections.at_mut(index) else {
+        let now_ms = self.net.driver.now_ms();
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
         let Some(socket) = connection.socket.as_mut() else {
             return;
         };
-        let Some(served) = self.served.get(socket.route()) else {
+        let Some(served) = self.sockets.served.get(socket.route()) else {
             return;
         };
         if !socket.can_send() {
-            self.counts.add(Counter::WebSocketTimeoutClose, 1);
+            self.net.counts.add(Counter::WebSocketTimeoutClose, 1);
             self.close(index);
             return;
         }
         // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
         if socket.awaits_pong() && served.pong_timeout_ms > 0 && !has_unread {
-            self.counts.add(Counter::WebSocketTimeoutPong, 1);
+            self.net.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!(
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
             );
@@ -241,7 +250,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if now_ms >= idle_due_ms(socket.message_s, served.idle_timeout_ms) {
-            self.counts.add(Counter::WebSocketTimeoutIdle, 1);
+            self.net.counts.add(Counter::WebSocketTimeoutIdle, 1);
             self.start_close(
                 index,
                 CloseCode::GoingAway as u16,
@@ -251,18 +260,18 @@ impl<D: Driver> Worker<D> {
             return;
         }
         socket.busy().awaits_pong = true;
-        self.counts.add(Counter::WebSocketPingsSent, 1);
-        append(&mut connection.out, &mut self.pool, Opcode::Ping, b"");
+        self.net.counts.add(Counter::WebSocketPingsSent, 1);
+        append(&mut connection.out, &mut self.net.pool, Opcode::Ping, b"");
         self.restart_deadline(index);
         // At once, so that thousands that are due together share one buffer.
         self.flush(index);
     }
 
     fn queue_close(&mut self, index: u32, payload: &close::Payload) {
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             append(
                 &mut connection.out,
-                &mut self.pool,
+                &mut self.net.pool,
                 Opcode::Close,
                 payload.as_bytes(),
             );

@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
     /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
     #[inline]
     pub fn socket_event(&self) -> SocketEvent<'_> {
-        let events = &self.socket_events;
+        let events = &self.sockets.events;
         SocketEvent {
             handler: events.handler,
             socket: events.socket,
@@ -177,15 +177,15 @@ impl<D: Driver> Worker<D> {
 
     /// What can be said about a socket; `None` when it is gone.
     pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
-        let connection = self.connections.get(Key::from_u64(socket))?;
+        let connection = self.net.connections.get(Key::from_u64(socket))?;
         let it = connection.socket.as_ref()?;
-        let served = self.served.get(it.route())?;
+        let served = self.sockets.served.get(it.route())?;
         let protocol = match it.protocol {
             PROTOCOL_NONE => None,
             PROTOCOL_OWN => it.busy.as_ref().and_then(|busy| busy.protocol.as_deref()),
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
-        let (_, behind_bytes) = self.local.behind(connection.chain);
+        let (_, behind_bytes) = self.channels.local.behind(connection.chain);
         Some(SocketInfo {
             is_open: it.can_send(),
             queued_bytes: connection.unsent() + behind_bytes as usize,
@@ -195,37 +195,37 @@ impl<D: Driver> Worker<D> {
 
     /// The other end of a socket, also of one whose close is the current event.
     pub fn socket_peer(&self, socket: u64) -> Option<Peer> {
-        match self.connections.get(Key::from_u64(socket)) {
+        match self.net.connections.get(Key::from_u64(socket)) {
             Some(connection) => connection.socket.is_some().then_some(connection.peer),
-            None if self.socket_events.socket == socket => self.socket_events.peer,
+            None if self.sockets.events.socket == socket => self.sockets.events.peer,
             None => None,
         }
     }
 
     /// Whether the current event is the close of this socket.
     pub(super) fn is_ending(&self, socket: u64) -> bool {
-        self.socket_events.socket == socket && self.socket_events.peer.is_some()
+        self.sockets.events.socket == socket && self.sockets.events.peer.is_some()
     }
 
     /// The next event that has waited.
     #[inline]
     pub(crate) fn next_socket_event(&mut self) -> Option<Event> {
-        if self.socket_events.is_empty() || self.waiting.is_full() {
+        if self.sockets.events.is_empty() || self.waiting.is_full() {
             return None;
         }
         if matches!(self.running, Running::Retired { .. }) {
-            self.socket_events.clear();
+            self.sockets.events.clear();
             return None;
         }
-        self.socket_events.take()
+        self.sockets.events.take()
     }
 
     /// Tells the program, once, that a socket has ended.
     pub(crate) fn tell_ended(&mut self, index: u32, code: u16, reason: &str) {
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let peer = connection.peer;
@@ -235,11 +235,11 @@ impl<D: Driver> Worker<D> {
         if std::mem::replace(&mut socket.busy().is_told, true) {
             return;
         }
-        count_ended(&mut self.counts, code);
-        if let Some(served) = self.served.get(socket.route())
+        count_ended(&mut self.net.counts, code);
+        if let Some(served) = self.sockets.served.get(socket.route())
             && served.callbacks.close
         {
-            self.socket_events.waiting.push_back(Waiting::Close {
+            self.sockets.events.waiting.push_back(Waiting::Close {
                 socket: key.to_u64(),
                 handler: served.handler,
                 code,

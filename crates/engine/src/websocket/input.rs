@@ -41,16 +41,16 @@ impl<D: Driver> Worker<D> {
         if at == filled {
             return Step::Starved;
         }
-        let Some(key) = self.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index) else {
             return Step::Starved;
         };
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Step::Starved;
         };
         let Some(socket) = connection.socket.as_mut() else {
             return Step::Starved;
         };
-        let Some(served) = self.served.get(socket.route()) else {
+        let Some(served) = self.sockets.served.get(socket.route()) else {
             return Step::Starved;
         };
         if !socket.can_read() {
@@ -107,12 +107,14 @@ impl<D: Driver> Worker<D> {
                 let busy = socket.busy.as_mut();
                 let read = match busy.and_then(|busy| busy.context.as_deref_mut()) {
                     Some(context) => {
-                        self.inflater
+                        self.sockets
+                            .inflater
                             .read(context, kind, &payload, bytes_max, &mut message)
                     }
                     None => {
                         let context = &mut Context::new(Role::Server, &NO_TAKEOVER);
-                        self.inflater
+                        self.sockets
+                            .inflater
                             .read(context, kind, &payload, bytes_max, &mut message)
                     }
                 };
@@ -125,23 +127,26 @@ impl<D: Driver> Worker<D> {
                     let frames = u32::try_from(frames).unwrap_or(u32::MAX);
                     current.requests = current.requests.saturating_add(frames);
                 }
-                self.counts.add(Counter::WebSocketReceived, 1);
-                self.counts
+                self.net.counts.add(Counter::WebSocketReceived, 1);
+                self.net
+                    .counts
                     .add(Counter::WebSocketReceivedBytes, message.len() as u64);
-                socket.message_s = (self.driver.now_ms() / 1000) as u32;
+                socket.message_s = (self.net.driver.now_ms() / 1000) as u32;
                 if !served.callbacks.message {
                     return Step::Again;
                 }
                 let is_binary = kind == Kind::Binary;
-                self.socket_events
+                self.sockets
+                    .events
                     .give(served.handler, key.to_u64(), is_binary, message);
                 return Step::Socket(Event::Message);
             }
             Some(FrameEvent::Message { kind, payload, .. }) => {
-                self.counts.add(Counter::WebSocketReceived, 1);
-                self.counts
+                self.net.counts.add(Counter::WebSocketReceived, 1);
+                self.net
+                    .counts
                     .add(Counter::WebSocketReceivedBytes, payload.len() as u64);
-                socket.message_s = (self.driver.now_ms() / 1000) as u32;
+                socket.message_s = (self.net.driver.now_ms() / 1000) as u32;
                 if !served.callbacks.message {
                     return Step::Again;
                 }
@@ -151,21 +156,29 @@ impl<D: Driver> Worker<D> {
                     // The payload ends its frame.
                     Cow::Borrowed(payload) => {
                         let (len, start) = (payload.len(), at - payload.len());
-                        self.socket_events
+                        self.sockets
+                            .events
                             .lend(handler, socket, is_binary, start, len);
                     }
                     Cow::Owned(payload) => {
-                        self.socket_events.give(handler, socket, is_binary, payload);
+                        self.sockets
+                            .events
+                            .give(handler, socket, is_binary, payload);
                     }
                 }
                 return Step::Socket(Event::Message);
             }
             Some(FrameEvent::Ping(payload)) => {
-                self.counts.add(Counter::WebSocketPingsReceived, 1);
+                self.net.counts.add(Counter::WebSocketPingsReceived, 1);
                 if can_send {
                     // The number of frames per turn, and reading no more from a client that takes
                     // nothing, bound what a flood of pings can queue.
-                    append(&mut connection.out, &mut self.pool, Opcode::Pong, &payload);
+                    append(
+                        &mut connection.out,
+                        &mut self.net.pool,
+                        Opcode::Pong,
+                        &payload,
+                    );
                     self.mark_dirty(index);
                 }
             }

@@ -17,17 +17,18 @@ mod resume;
 mod route;
 mod upgrade;
 
+use std::collections::HashMap;
 use std::num::NonZeroU16;
 
+use fermata_config::Settings;
 use fermata_proto::ws::Role;
 use fermata_proto::ws::close::{self as close_frame, Closing};
-use fermata_proto::ws::deflate::Context;
+use fermata_proto::ws::deflate::{Context, Decompressor};
 use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
 
 use crate::net::connection::Presence;
 
-pub(crate) use channels::private_channel;
 pub use channels::{Format, Join};
 pub(crate) use events::Events;
 pub use events::{SocketEvent, SocketInfo};
@@ -37,6 +38,29 @@ pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
 pub use upgrade::AcceptError;
 pub(crate) use upgrade::Upgrade;
+
+/// What a worker keeps for WebSockets, besides what each has of its own.
+pub(crate) struct Sockets {
+    /// The routes, by number.
+    pub served: Vec<Served>,
+    /// What the program has still to be told.
+    pub events: Events,
+    /// Handshakes that the program has to decide on, by connection.
+    pub upgrades: HashMap<u32, Upgrade>,
+    /// Decompresses what sockets send; allocates nothing until one does.
+    pub inflater: Decompressor,
+}
+
+impl Sockets {
+    pub fn new(settings: &Settings, routes: &[Route]) -> Sockets {
+        Sockets {
+            served: routes.iter().map(|route| route.served(settings)).collect(),
+            events: Events::new(),
+            upgrades: HashMap::new(),
+            inflater: Decompressor::new(),
+        }
+    }
+}
 
 /// `Socket::protocol` without one.
 const PROTOCOL_NONE: u8 = u8::MAX;

@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
         let is_text = is_binary || self.is_current_text(data) || utf8::valid(data);
-        let Some((mut connection, route)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((mut connection, route)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         if !is_text {
@@ -53,20 +53,21 @@ impl<D: Driver> Worker<D> {
         }
         let queued = connection.unsent();
         let queue_bytes_max = self
+            .sockets
             .served
             .get(route)
             .map_or(0, |served| served.queue_bytes_max);
         if queued > 0 && queued + data.len() > queue_bytes_max {
             self.make_room(key, data.len())?;
-            connection = self.connections.get_mut(key).ok_or(SendError::Gone)?;
+            connection = self.net.connections.get_mut(key).ok_or(SendError::Gone)?;
         }
         match connection.socket.as_mut() {
             Some(socket) if socket.compresses.is_agreed() => {
                 if connection.out.capacity() == 0 {
-                    connection.out = self.pool.take();
+                    connection.out = self.net.pool.take();
                 }
                 let kind = if is_binary { Kind::Binary } else { Kind::Text };
-                if let Some(served) = self.served.get_mut(socket.route()) {
+                if let Some(served) = self.sockets.served.get_mut(socket.route()) {
                     socket.write_compressed(served, kind, data, &mut connection.out);
                 }
             }
@@ -76,11 +77,12 @@ impl<D: Driver> Worker<D> {
                 } else {
                     Opcode::Text
                 };
-                append(&mut connection.out, &mut self.pool, opcode, data);
+                append(&mut connection.out, &mut self.net.pool, opcode, data);
             }
         }
-        self.counts.add(Counter::WebSocketSent, 1);
-        self.counts
+        self.net.counts.add(Counter::WebSocketSent, 1);
+        self.net
+            .counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
         self.mark_dirty(key.index);
         Ok(())
@@ -94,12 +96,12 @@ impl<D: Driver> Worker<D> {
         payload: &[u8],
     ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some((connection, _)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
         let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
-        append(&mut connection.out, &mut self.pool, opcode, payload);
+        append(&mut connection.out, &mut self.net.pool, opcode, payload);
         self.mark_dirty(key.index);
         Ok(())
     }
@@ -120,10 +122,11 @@ impl<D: Driver> Worker<D> {
 
     /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
     fn send_compressed_piece(&mut self, index: u32) -> Option<usize> {
-        let connection = self.connections.at_mut(index)?;
+        let connection = self.net.connections.at_mut(index)?;
         let chain = connection.chain;
         let mut slices = Vec::new();
         let gathered = self
+            .channels
             .local
             .gather(chain, false, &mut slices, COMPRESS_BYTES_MAX);
         if gathered.gap {
@@ -131,34 +134,38 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let socket = connection.socket.as_mut()?;
-        let served = self.served.get_mut(socket.route())?;
+        let served = self.sockets.served.get_mut(socket.route())?;
         if gathered.bytes == 0 {
             return None;
         }
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         for slice in slices {
             socket.write_frames_compressed(served, slice, &mut connection.out);
         }
-        self.local
-            .advance(chain, false, gathered.bytes, &mut self.rest);
+        self.channels
+            .local
+            .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         // Comes back for what is left when it is taken.
         self.write_all(index).then_some(gathered.bytes)
     }
 
     /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
     pub(super) fn append_frames(&mut self, index: u32, frames: &[u8]) {
-        let Some((connection, route)) = open_socket(self.connections.at_mut(index)) else {
+        let Some((connection, route)) = open_socket(self.net.connections.at_mut(index)) else {
             return;
         };
         if frames.is_empty() {
             return;
         }
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
-        match (connection.socket.as_mut(), self.served.get_mut(route)) {
+        match (
+            connection.socket.as_mut(),
+            self.sockets.served.get_mut(route),
+        ) {
             (Some(socket), Some(served)) if socket.refers_back() => {
                 socket.write_frames_compressed(served, frames, &mut connection.out);
             }
@@ -177,10 +184,10 @@ impl<D: Driver> Worker<D> {
     #[cold]
     fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
         self.flush(key.index);
-        let Some((connection, route)) = open_socket(self.connections.get_mut(key)) else {
+        let Some((connection, route)) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        let Some(served) = self.served.get(route) else {
+        let Some(served) = self.sockets.served.get(route) else {
             return Err(SendError::Gone);
         };
         let (policy, max) = (served.queue_policy, served.queue_bytes_max);
@@ -188,7 +195,7 @@ impl<D: Driver> Worker<D> {
         if queued > 0 && queued + bytes > max {
             match policy {
                 QueuePolicy::Refuse => {
-                    self.counts.add(Counter::WebSocketQueueRefused, 1);
+                    self.net.counts.add(Counter::WebSocketQueueRefused, 1);
                     return Err(SendError::Backpressure(format!(
                         "{queued} bytes wait for the client and the message does not fit into \
                          queueBytes ({max}); wait, or use trySend()"
@@ -197,10 +204,10 @@ impl<D: Driver> Worker<D> {
                 QueuePolicy::DropOldest => {
                     let wanted = (queued + bytes - max).max(max / DROP_PART);
                     let dropped = connection.drop_frames(wanted);
-                    self.counts.add(Counter::WebSocketQueueDropped, dropped);
+                    self.net.counts.add(Counter::WebSocketQueueDropped, dropped);
                 }
                 QueuePolicy::Close => {
-                    self.counts.add(Counter::WebSocketQueueClosed, 1);
+                    self.net.counts.add(Counter::WebSocketQueueClosed, 1);
                     let line = format!(
                         "{}: WebSocket closed: the client takes less than it is sent (queueBytes)",
                         connection.peer

@@ -40,7 +40,7 @@ struct Missing {
 impl<D: Driver> Worker<D> {
     /// Begins to bring a socket what was published to a channel after `after`.
     pub(super) fn begin_resume(&mut self, index: u32, channel: &[u8], after: Seq, format: u8) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let has_room = connection.unsent() < PIECE_BYTES;
@@ -73,15 +73,15 @@ impl<D: Driver> Worker<D> {
     }
 
     fn append_missed(&mut self, index: u32) {
-        let own = self.connections.key(index);
+        let own = self.net.connections.key(index);
         let own = own.and_then(|key| self.excepted(key.to_u64()));
-        let Some((connection, route)) = open_socket(self.connections.at_mut(index)) else {
+        let Some((connection, route)) = open_socket(self.net.connections.at_mut(index)) else {
             return;
         };
         let Some(mut missing) = connection.socket.as_mut().and_then(Socket::next_missing) else {
             return;
         };
-        let Some(served) = self.served.get(route) else {
+        let Some(served) = self.sockets.served.get(route) else {
             return;
         };
         // The other half of the queue is for what the program has to say.
@@ -90,11 +90,12 @@ impl<D: Driver> Worker<D> {
         let stops = is_slow && served.queue_policy == QueuePolicy::Close;
         let mut piece = std::mem::take(&mut self.scratch);
         piece.clear();
-        let (up_to, unix_ms) = (self.reader.read_up_to(), self.driver.unix_ms());
-        let encoder = &mut self.encoder;
+        let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
+        let encoder = &mut self.channels.encoder;
         let is_json = encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
-        self.ring
+        self.channels
+            .ring
             .next_missed(&mut missing.backlog, up_to, unix_ms, &mut |missed| {
                 match missed {
                     Missed::Record(record) => {
@@ -118,7 +119,7 @@ impl<D: Driver> Worker<D> {
                 }
                 plain_bytes.max(piece.len()) < bytes_max
             });
-        self.counts.add(Counter::Replayed, records);
+        self.net.counts.add(Counter::Replayed, records);
         if gaps > 0 && stops {
             self.scratch = piece;
             self.stop_resume(index);
@@ -129,10 +130,11 @@ impl<D: Driver> Worker<D> {
         } else {
             Counter::GapsExpired
         };
-        self.counts.add(counter, gaps);
+        self.net.counts.add(counter, gaps);
         let is_live = missing.backlog.is_at(up_to);
         if is_live && is_json {
-            self.encoder
+            self.channels
+                .encoder
                 .socket_position(&missing.channel, up_to, &mut piece);
         }
         self.append_frames(index, &piece);
@@ -140,7 +142,7 @@ impl<D: Driver> Worker<D> {
         if is_live {
             self.go_live_socket(index, &missing.channel, missing.format);
         }
-        let connection = self.connections.at_mut(index);
+        let connection = self.net.connections.at_mut(index);
         if let Some(socket) = connection.and_then(|connection| connection.socket.as_mut()) {
             socket.put_back((!is_live).then_some(missing));
         }
@@ -148,17 +150,18 @@ impl<D: Driver> Worker<D> {
 
     /// Subscribes a socket: it is live in this channel from here on.
     pub(super) fn go_live_socket(&mut self, index: u32, channel: &[u8], format: u8) {
-        if let Some(connection) = self.connections.at_mut(index) {
-            connection.chain = self
-                .local
-                .subscribe(index, connection.chain, channel, format);
+        if let Some(connection) = self.net.connections.at_mut(index) {
+            connection.chain =
+                self.channels
+                    .local
+                    .subscribe(index, connection.chain, channel, format);
         }
     }
 
     /// The ring has lost something before the client was ready to take it, and its route says close.
     #[cold]
     fn stop_resume(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let line = format!(
@@ -166,7 +169,7 @@ impl<D: Driver> Worker<D> {
             connection.peer
         );
         self.log_for_client(LogLevel::Info, &line);
-        self.counts.add(Counter::DroppedSlow, 1);
+        self.net.counts.add(Counter::DroppedSlow, 1);
         let reason = "messages were missed; read faster";
         self.start_close(index, CloseCode::TryAgainLater as u16, reason);
     }

@@ -41,10 +41,10 @@ impl<D: Driver> Worker<D> {
             self.refuse(index, 503, "The server is stopping; connect again.\n");
             return None;
         }
-        let served = self.served.get(usize::from(route))?;
-        let head = self.request.view(&self.input).head;
+        let served = self.sockets.served.get(usize::from(route))?;
+        let head = self.http.request.view(&self.input).head;
         let outcome = handshake::check(
-            &self.request.head,
+            &self.http.request.head,
             head,
             served.origins(),
             served.policy.as_ref(),
@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
             }
         };
         let supported = served.protocols.iter().map(Vec::as_slice);
-        let chosen = handshake::choose_protocol(&self.request.head, head, supported);
+        let chosen = handshake::choose_protocol(&self.http.request.head, head, supported);
         let place = |chosen: &[u8]| served.protocols.iter().position(|is| is == chosen);
         let protocol = chosen
             .and_then(place)
@@ -67,16 +67,16 @@ impl<D: Driver> Worker<D> {
             self.open_socket(index, route, &handshake, protocol, None, &[]);
             return None;
         }
-        let offered = handshake::protocols(&self.request.head, head).map(Box::from);
+        let offered = handshake::protocols(&self.http.request.head, head).map(Box::from);
         let upgrade = Upgrade {
-            handle: self.request.handle,
+            handle: self.http.request.handle,
             route,
             handshake,
             protocol,
             offered: offered.collect(),
         };
-        self.request.handler = served.handler;
-        self.upgrades.insert(index, upgrade);
+        self.http.request.handler = served.handler;
+        self.sockets.upgrades.insert(index, upgrade);
         Some(Event::Upgrade)
     }
 
@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
         headers: &[(&[u8], &[u8])],
     ) -> Result<u64, AcceptError> {
         let index = self.open_request(handle).map_err(|_| AcceptError::Gone)?;
-        let upgrade = self.upgrades.get(&index);
+        let upgrade = self.sockets.upgrades.get(&index);
         let Some(upgrade) = upgrade.filter(|upgrade| upgrade.handle == handle) else {
             return Err(AcceptError::Misuse(
                 "the request is no WebSocket handshake; answer it with a response".to_owned(),
@@ -117,7 +117,7 @@ impl<D: Driver> Worker<D> {
                 )));
             }
         }
-        let Some(upgrade) = self.upgrades.remove(&index) else {
+        let Some(upgrade) = self.sockets.upgrades.remove(&index) else {
             return Err(AcceptError::Gone);
         };
         let place = upgrade.protocol;
@@ -143,9 +143,9 @@ impl<D: Driver> Worker<D> {
         own: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Option<u64> {
-        let served = self.served.get(usize::from(route))?;
-        let key = self.connections.key(index)?;
-        let connection = self.connections.at_mut(index)?;
+        let served = self.sockets.served.get(usize::from(route))?;
+        let key = self.net.connections.key(index)?;
+        let connection = self.net.connections.at_mut(index)?;
         let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
         let protocol = match own {
             None => protocol,
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         handshake::write_accepted(
             &mut connection.out,
@@ -177,9 +177,9 @@ impl<D: Driver> Worker<D> {
             connection.origin = Origin::Public;
             self.reporter.control -= 1;
         }
-        self.counts.response(101);
-        self.counts.add(Counter::WebSocketUpgrades, 1);
-        socket.message_s = (self.driver.now_ms() / 1000) as u32;
+        self.net.counts.response(101);
+        self.net.counts.add(Counter::WebSocketUpgrades, 1);
+        socket.message_s = (self.net.driver.now_ms() / 1000) as u32;
         // What is queued so far is no frame.
         let queued = connection.out.len();
         socket.busy().unsent_frame = queued;
@@ -189,7 +189,7 @@ impl<D: Driver> Worker<D> {
         let is_late = self.current.is_none_or(|current| current.index != index);
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {
-            self.socket_events.open(key.to_u64(), served.handler);
+            self.sockets.events.open(key.to_u64(), served.handler);
         }
         self.trace_head(index, 101);
         self.trace_answered(index, End::Closed);
@@ -215,8 +215,8 @@ impl<D: Driver> Worker<D> {
             }
             _ => Counter::WebSocketRefusedMalformed,
         };
-        self.counts.add(counter, 1);
-        let view = self.request.view(&self.input);
+        self.net.counts.add(counter, 1);
+        let view = self.http.request.view(&self.input);
         let mut line = format!(
             "{}: WebSocket {} refused with {}: {refused}",
             view.peer(),
@@ -231,6 +231,7 @@ impl<D: Driver> Worker<D> {
         }
         self.log_for_client(LogLevel::Info, &line);
         let keeps_alive = self
+            .net
             .connections
             .at(index)
             .is_some_and(|connection| connection.keeps_alive);

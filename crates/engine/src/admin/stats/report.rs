@@ -196,15 +196,15 @@ impl Reporter {
 impl<D: Driver> Worker<D> {
     /// Accounts for the turn that ends, and copies the figures when it is time.
     pub(crate) fn report_turn(&mut self) {
-        let now_ms = self.driver.now_ms();
+        let now_ms = self.net.driver.now_ms();
         let took_ms = now_ms.saturating_sub(self.turn_ms);
-        self.counts.add(Counter::Turns, 1);
-        self.counts.add(Counter::BusyMs, took_ms);
+        self.net.counts.add(Counter::Turns, 1);
+        self.net.counts.add(Counter::BusyMs, took_ms);
         if took_ms > self.reporter.longest_ms[0] {
             self.reporter.longest_ms[0] = took_ms;
         }
         if took_ms >= SLOW_TURN_MS {
-            self.counts.add(Counter::SlowTurns, 1);
+            self.net.counts.add(Counter::SlowTurns, 1);
         }
         self.reporter.has_news = true;
         // Also when only the lists are due: the loop would not sleep until both are.
@@ -216,7 +216,7 @@ impl<D: Driver> Worker<D> {
     /// Copies the figures to shared memory, and the lists if somebody wants them.
     pub(crate) fn report(&mut self, now_ms: u64) {
         self.flush_access_log();
-        self.logger.tell_dropped(self.driver.unix_ms());
+        self.log.logger.tell_dropped(self.net.driver.unix_ms());
         self.report_followers();
         let reporter = &mut self.reporter;
         reporter.due_ms = now_ms + REPORT_MS;
@@ -226,14 +226,14 @@ impl<D: Driver> Worker<D> {
             reporter.longest_ms = [0, reporter.longest_ms[0]];
         }
         let connected_ms = reporter.clients * now_ms.saturating_sub(reporter.clients_ms);
-        self.counts.add(Counter::ConnectedMs, connected_ms);
+        self.net.counts.add(Counter::ConnectedMs, connected_ms);
         reporter.clients = reporter.active + reporter.held + reporter.sockets;
         reporter.clients_ms = now_ms;
-        let traffic = self.local.traffic();
-        self.counts.0[Counter::RecordsRead as usize] = traffic.records_read;
-        self.counts.0[Counter::Deliveries as usize] = traffic.deliveries;
+        let traffic = self.channels.local.traffic();
+        self.net.counts.0[Counter::RecordsRead as usize] = traffic.records_read;
+        self.net.counts.0[Counter::Deliveries as usize] = traffic.deliveries;
         let http =
-            self.connections.len() as u64 - reporter.held - reporter.sockets - reporter.control;
+            self.net.connections.len() as u64 - reporter.held - reporter.sockets - reporter.control;
         let mut gauges = [0; Gauge::WRITTEN];
         for (gauge, value) in [
             (Gauge::HttpActive, reporter.active),
@@ -250,8 +250,11 @@ impl<D: Driver> Worker<D> {
             (Gauge::EdgeIdle, reporter.edge.idle as u64),
             (Gauge::EdgeSessions, reporter.edge.sessions as u64),
             (Gauge::EdgeBodies, reporter.edge.bodies as u64),
-            (Gauge::Channels, self.local.channels() as u64),
-            (Gauge::Subscriptions, self.local.subscriptions() as u64),
+            (Gauge::Channels, self.channels.local.channels() as u64),
+            (
+                Gauge::Subscriptions,
+                self.channels.local.subscriptions() as u64,
+            ),
             (
                 Gauge::LongestTurnMs,
                 reporter.longest_ms[0].max(reporter.longest_ms[1]),
@@ -261,7 +264,9 @@ impl<D: Driver> Worker<D> {
         }
         self.report_tls(&mut gauges);
         let reporter = &mut self.reporter;
-        reporter.shared.write(self.slot, &self.counts.0, &gauges);
+        reporter
+            .shared
+            .write(self.slot, &self.net.counts.0, &gauges);
         let watched_until_ms = reporter.shared.watched_until_ms();
         if now_ms < watched_until_ms || reporter.sample_ms != u64::MAX {
             self.sample(now_ms, now_ms < watched_until_ms);
@@ -270,9 +275,9 @@ impl<D: Driver> Worker<D> {
 
     /// Somebody has asked for lists: all workers make them for a while.
     pub(crate) fn watch(&mut self) {
-        let now_ms = self.driver.now_ms();
+        let now_ms = self.net.driver.now_ms();
         if self.reporter.shared.watch_until(now_ms, now_ms + WATCH_MS) {
-            for waker in self.wakers.iter() {
+            for waker in self.channels.wakers.iter() {
                 waker.wake();
             }
         }
@@ -282,20 +287,21 @@ impl<D: Driver> Worker<D> {
     fn sample(&mut self, now_ms: u64, is_watched: bool) {
         if !is_watched {
             self.reporter.sample_ms = u64::MAX;
-            self.local.end_tally();
+            self.channels.local.end_tally();
             self.reporter.shared.write_lists(self.slot, &[], &[]);
             return;
         }
         if self.reporter.sample_ms == u64::MAX {
             // What has happened until now belongs to no second.
             self.reporter.sample_ms = now_ms + SAMPLE_MS;
-            self.local.begin_tally();
+            self.channels.local.begin_tally();
         } else if now_ms < self.reporter.sample_ms {
             return;
         }
         self.reporter.sample_ms = now_ms + SAMPLE_MS;
         let mut channels = Vec::new();
-        self.local
+        self.channels
+            .local
             .take_tally(&mut |name, subscribers, records, deliveries| {
                 channels.push((deliveries, records, subscribers, name));
             });
@@ -323,6 +329,7 @@ impl<D: Driver> Worker<D> {
         }
         let write_timeout_ms = self.settings.write_timeout_ms;
         let mut blocked: Vec<_> = self
+            .net
             .connections
             .iter()
             .filter(|connection| connection.is_blocked)
@@ -337,7 +344,7 @@ impl<D: Driver> Worker<D> {
         blocked
             .into_iter()
             .map(|(since_ms, connection)| {
-                let (channel, behind_bytes) = self.local.behind(connection.chain);
+                let (channel, behind_bytes) = self.channels.local.behind(connection.chain);
                 let unsent = connection.unsent() as u64;
                 let body = connection.body.as_ref().map_or(0, |body| body.unsent());
                 SlowClient {
@@ -354,7 +361,7 @@ impl<D: Driver> Worker<D> {
     #[cfg(test)]
     pub(crate) fn check_gauges(&self) {
         let count = |is: &dyn Fn(&Connection) -> bool| {
-            self.connections.iter().filter(|it| is(it)).count() as u64
+            self.net.connections.iter().filter(|it| is(it)).count() as u64
         };
         assert_eq!(self.reporter.active, count(&|it| it.is_active), "active");
         assert_eq!(self.reporter.blocked, count(&|it| it.is_blocked), "blocked");

@@ -157,7 +157,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let is_public = |it: &Connection| it.origin == Origin::Public;
-        if !self.connections.at(index).is_some_and(is_public) {
+        if !self.net.connections.at(index).is_some_and(is_public) {
             return;
         }
         let started_us = trace.turn_us;
@@ -168,7 +168,7 @@ impl<D: Driver> Worker<D> {
             line::write_request(
                 &mut text,
                 log.format,
-                &self.request.head,
+                &self.http.request.head,
                 head,
                 log.has_query,
             );
@@ -196,7 +196,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn trace_head(&mut self, index: u32, status: u16) {
         if let Some(trace) = &mut self.trace
-            && let Some(connection) = self.connections.at(index)
+            && let Some(connection) = self.net.connections.at(index)
             && connection.origin == Origin::Public
         {
             trace.on_head(index, status, connection.unsent());
@@ -207,7 +207,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn trace_answered(&mut self, index: u32, end: End) {
         if let Some(trace) = &mut self.trace
-            && let Some(connection) = self.connections.at(index)
+            && let Some(connection) = self.net.connections.at(index)
             && let Some(entry) = trace.open_entry(index)
         {
             entry.end = end;
@@ -222,7 +222,7 @@ impl<D: Driver> Worker<D> {
                     let started_us = entry.started_us;
                     if trace.counts_latency && started_us != 0 {
                         let duration_us = clock::monotonic_us().saturating_sub(started_us);
-                        self.counts.latency(duration_us);
+                        self.net.counts.latency(duration_us);
                     }
                 }
             }
@@ -256,7 +256,7 @@ impl<D: Driver> Worker<D> {
 
     /// A connection that never became one was answered and closed.
     pub(crate) fn trace_turned_away(&mut self, peer: Peer, status: u16, bytes: usize) {
-        let unix_ms = self.driver.unix_ms();
+        let unix_ms = self.net.driver.unix_ms();
         if let Some(log) = self.trace.as_mut().and_then(|trace| trace.log.as_mut()) {
             let (text, bytes, duration_us) = (&[][..], bytes as u64, 0);
             log.write(&Line {
@@ -271,8 +271,9 @@ impl<D: Driver> Worker<D> {
     }
 
     fn trace_end(&mut self, index: u32) {
-        let unix_ms = self.driver.unix_ms();
-        let (Some(trace), Some(connection)) = (&mut self.trace, self.connections.at(index)) else {
+        let unix_ms = self.net.driver.unix_ms();
+        let (Some(trace), Some(connection)) = (&mut self.trace, self.net.connections.at(index))
+        else {
             return;
         };
         let peer = connection.peer;
@@ -296,7 +297,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_timed = started_us != 0 && end != End::Closed && status != STATUS_CLIENT_LEFT;
         if trace.counts_latency && is_timed {
-            self.counts.latency(duration_us);
+            self.net.counts.latency(duration_us);
         }
         if let Some(log) = &mut trace.log {
             log.write(&Line {
@@ -325,7 +326,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let dropped = log.sink.take_dropped();
-        self.counts.add(Counter::AccessLogDropped, dropped);
+        self.net.counts.add(Counter::AccessLogDropped, dropped);
         log.untold += dropped;
         if log.untold > 0
             && let Some(told) = log.sink.failure()

@@ -21,7 +21,7 @@ impl<D: Driver> Worker<D> {
     /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
     #[inline]
     pub(crate) fn plan_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
-        if self.request.head.body == Body::None {
+        if self.http.request.head.body == Body::None {
             return Some(Plan {
                 bytes_max: 0,
                 own_bytes_max: None,
@@ -34,9 +34,13 @@ impl<D: Driver> Worker<D> {
 
     fn plan_any_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
         let head_bytes = &self.input[head.clone()];
-        let origin = self.connections.at(index).map(|it| it.origin);
+        let origin = self.net.connections.at(index).map(|it| it.origin);
         let is_public = origin == Some(Origin::Public);
-        let content_type = self.request.head.header(head_bytes, b"content-type", 0);
+        let content_type = self
+            .http
+            .request
+            .head
+            .header(head_bytes, b"content-type", 0);
         let form = content_type
             .filter(|_| is_public && self.relay.is_none())
             .and_then(multipart::boundary);
@@ -50,7 +54,7 @@ impl<D: Driver> Worker<D> {
             boundary: None,
             is_early: false,
         };
-        if !is_public || form.is_none() && !self.router.has_body_rules() {
+        if !is_public || form.is_none() && !self.http.router.has_body_rules() {
             return Some(plan);
         }
         // Nothing is written to disk for a path that nobody serves.
@@ -81,8 +85,8 @@ impl<D: Driver> Worker<D> {
     /// How the handler of the request wants its bodies; `None` without a handler.
     fn find_body_rule(&mut self, head: &Range<usize>) -> Option<BodyRule> {
         let head_bytes = &self.input[head.clone()];
-        let method = self.request.head.method_span.of(head_bytes);
-        let raw_path = self.request.head.path.of(head_bytes);
+        let method = self.http.request.head.method_span.of(head_bytes);
+        let raw_path = self.http.request.head.path.of(head_bytes);
         self.scratch.clear();
         let mut slashes = Vec::new();
         let path = match percent::decode_path(raw_path, &mut self.scratch, &mut slashes) {
@@ -91,12 +95,12 @@ impl<D: Driver> Worker<D> {
             // Refused when it is dispatched.
             Err(_) => return None,
         };
-        let params = &mut self.request.params;
-        match self.router.find(method, path, &slashes, params) {
-            Found::Handler(handler) => Some(self.router.body_rule(handler)),
+        let params = &mut self.http.request.params;
+        match self.http.router.find(method, path, &slashes, params) {
+            Found::Handler(handler) => Some(self.http.router.body_rule(handler)),
             Found::NotFound => {
-                let fallback = self.router.fallback()?;
-                Some(self.router.body_rule(fallback.handler))
+                let fallback = self.http.router.fallback()?;
+                Some(self.http.router.body_rule(fallback.handler))
             }
             _ => None,
         }
@@ -120,10 +124,10 @@ impl<D: Driver> Worker<D> {
             Ok(sink) => sink,
             Err(error) => return self.refuse_arriving(index, &error),
         };
-        let begun_ms = self.driver.refresh_now();
-        let head = std::mem::take(&mut self.request.head);
+        let begun_ms = self.net.driver.refresh_now();
+        let head = std::mem::take(&mut self.http.request.head);
         let is_waiting = head.expect_continue && body_start == filled;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Step::Starved;
         };
         let head_bytes = self.input[at..body_start].to_vec();
@@ -152,12 +156,17 @@ impl<D: Driver> Worker<D> {
     /// Where a body goes, and room for what goes to memory.
     fn sink(&self, rest: &BodyRest, plan: &Plan) -> Result<(Sink, Vec<u8>), BodyError> {
         if let Some(boundary) = &plan.boundary {
-            let form = Form::new(boundary, &self.settings, &self.spools, plan.own_bytes_max);
+            let form = Form::new(
+                boundary,
+                &self.settings,
+                &self.http.spools,
+                plan.own_bytes_max,
+            );
             return Ok((Sink::Form(Box::new(form)), Vec::new()));
         }
         match rest {
             BodyRest::Length(length) if *length > self.settings.body_memory_bytes_max as u64 => {
-                let spool = self.spools.create()?;
+                let spool = self.http.spools.create()?;
                 Ok((Sink::File(spool), Vec::new()))
             }
             BodyRest::Length(length) => {
@@ -174,6 +183,7 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let Some(partial) = self
+            .net
             .connections
             .at_mut(index)
             .and_then(|connection| connection.partial.as_mut())
@@ -181,8 +191,8 @@ impl<D: Driver> Worker<D> {
             return Step::Starved;
         };
         let spooled = partial.spooled();
-        let taken = partial.take(&self.input[at..filled], &self.settings, &self.spools);
-        self.uploads.turn_bytes += partial.spooled() - spooled;
+        let taken = partial.take(&self.input[at..filled], &self.settings, &self.http.spools);
+        self.http.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
         match taken {
@@ -218,6 +228,7 @@ impl<D: Driver> Worker<D> {
     /// The body has arrived: its request is the current one.
     fn end_body(&mut self, index: u32) -> Step {
         let partial = self
+            .net
             .connections
             .at_mut(index)
             .and_then(|connection| connection.partial.take());
@@ -235,22 +246,23 @@ impl<D: Driver> Worker<D> {
             Ok(upload) => upload,
             Err(error) => return self.refuse_arriving(index, &error),
         };
-        self.request.head = head;
-        self.request.head_bytes = head_bytes;
-        self.request.body_bytes = body;
+        self.http.request.head = head;
+        self.http.request.head_bytes = head_bytes;
+        self.http.request.body_bytes = body;
         self.trace_body(index);
         self.take_request(index, Place::Owned);
         if let Some(upload) = upload {
-            self.request.upload = self.uploads.keep(upload);
+            self.http.request.upload = self.http.uploads.keep(upload);
         }
         Step::Request
     }
 
     /// Lets go of what the body of a request has left that the program has not seen.
     pub(crate) fn drop_upload(&mut self) {
-        if self.request.upload != 0 {
-            self.uploads
-                .release(std::mem::take(&mut self.request.upload));
+        if self.http.request.upload != 0 {
+            self.http
+                .uploads
+                .release(std::mem::take(&mut self.http.request.upload));
         }
     }
 

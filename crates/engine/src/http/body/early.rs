@@ -90,16 +90,16 @@ impl<D: Driver> Worker<D> {
         let Current {
             index, at, filled, ..
         } = current;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Step::Starved;
         };
         let early = Early {
             keeps_alive: connection.keeps_alive,
-            is_expected: self.request.head.expect_continue && body_start == filled,
+            is_expected: self.http.request.head.expect_continue && body_start == filled,
             is_drained: false,
             waits_since_ms: None,
             waited_ms: 0,
-            turn: self.uploads.turn,
+            turn: self.http.uploads.turn,
             turn_bytes: 0,
             awaits_turn: false,
             failure: None,
@@ -118,13 +118,13 @@ impl<D: Driver> Worker<D> {
         // An answer before the end of the body is the last one: who knows what the client still sends.
         connection.keeps_alive = false;
         connection.has_unread = true;
-        self.request.head_bytes.clear();
+        self.http.request.head_bytes.clear();
         let head = &self.input[at..body_start];
-        self.request.head_bytes.extend_from_slice(head);
-        self.request.body_bytes.clear();
+        self.http.request.head_bytes.extend_from_slice(head);
+        self.http.request.body_bytes.clear();
         self.advance(body_start);
         self.take_request(index, Place::Owned);
-        self.request.upload = ARRIVING;
+        self.http.request.upload = ARRIVING;
         Step::Request
     }
 
@@ -139,11 +139,11 @@ impl<D: Driver> Worker<D> {
             self.stash();
         }
         let bytes_max = bytes_max.clamp(1, self.settings.body_piece_bytes_max);
-        self.uploads.piece.clear();
+        self.http.uploads.piece.clear();
         self.begin_reading(handle)?;
         loop {
-            let turn = self.uploads.turn;
-            let connection = open_early(self.connections.at_mut(index), handle)?;
+            let turn = self.http.uploads.turn;
+            let connection = open_early(self.net.connections.at_mut(index), handle)?;
             if let Some(early) = early_of(connection)
                 && early.has_had_its_turn(turn)
             {
@@ -151,20 +151,20 @@ impl<D: Driver> Worker<D> {
                 self.go_on(index);
                 return Ok(Read::Pending);
             }
-            let raw = &mut self.uploads.raw;
+            let raw = &mut self.http.uploads.raw;
             raw.clear();
             if !connection.inbox.is_empty() {
                 let taken = connection.inbox.len().min(bytes_max);
                 raw.extend_from_slice(&connection.inbox[..taken]);
                 connection.inbox.drain(..taken);
                 if connection.inbox.is_empty() {
-                    self.pool.give(std::mem::take(&mut connection.inbox));
+                    self.net.pool.give(std::mem::take(&mut connection.inbox));
                 }
             } else if is_drained(connection) {
                 return self.wait_for_body(handle);
             } else {
                 raw.resize(bytes_max, 0);
-                match self.driver.recv(connection.fd, raw) {
+                match self.net.driver.recv(connection.fd, raw) {
                     Ok(Some(0)) => {
                         connection.has_ended = true;
                         return Err(fail_in(connection, ReadError::Gone));
@@ -172,7 +172,8 @@ impl<D: Driver> Worker<D> {
                     Ok(Some(read)) => {
                         raw.truncate(read);
                         set_drained(connection, read < bytes_max && !connection.has_hung_up);
-                        self.counts
+                        self.net
+                            .counts
                             .add(crate::admin::stats::Counter::BytesReceived, read as u64);
                     }
                     Ok(None) => {
@@ -187,7 +188,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             if let Some(early) = early_of(connection) {
-                early.turn_bytes += self.uploads.raw.len();
+                early.turn_bytes += self.http.uploads.raw.len();
             }
             if let Some(read) = self.take_piece(handle)? {
                 return Ok(read);
@@ -200,7 +201,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// It cannot be made in the folder for temporary files.
     pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
-        match self.spools.create() {
+        match self.http.spools.create() {
             Ok(spool) => Ok(spool.into_parts()),
             Err(BodyError::Io { source, .. }) => Err(source),
             Err(error) => Err(std::io::Error::other(error)),
@@ -209,13 +210,13 @@ impl<D: Driver> Worker<D> {
 
     /// The bytes of the last [`Read::Piece`].
     pub fn body_piece(&self) -> &[u8] {
-        &self.uploads.piece
+        &self.http.uploads.piece
     }
 
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
     fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
-        let connection = open_early(self.connections.at_mut(index), handle)?;
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
         // Nothing may stand in the middle of an answer that has begun.
         let may_ask = connection.body.is_none();
         let Some(early) = early_of(connection) else {
@@ -235,11 +236,11 @@ impl<D: Driver> Worker<D> {
     fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
         let is_serving = self.running == Running::Serving;
-        let connection = open_early(self.connections.at_mut(index), handle)?;
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
         let Some(partial) = connection.partial.as_deref_mut() else {
             return Err(ReadError::Gone);
         };
-        let (raw, piece) = (&self.uploads.raw, &mut self.uploads.piece);
+        let (raw, piece) = (&self.http.uploads.raw, &mut self.http.uploads.piece);
         let (consumed, is_done) = match &mut partial.rest {
             BodyRest::Length(missing) => {
                 let taken = (*missing).min(raw.len() as u64) as usize;
@@ -254,7 +255,7 @@ impl<D: Driver> Worker<D> {
                         413 => format!("the body is larger than {} bytes", partial.bytes_max),
                         _ => refusal.to_string(),
                     };
-                    self.counts.refusal(refusal.status());
+                    self.net.counts.refusal(refusal.status());
                     let failure = ReadError::Refused(refusal.status(), message);
                     return Err(fail_in(connection, failure));
                 }
@@ -266,10 +267,11 @@ impl<D: Driver> Worker<D> {
             // A head that has been sent has said that the connection ends.
             connection.keeps_alive = keeps_alive && is_serving && connection.body.is_none();
             if consumed < raw.len() {
-                let mut inbox = self.pool.take();
+                let mut inbox = self.net.pool.take();
                 inbox.extend_from_slice(&raw[consumed..]);
                 inbox.extend_from_slice(&connection.inbox);
-                self.pool
+                self.net
+                    .pool
                     .give(std::mem::replace(&mut connection.inbox, inbox));
             }
             let is_empty = piece.is_empty();
@@ -281,7 +283,7 @@ impl<D: Driver> Worker<D> {
 
     /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
     fn end_reading(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.partial = None;
             if connection.has_hung_up {
                 self.note_left(index);
@@ -292,8 +294,8 @@ impl<D: Driver> Worker<D> {
     /// Notes that the handler waits, and until when it may.
     fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
-        let now_ms = self.driver.refresh_now();
-        let connection = open_early(self.connections.at_mut(index), handle)?;
+        let now_ms = self.net.driver.refresh_now();
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
         if let Some(early) = early_of(connection)
             && early.waits_since_ms.is_none()
         {
@@ -302,8 +304,8 @@ impl<D: Driver> Worker<D> {
         let due_ms = self.body_due_ms(index);
         if due_ms <= now_ms {
             self.end_waiting(index);
-            let connection = open_early(self.connections.at_mut(index), handle)?;
-            self.counts.refusal(408);
+            let connection = open_early(self.net.connections.at_mut(index), handle)?;
+            self.net.counts.refusal(408);
             return Err(fail_in(connection, too_late()));
         }
         self.set_deadline(index, due_ms);
@@ -313,6 +315,7 @@ impl<D: Driver> Worker<D> {
     /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
     pub(crate) fn body_due_ms(&self, index: u32) -> u64 {
         let partial = self
+            .net
             .connections
             .at(index)
             .and_then(|it| it.partial.as_ref());
@@ -330,8 +333,8 @@ impl<D: Driver> Worker<D> {
 
     /// The handler does not wait for the body any more. True when it has.
     fn end_waiting(&mut self, index: u32) -> bool {
-        let now_ms = self.driver.now_ms();
-        let Some(connection) = self.connections.at_mut(index) else {
+        let now_ms = self.net.driver.now_ms();
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         let is_blocked = connection.is_blocked;
@@ -350,7 +353,7 @@ impl<D: Driver> Worker<D> {
 
     /// Something has come for a connection whose handler runs.
     pub(crate) fn note_arrived(&mut self, index: u32) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         let handle = connection.handle(index);
@@ -369,8 +372,8 @@ impl<D: Driver> Worker<D> {
         if due_ms == u64::MAX || !self.end_waiting(index) {
             return;
         }
-        self.counts.refusal(408);
-        if let Some(connection) = self.connections.at_mut(index) {
+        self.net.counts.refusal(408);
+        if let Some(connection) = self.net.connections.at_mut(index) {
             fail_in(connection, too_late());
             let handle = connection.handle(index);
             self.waiting.news.push_back(News::Body(handle));

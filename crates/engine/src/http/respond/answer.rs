@@ -53,7 +53,7 @@ impl<D: Driver> Worker<D> {
         detail: &Detail<'_>,
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        self.counts.add(Counter::HandlerFailures, 1);
+        self.net.counts.add(Counter::HandlerFailures, 1);
         self.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",
@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
 
     /// Counts a handler that has failed, whose client the program itself answers.
     pub fn note_failure(&mut self) {
-        self.counts.add(Counter::HandlerFailures, 1);
+        self.net.counts.add(Counter::HandlerFailures, 1);
     }
 
     /// The connection of a request that is waiting for its answer.
@@ -74,7 +74,7 @@ impl<D: Driver> Worker<D> {
             index,
             generation: serial,
         } = Key::from_u64(handle);
-        match self.connections.at(index) {
+        match self.net.connections.at(index) {
             Some(connection)
                 if connection.serial == serial
                     && connection.reading == Reading::Handling
@@ -126,7 +126,7 @@ impl<D: Driver> Worker<D> {
             _ => Framing::Length(body.len() as u64),
         };
         self.write_head(index, status, content_type, headers, framing);
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !connection.is_head
             && !matches!(framing, Framing::None)
         {
@@ -142,7 +142,7 @@ impl<D: Driver> Worker<D> {
         let Some(current) = self.current.filter(|current| current.index == index) else {
             return false;
         };
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         if !connection.keeps_alive
@@ -154,14 +154,15 @@ impl<D: Driver> Worker<D> {
         {
             return false;
         }
-        self.counts.response(status);
+        self.net.counts.response(status);
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         let has_body = !connection.is_head;
         let out = &mut connection.out;
-        self.repeated
-            .write(out, status, &self.date, content_type, body, has_body);
+        self.http
+            .repeated
+            .write(out, status, &self.http.date, content_type, body, has_body);
         connection.is_deferred = false;
         connection.reading = Reading::Head;
         // Nothing is left to look at; what the client sends next raises an event.
@@ -170,7 +171,7 @@ impl<D: Driver> Worker<D> {
         }
         if !connection.is_dirty {
             connection.is_dirty = true;
-            self.dirty.push(index);
+            self.net.dirty.push(index);
         }
         true
     }
@@ -186,17 +187,17 @@ impl<D: Driver> Worker<D> {
         framing: Framing,
     ) {
         let is_draining = self.running != Running::Serving;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.origin == Origin::Public {
-            self.counts.response(status);
+            self.net.counts.response(status);
         }
         if is_draining {
             connection.keeps_alive = false;
         }
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         let keep_alive = match (connection.keeps_alive, connection.is_http10) {
             (false, _) => KeepAlive::Close,
@@ -206,7 +207,7 @@ impl<D: Driver> Worker<D> {
         response::write_head(
             &mut connection.out,
             status,
-            &self.date,
+            &self.http.date,
             content_type,
             headers,
             framing,
@@ -219,7 +220,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn finish_answer(&mut self, index: u32) {
         let current = self.current.filter(|current| current.index == index);
-        let Some(connection) = self.connections.at(index) else {
+        let Some(connection) = self.net.connections.at(index) else {
             return;
         };
         let end = if connection.body.is_some() {
@@ -228,7 +229,7 @@ impl<D: Driver> Worker<D> {
             End::Queued
         };
         self.trace_answered(index, end);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         connection.is_deferred = false;
@@ -258,11 +259,11 @@ impl<D: Driver> Worker<D> {
     /// Lists a connection for the flush at the end of the turn.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && !connection.is_dirty
         {
             connection.is_dirty = true;
-            self.dirty.push(index);
+            self.net.dirty.push(index);
         }
     }
 }

@@ -68,13 +68,13 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) {
-        let now_s = self.driver.unix_ms() / 1000;
+        let now_s = self.net.driver.unix_ms() / 1000;
         let said = Said::of(headers.clone(), now_s);
         let lent;
         let mut kept = None;
-        let (asked, method) = if self.lent == handle {
-            lent = ContentHeaders::of(&self.request.view(&self.input));
-            (&lent, self.request.head.method)
+        let (asked, method) = if self.http.lent == handle {
+            lent = ContentHeaders::of(&self.http.request.view(&self.input));
+            (&lent, self.http.request.head.method)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
             kept = self.waiting.take_asked(handle);
@@ -137,9 +137,9 @@ impl<D: Driver> Worker<D> {
         }
         let vary = (!said.varies).then_some(VARY);
         let coding = asked.codings().best(FASTEST);
-        let mut packed = std::mem::take(&mut self.packed);
+        let mut packed = std::mem::take(&mut self.http.packed);
         packed.clear();
-        match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
+        match coding.filter(|&coding| self.http.compressors.compress(coding, body, &mut packed)) {
             Some(coding) => {
                 // The same content in other bytes: its tag is no longer one of bytes.
                 let weak = said.weak_tag();
@@ -152,7 +152,7 @@ impl<D: Driver> Worker<D> {
             None => self.answer(index, status, content_type, headers.chain(vary), body),
         }
         if packed.capacity() <= self.settings.compression_bytes_max {
-            self.packed = packed;
+            self.http.packed = packed;
         }
     }
 
@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
         body_len: usize,
     ) -> bool {
         let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
-        self.compresses
+        self.http.compresses
             && sizes.contains(&body_len)
             && !said.is_encoded
             && !said.is_final

@@ -15,12 +15,12 @@ impl<D: Driver> Worker<D> {
         allow: Option<&str>,
         text: &'static str,
     ) {
-        let is_lent = self.lent != 0 && self.lent as u32 == index;
+        let is_lent = self.http.lent != 0 && self.http.lent as u32 == index;
         let accept = if is_lent {
-            self.request.view(&self.input).header(b"accept", 0)
+            self.http.request.view(&self.input).header(b"accept", 0)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            let handle = self.connections.at(index).map(|it| it.handle(index));
+            let handle = self.net.connections.at(index).map(|it| it.handle(index));
             let asked = handle.and_then(|handle| self.waiting.asked(handle));
             asked.and_then(|asked| asked.accept.as_deref())
         };

@@ -89,11 +89,17 @@ impl<D: Driver> Worker<D> {
         directory: &Arc<Directory>,
         rest: Span,
     ) -> bool {
-        let view = self.request.view(&self.input);
+        let view = self.http.request.view(&self.input);
         let asked = ContentHeaders::of(&view);
         let rest = rest.of(view.path());
         let codings = asked.codings();
-        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
+        let found = files::resolve(
+            &mut self.http.roots,
+            directory,
+            rest,
+            &codings,
+            self.http.date_unix_s,
+        );
         let file = match found {
             Ok(file) => file,
             Err(FileError::NotFound) => return false,
@@ -139,10 +145,16 @@ impl<D: Driver> Worker<D> {
         path: &[u8],
         asked: &ContentHeaders<'_>,
     ) -> Result<(File, Arc<Directory>), FileError> {
-        let router = Arc::clone(&self.router);
+        let router = Arc::clone(&self.http.router);
         let (directory, rest) = router.guarded(handler, path).ok_or(FileError::NotFound)?;
         let codings = asked.codings();
-        let file = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s)?;
+        let file = files::resolve(
+            &mut self.http.roots,
+            directory,
+            rest,
+            &codings,
+            self.http.date_unix_s,
+        )?;
         Ok((file, Arc::clone(directory)))
     }
 
@@ -221,8 +233,8 @@ impl<D: Driver> Worker<D> {
             FileError::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
             FileError::Directory => {
                 // Relative links in the page need the path to end in a slash.
-                let view = self.request.view(&self.input);
-                let mut location = self.request.head.path.of(view.head).to_vec();
+                let view = self.http.request.view(&self.input);
+                let mut location = self.http.request.head.path.of(view.head).to_vec();
                 location.push(b'/');
                 if let Some(query) = view.query() {
                     location.push(b'?');
@@ -232,7 +244,7 @@ impl<D: Driver> Worker<D> {
                 self.answer(index, 308, None, headers, b"");
             }
             FileError::Io(error) => {
-                let path = self.request.view(&self.input).path();
+                let path = self.http.request.view(&self.input).path();
                 let message = format!(
                     "static file {}: {error}",
                     String::from_utf8_lossy(path).escape_debug()
@@ -252,7 +264,7 @@ impl<D: Driver> Worker<D> {
         asked: &ContentHeaders<'_>,
         how: &Sending<'_>,
     ) {
-        let now_s = self.date_unix_s;
+        let now_s = self.http.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
             self.compressed(&file, asked)
@@ -271,11 +283,11 @@ impl<D: Driver> Worker<D> {
             etag: Some(etag.as_bytes()),
             ..file.validators()
         };
-        let is_lent = self.lent != 0 && self.lent as u32 == index;
-        let is_head = self.connections.at(index).is_some_and(|it| it.is_head);
-        let handle = self.connections.at(index).map(|it| it.handle(index));
+        let is_lent = self.http.lent != 0 && self.http.lent as u32 == index;
+        let is_head = self.net.connections.at(index).is_some_and(|it| it.is_head);
+        let handle = self.net.connections.at(index).map(|it| it.handle(index));
         let is_get = match handle.and_then(|handle| self.waiting.asked(handle)) {
-            _ if is_lent => self.request.head.method == Method::Get,
+            _ if is_lent => self.http.request.head.method == Method::Get,
             // Answered later than in its turn.
             Some(asked) => asked.method == Method::Get,
             None => !is_head,
@@ -391,11 +403,11 @@ impl<D: Driver> Worker<D> {
         body: FileBody,
     ) {
         let len = body.unsent();
-        let head_start = self.connections.at(index).map_or(0, |it| it.out.len());
+        let head_start = self.net.connections.at(index).map_or(0, |it| it.out.len());
         let headers = lines.iter().copied();
         let framing = Framing::Length(len);
         self.write_head(index, status, Some(content_type), headers, framing);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
         if connection.is_head || len == 0 {
@@ -433,15 +445,21 @@ impl<D: Driver> Worker<D> {
         let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
         let len = usize::try_from(file.len).ok()?;
         // A part is of the file as it is.
-        if !self.compresses || file.coding.is_some() || asked.has_range() || !sizes.contains(&len) {
+        if !self.http.compresses
+            || file.coding.is_some()
+            || asked.has_range()
+            || !sizes.contains(&len)
+        {
             return None;
         }
         let coding = asked.codings().best(SMALLEST)?;
-        let made = match self.compressors.kept(file.key, coding) {
+        let made = match self.http.compressors.kept(file.key, coding) {
             Some(made) => made,
             None => {
                 let content = read_whole(&file.file, len)?;
-                self.compressors.compress_file(file.key, coding, &content)
+                self.http
+                    .compressors
+                    .compress_file(file.key, coding, &content)
             }
         };
         match made {

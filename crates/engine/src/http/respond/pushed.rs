@@ -81,7 +81,7 @@ impl<D: Driver> Worker<D> {
         }
         // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
         if let Ok(index) = self.open_stream(handle)
-            && let Some(connection) = self.connections.at_mut(index)
+            && let Some(connection) = self.net.connections.at_mut(index)
         {
             connection.is_deferred = true;
         }

@@ -100,9 +100,9 @@ impl<D: Driver> Worker<D> {
         let Ok(index) = self.open_request(handle) else {
             return Wanted::Nothing;
         };
-        match self.connections.at(index) {
+        match self.net.connections.at(index) {
             Some(connection) if connection.is_head || response::contentless(status) => Wanted::Head,
-            _ if self.streams.open >= self.settings.streams_max => Wanted::Refusal,
+            _ if self.http.streams.open >= self.settings.streams_max => Wanted::Refusal,
             _ => Wanted::Pieces,
         }
     }
@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
         let index = self.open_request(handle)?;
         if let Some(length) = length
             && !response::contentless(status)
-            && self.connections.at(index).is_some_and(|it| !it.is_head)
+            && self.net.connections.at(index).is_some_and(|it| !it.is_head)
         {
             check_length(length, first.len())?;
         }
@@ -145,7 +145,7 @@ impl<D: Driver> Worker<D> {
         status: u16,
         length: Option<u64>,
     ) -> Option<(StreamFraming, Framing)> {
-        let connection = self.connections.at_mut(index)?;
+        let connection = self.net.connections.at_mut(index)?;
         let framing = match length {
             Some(length) => StreamFraming::Length(length),
             None if connection.is_http10 => StreamFraming::UntilClose,
@@ -172,13 +172,13 @@ impl<D: Driver> Worker<D> {
         framing: StreamFraming,
         status: u16,
     ) -> bool {
-        let handler = self.request.handler;
-        let is_head = self.connections.at(index).is_none_or(|it| it.is_head);
+        let handler = self.http.request.handler;
+        let is_head = self.net.connections.at(index).is_none_or(|it| it.is_head);
         if is_head || response::contentless(status) {
             self.finish_answer(index);
             return false;
         }
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
             connection.body = Some(Box::new(Outgoing::Stream(StreamBody {
                 handle,
                 handler,
@@ -189,7 +189,7 @@ impl<D: Driver> Worker<D> {
             connection.is_deferred = false;
             self.reporter.begin_active(connection);
         }
-        self.streams.open += 1;
+        self.http.streams.open += 1;
         true
     }
 
@@ -197,7 +197,7 @@ impl<D: Driver> Worker<D> {
     pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
         let index = self.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Err(Gone.into());
         };
         connection.is_deferred = false;
@@ -210,7 +210,7 @@ impl<D: Driver> Worker<D> {
             *left -= taken.len() as u64;
         }
         if connection.out.capacity() == 0 {
-            connection.out = self.pool.take();
+            connection.out = self.net.pool.take();
         }
         match stream.framing {
             StreamFraming::Chunked => chunk::wrap(&mut connection.out, taken),
@@ -225,7 +225,7 @@ impl<D: Driver> Worker<D> {
     /// The last piece was given.
     pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
         let index = self.open_stream(handle)?;
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return Err(Gone.into());
         };
         let Some(Outgoing::Stream(stream)) = connection.body.as_deref() else {
@@ -241,7 +241,7 @@ impl<D: Driver> Worker<D> {
             StreamFraming::Length(_) | StreamFraming::UntilClose => {}
         }
         connection.body = None;
-        self.streams.open -= 1;
+        self.http.streams.open -= 1;
         self.finish_answer(index);
         Ok(())
     }
@@ -255,7 +255,8 @@ impl<D: Driver> Worker<D> {
         detail: &Detail<'_>,
     ) -> Result<(), StreamError> {
         let index = self.open_stream(handle)?;
-        self.counts
+        self.net
+            .counts
             .add(crate::admin::stats::Counter::HandlerFailures, 1);
         self.log_detailed(LogLevel::Error, log_message, detail);
         self.cut_stream(index);
@@ -271,17 +272,17 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a stream without its end.
     pub(crate) fn cut_stream(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && let Some(Outgoing::Stream(stream)) = connection.body.as_deref()
         {
             let ends_by_close = stream.framing == StreamFraming::UntilClose;
             connection.body = None;
             connection.keeps_alive = false;
-            self.streams.open -= 1;
+            self.http.streams.open -= 1;
             if ends_by_close {
                 // The end of the connection would look like that of a whole body.
                 let fd = connection.fd;
-                self.driver.reset_on_close(fd);
+                self.net.driver.reset_on_close(fd);
                 self.close(index);
             } else {
                 self.finish_answer(index);
@@ -291,58 +292,58 @@ impl<D: Driver> Worker<D> {
 
     /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
     pub fn stream(&self) -> u64 {
-        self.streams.current
+        self.http.streams.current
     }
 
     /// The handler that has answered by that stream.
     pub fn stream_handler(&self) -> u32 {
-        self.streams.handler
+        self.http.streams.handler
     }
 
     /// Everything that was given has been taken: the program is asked for more.
     pub(crate) fn list_stream(&mut self, index: u32) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.net.connections.at_mut(index)
             && let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut()
             && !stream.is_listed
         {
             stream.is_listed = true;
-            self.streams.ready.push_back(stream.handle);
+            self.http.streams.ready.push_back(stream.handle);
         }
     }
 
     /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
     pub fn hold_stream_back(&mut self, handle: u64) {
-        self.streams.held_back.push_back(handle);
+        self.http.streams.held_back.push_back(handle);
     }
 
     /// A connection has ended with this body: its program is told.
     pub(crate) fn drop_body(&mut self, body: &Outgoing) {
         if let Outgoing::Stream(stream) = body {
-            self.streams.open -= 1;
-            self.streams.handler = stream.handler;
-            self.streams.ended.push_back(stream.handle);
+            self.http.streams.open -= 1;
+            self.http.streams.handler = stream.handler;
+            self.http.streams.ended.push_back(stream.handle);
         }
     }
 
     /// The next stream to be told about or asked.
     pub(crate) fn next_stream_event(&mut self) -> Option<Event> {
-        if let Some(handle) = self.streams.ended.pop_front() {
-            self.streams.current = handle;
+        if let Some(handle) = self.http.streams.ended.pop_front() {
+            self.http.streams.current = handle;
             return Some(Event::StreamEnd);
         }
-        while self.streams.budget > 0 {
-            let unix_ms = self.driver.unix_ms();
-            if self.streams.since_unix_ms == 0 {
-                self.streams.since_unix_ms = unix_ms;
-            } else if unix_ms.abs_diff(self.streams.since_unix_ms) >= SLICE_MS {
+        while self.http.streams.budget > 0 {
+            let unix_ms = self.net.driver.unix_ms();
+            if self.http.streams.since_unix_ms == 0 {
+                self.http.streams.since_unix_ms = unix_ms;
+            } else if unix_ms.abs_diff(self.http.streams.since_unix_ms) >= SLICE_MS {
                 return None;
             }
-            self.streams.budget -= 1;
-            let handle = self.streams.ready.pop_front()?;
+            self.http.streams.budget -= 1;
+            let handle = self.http.streams.ready.pop_front()?;
             let Ok(index) = self.open_stream(handle) else {
                 continue;
             };
-            if let Some(connection) = self.connections.at_mut(index) {
+            if let Some(connection) = self.net.connections.at_mut(index) {
                 let has_unsent = connection.unsent() > 0;
                 let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
                     continue;
@@ -352,8 +353,8 @@ impl<D: Driver> Worker<D> {
                     // Given something since it was listed; it is listed again when that is taken.
                     continue;
                 }
-                self.streams.current = handle;
-                self.streams.handler = stream.handler;
+                self.http.streams.current = handle;
+                self.http.streams.handler = stream.handler;
                 return Some(Event::Stream);
             }
         }
@@ -363,7 +364,7 @@ impl<D: Driver> Worker<D> {
     /// The connection of a stream that has not ended.
     pub(crate) fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
         let Key { index, .. } = Key::from_u64(handle);
-        match self.connections.at(index).map(|it| it.body.as_deref()) {
+        match self.net.connections.at(index).map(|it| it.body.as_deref()) {
             Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
             _ => Err(Gone),
         }

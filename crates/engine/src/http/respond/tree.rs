@@ -22,10 +22,10 @@ impl<D: Driver> Worker<D> {
         root: &Path,
         options: StaticOptions,
     ) -> Result<Arc<Directory>, String> {
-        let number = self.router.directories_len() + self.roots.added();
+        let number = self.http.router.directories_len() + self.http.roots.added();
         let directory = Directory::new(root, options, number)?;
         // One that is not there has no place, however often it is asked for.
-        self.roots.add();
+        self.http.roots.add();
         Ok(Arc::new(directory))
     }
 
@@ -46,7 +46,13 @@ impl<D: Driver> Worker<D> {
     ) -> Result<StaticFound, Gone> {
         let index = self.open_request(handle)?;
         let codings = asked.codings();
-        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
+        let found = files::resolve(
+            &mut self.http.roots,
+            directory,
+            rest,
+            &codings,
+            self.http.date_unix_s,
+        );
         let file = match found {
             Ok(file) => file,
             Err(FileError::NotFound) => return Ok(StaticFound::Nothing),
