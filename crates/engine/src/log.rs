@@ -1,6 +1,6 @@
 //! Log lines on standard error: one line per event, text or JSON.
 //!
-//! Lines that peers can cause at will (refused requests, slow clients) go through `Limiter`, so that
+//! Lines that peers can cause at will (refused requests, slow clients) go through `Log::write_limited`, so that
 //! an attack fills neither the disk nor the loop's time; what was left out is counted and said.
 //!
 //! Nobody waits for a log: a line that standard error does not take at once is left out and counted,
@@ -311,8 +311,8 @@ fn push_clean(to: &mut String, text: &str) {
 
 /// The log of a worker: a logger, and how many lines peers have caused.
 pub(crate) struct Log {
-    pub logger: Logger,
-    pub limiter: Limiter,
+    logger: Logger,
+    limiter: Limiter,
 }
 
 impl Log {
@@ -322,11 +322,49 @@ impl Log {
             limiter: Limiter::default(),
         }
     }
+
+    /// Writes a line.
+    pub fn write(&self, level: LogLevel, unix_ms: u64, message: &str) {
+        self.logger.write(level, unix_ms, message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn write_detailed(
+        &self,
+        level: LogLevel,
+        unix_ms: u64,
+        message: &str,
+        detail: &Detail<'_>,
+    ) {
+        self.logger.write_detailed(level, unix_ms, message, detail);
+    }
+
+    /// Writes a line that peers can cause at will: at most so many per second.
+    pub fn write_limited(&mut self, level: LogLevel, unix_ms: u64, message: &str) {
+        self.write_limited_detailed(level, unix_ms, message, &Detail::default());
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn write_limited_detailed(
+        &mut self,
+        level: LogLevel,
+        unix_ms: u64,
+        message: &str,
+        detail: &Detail<'_>,
+    ) {
+        let Log { logger, limiter } = self;
+        limiter.write(logger, level, unix_ms, message, detail);
+    }
+
+    /// What it writes with.
+    pub fn logger(&self) -> &Logger {
+        &self.logger
+    }
 }
 
 /// Bounds the lines that peers can cause.
 #[derive(Debug, Default)]
-pub(crate) struct Limiter {
+struct Limiter {
     second: u64,
     written: u32,
     suppressed: u64,
@@ -334,12 +372,7 @@ pub(crate) struct Limiter {
 
 impl Limiter {
     /// Writes the line unless this second's share is used up.
-    pub fn write(&mut self, logger: &Logger, level: LogLevel, unix_ms: u64, message: &str) {
-        self.write_detailed(logger, level, unix_ms, message, &Detail::default());
-    }
-
-    /// The same with what is known of the program's code.
-    pub fn write_detailed(
+    fn write(
         &mut self,
         logger: &Logger,
         level: LogLevel,

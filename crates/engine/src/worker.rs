@@ -373,17 +373,13 @@ impl<D: Driver> Worker<D> {
 
     /// Writes a log line of the embedder.
     pub fn log(&self, level: LogLevel, message: &str) {
-        self.log
-            .logger
-            .write(level, self.net.driver.unix_ms(), message);
+        self.log.write(level, self.net.driver.unix_ms(), message);
     }
 
     /// The same with what is known of the program's code.
     pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
         let unix_ms = self.net.driver.unix_ms();
-        self.log
-            .logger
-            .write_detailed(level, unix_ms, message, detail);
+        self.log.write_detailed(level, unix_ms, message, detail);
     }
 
     /// What a handler was added for, for a log line: the pattern of its route without the method.
@@ -398,17 +394,14 @@ impl<D: Driver> Worker<D> {
     /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
     pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
         let unix_ms = self.net.driver.unix_ms();
-        self.log
-            .limiter
-            .write(&self.log.logger, level, unix_ms, message);
+        self.log.write_limited(level, unix_ms, message);
     }
 
     /// The same with what is known of the program's code.
     pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
         let unix_ms = self.net.driver.unix_ms();
         self.log
-            .limiter
-            .write_detailed(&self.log.logger, level, unix_ms, message, detail);
+            .write_limited_detailed(level, unix_ms, message, detail);
     }
 
     /// The worker's event loop driver.
@@ -428,7 +421,7 @@ impl<D: Driver> Worker<D> {
 
     /// Where its log lines go.
     pub fn logger(&self) -> Logger {
-        self.log.logger.clone()
+        self.log.logger().clone()
     }
 
     /// Number of the worker, from 0.
@@ -618,12 +611,8 @@ impl<D: Driver> Worker<D> {
         if let Err(error) = self.net.driver.wait(&mut self.net.events, timeout_ms) {
             // The set of descriptors is ours and valid; what is left is a kernel out of memory.
             let message = format!("waiting for events failed: {error}");
-            self.log.limiter.write(
-                &self.log.logger,
-                LogLevel::Error,
-                self.net.driver.unix_ms(),
-                &message,
-            );
+            self.log
+                .write_limited(LogLevel::Error, self.net.driver.unix_ms(), &message);
         }
     }
 

@@ -347,9 +347,7 @@ impl<D: Driver> Worker<D> {
                     .leave(&self.channels.owner, channel, &presence.user, unix_ms)
             {
                 let message = format!("presence: a user could not be taken out: {error}");
-                self.log
-                    .limiter
-                    .write(&self.log.logger, LogLevel::Error, unix_ms, &message);
+                self.log.write_limited(LogLevel::Error, unix_ms, &message);
             }
         }
         let due_ms = self.net.driver.now_ms() + self.settings.leave_delay_ms + 1;
@@ -378,9 +376,7 @@ impl<D: Driver> Worker<D> {
             }
             Err(error) => {
                 let message = format!("presence: leaves are announced later: {error}");
-                self.log
-                    .limiter
-                    .write(&self.log.logger, LogLevel::Warning, unix_ms, &message);
+                self.log.write_limited(LogLevel::Warning, unix_ms, &message);
                 false
             }
         };
@@ -620,12 +616,8 @@ impl<D: Driver> Worker<D> {
                 "it is told by a gap event"
             }
         );
-        self.log.limiter.write(
-            &self.log.logger,
-            LogLevel::Info,
-            self.net.driver.unix_ms(),
-            &message,
-        );
+        self.log
+            .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };

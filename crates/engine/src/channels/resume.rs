@@ -150,9 +150,7 @@ impl<D: Driver> Worker<D> {
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
             let unix_ms = self.net.driver.unix_ms();
-            self.log
-                .limiter
-                .write(&self.log.logger, LogLevel::Info, unix_ms, &message);
+            self.log.write_limited(LogLevel::Info, unix_ms, &message);
             self.net.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
             return;

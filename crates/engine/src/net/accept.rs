@@ -33,9 +33,7 @@ impl<D: Driver> Worker<D> {
                     self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
                     let unix_ms = self.net.driver.unix_ms();
-                    self.log
-                        .limiter
-                        .write(&self.log.logger, LogLevel::Warning, unix_ms, &message);
+                    self.log.write_limited(LogLevel::Warning, unix_ms, &message);
                     return false;
                 }
             }
@@ -144,9 +142,7 @@ impl<D: Driver> Worker<D> {
             if let Err(error) = self.net.driver.add_stream(fd, key.to_u64()) {
                 let message = format!("watching a connection from {peer} failed: {error}");
                 let unix_ms = self.net.driver.unix_ms();
-                self.log
-                    .limiter
-                    .write(&self.log.logger, LogLevel::Error, unix_ms, &message);
+                self.log.write_limited(LogLevel::Error, unix_ms, &message);
                 self.close(index);
                 continue;
             }
@@ -207,12 +203,8 @@ impl<D: Driver> Worker<D> {
             "connection from {peer} refused with {}: limit {} reached",
             refused.status, refused.setting
         );
-        self.log.limiter.write(
-            &self.log.logger,
-            LogLevel::Warning,
-            self.net.driver.unix_ms(),
-            &message,
-        );
+        self.log
+            .write_limited(LogLevel::Warning, self.net.driver.unix_ms(), &message);
     }
 }
 

@@ -147,12 +147,8 @@ impl<D: Driver> Worker<D> {
                 "{}: the client took nothing for write_timeout_ms",
                 connection.peer
             );
-            self.log.limiter.write(
-                &self.log.logger,
-                LogLevel::Info,
-                self.net.driver.unix_ms(),
-                &message,
-            );
+            self.log
+                .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
             self.net.counts.add(Counter::DroppedWriteTimeout, 1);
             // Else the kernel would keep megabytes for each client that takes nothing.
             let fd = connection.fd;

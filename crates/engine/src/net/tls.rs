@@ -157,7 +157,7 @@ impl<D: Driver> Worker<D> {
     /// The order to read the certificates again has come.
     pub(crate) fn reload_tls(&mut self) {
         if let Some(tls) = &self.net.tls {
-            tls.reload(&self.log.logger);
+            tls.reload(self.log.logger());
         }
     }
 
@@ -169,9 +169,7 @@ impl<D: Driver> Worker<D> {
         if let Some(connection) = self.net.connections.at(index) {
             let message = format!("{}: {error}", connection.peer);
             let unix_ms = self.net.driver.unix_ms();
-            self.log
-                .limiter
-                .write(&self.log.logger, LogLevel::Info, unix_ms, &message);
+            self.log.write_limited(LogLevel::Info, unix_ms, &message);
         }
     }
 

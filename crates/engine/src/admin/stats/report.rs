@@ -216,7 +216,7 @@ impl<D: Driver> Worker<D> {
     /// Copies the figures to shared memory, and the lists if somebody wants them.
     pub(crate) fn report(&mut self, now_ms: u64) {
         self.flush_access_log();
-        self.log.logger.tell_dropped(self.net.driver.unix_ms());
+        self.log.logger().tell_dropped(self.net.driver.unix_ms());
         self.report_followers();
         let reporter = &mut self.reporter;
         reporter.due_ms = now_ms + REPORT_MS;
