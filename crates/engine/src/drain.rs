@@ -33,6 +33,17 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// The file of the access log was moved away.
+    fn reopen_access_log(&mut self) {
+        let unix_ms = self.net.driver.unix_ms();
+        let (counts, log) = (&mut self.net.counts, &mut self.log);
+        self.trace.write_log(counts, log, unix_ms);
+        if let Err(error) = self.trace.reopen_log() {
+            let message = format!("{error}; the file that is open is written on");
+            log.write(LogLevel::Error, unix_ms, &message);
+        }
+    }
+
     /// A signal was sent to this worker alone: drain, and have a replacement started.
     pub(crate) fn on_signal(&mut self) {
         let signal = self.link.as_mut().and_then(Link::read_signal);

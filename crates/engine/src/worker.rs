@@ -22,7 +22,7 @@ use fermata_io::{Driver, Event as IoEvent, Fd};
 use crate::admin::blocking::Blocking;
 use crate::admin::metrics::MoreMetrics;
 use crate::admin::stats::{Reporter, Shared};
-use crate::admin::trace::{Sink, Trace};
+use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
 use crate::channels::hold::SWEEP_MS;
 use crate::embed::defer::Waiting;
@@ -193,7 +193,7 @@ pub struct Worker<D: Driver> {
     /// How long handlers hold the loop.
     pub(crate) blocking: Blocking,
     /// What is remembered of requests in progress, when somebody wants it.
-    pub(crate) trace: Option<Box<Trace>>,
+    pub(crate) trace: Tracing,
     pub(crate) reporter: Reporter,
 }
 
@@ -268,7 +268,7 @@ impl<D: Driver> Worker<D> {
             current: None,
             scratch: Vec::new(),
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, unix_ms),
-            trace: Trace::new(&settings, parts.access_log, index),
+            trace: Tracing::new(&settings, parts.access_log, index),
             reporter: Reporter::new(stats),
             settings,
         };
@@ -539,9 +539,7 @@ impl<D: Driver> Worker<D> {
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
-        if let Some(trace) = &mut self.trace {
-            trace.flush(false);
-        }
+        self.trace.end_turn();
         if self.is_stopped() {
             self.report(self.net.driver.now_ms());
             return Turn::Stopped;
@@ -598,9 +596,7 @@ impl<D: Driver> Worker<D> {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
         }
-        if let Some(trace) = &mut self.trace {
-            trace.begin_turn();
-        }
+        self.trace.begin_turn();
         self.flushed_unix_ms = self.net.driver.unix_ms();
         self.blocking.polled_unix_ms = self.flushed_unix_ms;
         self.http.set_date(self.flushed_unix_ms / 1000);

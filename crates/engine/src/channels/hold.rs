@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         }
         if ends_at_once {
-            self.trace_answered(index, End::Closed);
+            self.trace.on_answer(index, End::Closed, &mut self.net);
             self.end_hold(index);
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl<D: Driver> Worker<D> {
             }
             None => self.go_live(index, hold.channels.iter().copied()),
         }
-        self.trace_answered(index, End::Closed);
+        self.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index);
         self.mark_dirty(index);
         if has_unread {
@@ -563,9 +563,7 @@ impl<D: Driver> Worker<D> {
         };
         if let Ok(Some(sent)) = sent {
             self.net.counts.add(Counter::BytesSent, sent as u64);
-            if let Some(trace) = &mut self.trace {
-                trace.on_sent(index, sent);
-            }
+            self.trace.on_sent(index, sent);
         }
         match sent {
             Ok(Some(sent)) if sent == wanted => {

@@ -315,7 +315,7 @@ impl<D: Driver> Worker<D> {
 
     fn begin_held(&mut self, index: u32, hold: &Relayed<'_>) {
         if self.running != Running::Serving {
-            self.trace_answered(index, End::Closed);
+            self.trace.on_answer(index, End::Closed, &mut self.net);
             self.end_hold(index);
             return;
         }
@@ -330,7 +330,7 @@ impl<D: Driver> Worker<D> {
         connection.deadline_ms = u64::MAX;
         let has_unread = connection.has_unread || connection.has_hung_up;
         self.set_hold(index, hold);
-        self.trace_answered(index, End::Closed);
+        self.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index);
         self.mark_dirty(index);
         if has_unread {
@@ -642,7 +642,7 @@ impl<D: Driver> Worker<D> {
             framing,
             keep_alive,
         );
-        self.trace_head(index, head.status);
+        self.trace.on_head(index, connection, head.status);
     }
 
     /// Lets go of a stream's body that becomes something else.

@@ -195,7 +195,9 @@ impl<D: Driver> Worker<D> {
         if let Ok(Some(sent)) = self.net.driver.send_one(fd, &out) {
             self.net.counts.add(Counter::BytesSent, sent as u64);
         }
-        self.trace_turned_away(peer, refused.status, body.len());
+        let unix_ms = self.net.driver.unix_ms();
+        self.trace
+            .on_refused(unix_ms, peer, refused.status, body.len());
         self.net.pool.give(out);
         self.net.driver.shutdown_write(fd);
         self.net.driver.close(fd);

@@ -271,8 +271,12 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
-        if self.trace.is_some() {
-            self.trace_request(index, at, head_bytes);
+        if self.trace.is_on()
+            && let Some(connection) = self.net.connections.at(index)
+        {
+            let bytes = &self.input[at..body_start];
+            let head = &self.http.request.head;
+            self.trace.on_request(index, connection.origin, head, bytes);
         }
         let is_draining = self.running != Running::Serving;
         let head = &self.http.request.head;

@@ -36,7 +36,7 @@ impl<D: Driver> Worker<D> {
                 continue;
             };
             connection.is_dirty = false;
-            if connection.rests_when_sent() && self.trace.is_none() {
+            if connection.rests_when_sent() && !self.trace.is_on() {
                 self.flush_usual(index);
             } else {
                 self.flush(index);
@@ -92,9 +92,7 @@ impl<D: Driver> Worker<D> {
             if connection.origin == Origin::Public {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
-            if let Some(trace) = &mut self.trace {
-                trace.on_sent(index, sent);
-            }
+            self.trace.on_sent(index, sent);
             self.reporter.end_blocked(connection);
         }
         self.block(index);
@@ -144,9 +142,7 @@ impl<D: Driver> Worker<D> {
                         if connection.origin == Origin::Public {
                             self.net.counts.add(Counter::BytesSent, sent as u64);
                         }
-                        if let Some(trace) = &mut self.trace {
-                            trace.on_sent(index, sent);
-                        }
+                        self.trace.on_sent(index, sent);
                     }
                     Ok(sent) => {
                         self.on_refused(index, sent);
@@ -191,7 +187,7 @@ impl<D: Driver> Worker<D> {
 
     /// Everything has been taken by the kernel.
     fn on_flushed(&mut self, index: u32) {
-        self.trace_flushed(index);
+        self.trace.on_flushed(index, &mut self.net);
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
@@ -313,9 +309,7 @@ impl<D: Driver> Worker<D> {
                 self.reporter.end_blocked(connection);
                 if connection.origin == Origin::Public {
                     self.net.counts.add(Counter::BytesSent, sent as u64);
-                    if let Some(trace) = &mut self.trace {
-                        trace.on_sent(index, sent);
-                    }
+                    self.trace.on_sent(index, sent);
                 }
             }
         }
@@ -391,7 +385,7 @@ impl<D: Driver> Worker<D> {
         {
             self.tell_ended(index, CloseCode::Abnormal as u16, "");
         }
-        self.trace_closed(index);
+        self.trace.on_close(index, &mut self.net);
         let Some(mut connection) = self.net.connections.remove(index) else {
             return;
         };

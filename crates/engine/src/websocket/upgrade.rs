@@ -191,8 +191,8 @@ impl<D: Driver> Worker<D> {
         if served.callbacks.open {
             self.sockets.events.open(key.to_u64(), served.handler);
         }
-        self.trace_head(index, 101);
-        self.trace_answered(index, End::Closed);
+        self.trace.on_head(index, connection, 101);
+        self.trace.on_answer(index, End::Closed, &mut self.net);
         self.restart_deadline(index);
         self.mark_settled(index);
         self.mark_dirty(index);

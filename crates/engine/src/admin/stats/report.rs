@@ -3,8 +3,7 @@
 use fermata_io::Driver;
 
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
-use super::table::{Counter, Gauge};
-use crate::admin::trace::LATENCY_BOUNDS_US;
+use super::table::{Counter, Gauge, LATENCY_BOUNDS_US};
 use crate::net::connection::{Connection, Origin, Reading};
 use crate::worker::Worker;
 
@@ -215,8 +214,10 @@ impl<D: Driver> Worker<D> {
 
     /// Copies the figures to shared memory, and the lists if somebody wants them.
     pub(crate) fn report(&mut self, now_ms: u64) {
-        self.flush_access_log();
-        self.log.logger().tell_dropped(self.net.driver.unix_ms());
+        let unix_ms = self.net.driver.unix_ms();
+        self.trace
+            .write_log(&mut self.net.counts, &mut self.log, unix_ms);
+        self.log.logger().tell_dropped(unix_ms);
         self.report_followers();
         let reporter = &mut self.reporter;
         reporter.due_ms = now_ms + REPORT_MS;

@@ -2,6 +2,12 @@
 //!
 //! Names in JSON, names and help texts for Prometheus and the places in shared memory come from here.
 
+/// Upper bounds of the histogram's buckets in microseconds, in the order of `Counter::Latency…`.
+pub(crate) const LATENCY_BOUNDS_US: [u64; 16] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 10_000_000,
+];
+
 /// What a figure is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -260,7 +266,7 @@ figures! {
         WebSocketQueueDropped("outcome" "dropped"),
         WebSocketQueueClosed("outcome" "closed"),
     }
-    // In the order of `trace::LATENCY_BOUNDS_US`.
+    // In the order of `LATENCY_BOUNDS_US`.
     "request_duration" "request_duration_seconds" Plain Sum
     "Requests by the time from when they were read to their answer, by upper bound in seconds; counted while metrics_listen is set. Holds and WebSockets count until they are accepted." {
         Latency0("le" "0.00005"),

@@ -7,12 +7,14 @@
 mod line;
 mod sink;
 
-use fermata_config::Settings;
+use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Peer, clock};
+use fermata_proto::http1;
 
-use crate::admin::stats::Counter;
+use crate::admin::stats::{Counter, Counts};
+use crate::log;
+use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
-use crate::worker::Worker;
 
 use line::{Format, Line, Stamp};
 pub(crate) use sink::{Sink, SinkError};
@@ -23,14 +25,8 @@ const STATUS_CLIENT_LEFT: u16 = 499;
 /// Texts of finished requests that are kept for the next ones.
 const SPARE_TEXTS_MAX: usize = 256;
 
-/// Upper bounds of the histogram's buckets in microseconds, in the order of `Counter::Latency…`.
-pub(crate) const LATENCY_BOUNDS_US: [u64; 16] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 2_500_000, 10_000_000,
-];
-
 /// Everything that is only there when requests are traced.
-pub(crate) struct Trace {
+struct Trace {
     /// By index of the connection; longer than needed at most by what was needed once.
     entries: Vec<Entry>,
     /// When the events of this turn were collected.
@@ -81,7 +77,7 @@ struct Entry {
 
 impl Trace {
     /// `None` when nobody wants to know.
-    pub fn new(settings: &Settings, sink: Option<Sink>, worker: u16) -> Option<Box<Trace>> {
+    fn new(settings: &Settings, sink: Option<Sink>, worker: u16) -> Option<Box<Trace>> {
         let counts_latency = settings.metrics_listen.is_some();
         let log = sink.map(|sink| Log {
             sink,
@@ -100,11 +96,6 @@ impl Trace {
                 counts_latency,
             })
         })
-    }
-
-    /// A turn begins: what it has collected has arrived by now.
-    pub fn begin_turn(&mut self) {
-        self.turn_us = clock::monotonic_us();
     }
 
     fn entry(&mut self, index: u32) -> &mut Entry {
@@ -131,7 +122,7 @@ impl Trace {
 
     /// The kernel has taken bytes.
     #[inline(never)]
-    pub fn on_sent(&mut self, index: u32, bytes: usize) {
+    fn on_sent(&mut self, index: u32, bytes: usize) {
         if let Some(entry) = self.open_entry(index) {
             let bytes = bytes as u64;
             let skipped = entry.skip.min(bytes);
@@ -140,145 +131,15 @@ impl Trace {
         }
     }
 
-    /// Writes what has been collected, when it is enough or `is_due`.
-    pub fn flush(&mut self, is_due: bool) {
-        if let Some(log) = &mut self.log
-            && (is_due || log.sink.is_worth_writing())
-        {
-            log.sink.write();
-        }
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// The head of a request has been read: it begins at `at` in the input.
-    pub(crate) fn trace_request(&mut self, index: u32, at: usize, head_bytes: usize) {
-        let Some(trace) = &mut self.trace else {
-            return;
-        };
-        let is_public = |it: &Connection| it.origin == Origin::Public;
-        if !self.net.connections.at(index).is_some_and(is_public) {
-            return;
-        }
-        let started_us = trace.turn_us;
-        let mut text = Vec::new();
-        if let Some(log) = &mut trace.log {
-            text = log.spare.pop().unwrap_or_default();
-            let head = &self.input[at..at + head_bytes];
-            line::write_request(
-                &mut text,
-                log.format,
-                &self.http.request.head,
-                head,
-                log.has_query,
-            );
-        }
-        *trace.entry(index) = Entry {
-            is_open: true,
-            started_us,
-            text,
-            ..Entry::default()
-        };
-    }
-
-    /// The body of a request is complete, later than its head: its time begins now.
-    #[inline]
-    pub(crate) fn trace_body(&mut self, index: u32) {
-        if let Some(trace) = &mut self.trace {
-            let started_us = trace.turn_us;
-            if let Some(entry) = trace.open_entry(index) {
-                entry.started_us = started_us;
-            }
-        }
-    }
-
-    /// The head of an answer has been put into the connection's output.
-    #[inline]
-    pub(crate) fn trace_head(&mut self, index: u32, status: u16) {
-        if let Some(trace) = &mut self.trace
-            && let Some(connection) = self.net.connections.at(index)
-            && connection.origin == Origin::Public
-        {
-            trace.on_head(index, status, connection.unsent());
-        }
-    }
-
-    /// The program has given its answer, which is complete at `end`.
-    #[inline]
-    pub(crate) fn trace_answered(&mut self, index: u32, end: End) {
-        if let Some(trace) = &mut self.trace
-            && let Some(connection) = self.net.connections.at(index)
-            && let Some(entry) = trace.open_entry(index)
-        {
-            entry.end = end;
-            match end {
-                End::Queued => {
-                    // Of a stream most has been sent before.
-                    entry.bytes += (connection.unsent() as u64).saturating_sub(entry.skip);
-                    self.trace_end(index);
-                }
-                End::Sent => {}
-                End::Closed => {
-                    let started_us = entry.started_us;
-                    if trace.counts_latency && started_us != 0 {
-                        let duration_us = clock::monotonic_us().saturating_sub(started_us);
-                        self.net.counts.latency(duration_us);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Everything has been sent to a client that is to be sent another answer.
-    #[inline]
-    pub(crate) fn trace_flushed(&mut self, index: u32) {
-        if let Some(trace) = &mut self.trace
-            && trace
-                .open_entry(index)
-                .is_some_and(|entry| entry.end == End::Sent)
-        {
-            self.trace_end(index);
-        }
-    }
-
-    /// The connection is about to be forgotten.
-    #[inline]
-    pub(crate) fn trace_closed(&mut self, index: u32) {
-        if let Some(trace) = &mut self.trace
-            && let Some(entry) = trace.open_entry(index)
-        {
-            if entry.status == 0 {
-                entry.status = STATUS_CLIENT_LEFT;
-            }
-            self.trace_end(index);
-        }
-    }
-
-    /// A connection that never became one was answered and closed.
-    pub(crate) fn trace_turned_away(&mut self, peer: Peer, status: u16, bytes: usize) {
-        let unix_ms = self.net.driver.unix_ms();
-        if let Some(log) = self.trace.as_mut().and_then(|trace| trace.log.as_mut()) {
-            let (text, bytes, duration_us) = (&[][..], bytes as u64, 0);
-            log.write(&Line {
-                unix_ms,
-                peer,
-                text,
-                status,
-                bytes,
-                duration_us,
-            });
-        }
-    }
-
-    fn trace_end(&mut self, index: u32) {
-        let unix_ms = self.net.driver.unix_ms();
-        let (Some(trace), Some(connection)) = (&mut self.trace, self.net.connections.at(index))
-        else {
+    /// A request is over.
+    fn end<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+        let unix_ms = net.driver.unix_ms();
+        let Some(connection) = net.connections.at(index) else {
             return;
         };
         let peer = connection.peer;
         let now_us = clock::monotonic_us();
-        let Some(entry) = trace.open_entry(index) else {
+        let Some(entry) = self.open_entry(index) else {
             return;
         };
         let Entry {
@@ -296,10 +157,10 @@ impl<D: Driver> Worker<D> {
             now_us.saturating_sub(started_us)
         };
         let is_timed = started_us != 0 && end != End::Closed && status != STATUS_CLIENT_LEFT;
-        if trace.counts_latency && is_timed {
-            self.net.counts.latency(duration_us);
+        if self.counts_latency && is_timed {
+            net.counts.latency(duration_us);
         }
-        if let Some(log) = &mut trace.log {
+        if let Some(log) = &mut self.log {
             log.write(&Line {
                 unix_ms,
                 peer,
@@ -316,9 +177,165 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Writes what the access log has collected; tells what was left out of it.
-    pub(crate) fn flush_access_log(&mut self) {
-        let Some(trace) = &mut self.trace else {
+    /// Writes what has been collected, when it is enough or `is_due`.
+    fn flush(&mut self, is_due: bool) {
+        if let Some(log) = &mut self.log
+            && (is_due || log.sink.is_worth_writing())
+        {
+            log.sink.write();
+        }
+    }
+}
+
+/// The trace of a worker, if somebody wants one.
+pub(crate) struct Tracing(Option<Box<Trace>>);
+
+impl Tracing {
+    pub fn new(settings: &Settings, sink: Option<Sink>, worker: u16) -> Tracing {
+        Tracing(Trace::new(settings, sink, worker))
+    }
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A turn begins: what it has collected has arrived by now.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        if let Some(trace) = &mut self.0 {
+            trace.turn_us = clock::monotonic_us();
+        }
+    }
+
+    /// A turn ends: what has been collected is written when it is enough.
+    #[inline]
+    pub fn end_turn(&mut self) {
+        if let Some(trace) = &mut self.0 {
+            trace.flush(false);
+        }
+    }
+
+    /// The head of a request has been read: `head` was parsed of `bytes`.
+    pub fn on_request(&mut self, index: u32, origin: Origin, head: &http1::Head, bytes: &[u8]) {
+        let Some(trace) = &mut self.0 else {
+            return;
+        };
+        if origin != Origin::Public {
+            return;
+        }
+        let started_us = trace.turn_us;
+        let mut text = Vec::new();
+        if let Some(log) = &mut trace.log {
+            text = log.spare.pop().unwrap_or_default();
+            line::write_request(&mut text, log.format, head, bytes, log.has_query);
+        }
+        *trace.entry(index) = Entry {
+            is_open: true,
+            started_us,
+            text,
+            ..Entry::default()
+        };
+    }
+
+    /// The body of a request is complete, later than its head: its time begins now.
+    #[inline]
+    pub fn on_body(&mut self, index: u32) {
+        if let Some(trace) = &mut self.0 {
+            let started_us = trace.turn_us;
+            if let Some(entry) = trace.open_entry(index) {
+                entry.started_us = started_us;
+            }
+        }
+    }
+
+    /// The head of an answer has been put into the connection's output.
+    #[inline]
+    pub fn on_head(&mut self, index: u32, connection: &Connection, status: u16) {
+        if let Some(trace) = &mut self.0
+            && connection.origin == Origin::Public
+        {
+            trace.on_head(index, status, connection.unsent());
+        }
+    }
+
+    /// The kernel has taken bytes.
+    #[inline]
+    pub fn on_sent(&mut self, index: u32, bytes: usize) {
+        if let Some(trace) = &mut self.0 {
+            trace.on_sent(index, bytes);
+        }
+    }
+
+    /// The program has given its answer, which is complete at `end`.
+    #[inline]
+    pub fn on_answer<D: Driver>(&mut self, index: u32, end: End, net: &mut Net<D>) {
+        if let Some(trace) = &mut self.0
+            && let Some(connection) = net.connections.at(index)
+            && let Some(entry) = trace.open_entry(index)
+        {
+            entry.end = end;
+            match end {
+                End::Queued => {
+                    // Of a stream most has been sent before.
+                    entry.bytes += (connection.unsent() as u64).saturating_sub(entry.skip);
+                    trace.end(index, net);
+                }
+                End::Sent => {}
+                End::Closed => {
+                    let started_us = entry.started_us;
+                    if trace.counts_latency && started_us != 0 {
+                        let duration_us = clock::monotonic_us().saturating_sub(started_us);
+                        net.counts.latency(duration_us);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything has been sent to a client that is to be sent another answer.
+    #[inline]
+    pub fn on_flushed<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+        if let Some(trace) = &mut self.0
+            && trace
+                .open_entry(index)
+                .is_some_and(|entry| entry.end == End::Sent)
+        {
+            trace.end(index, net);
+        }
+    }
+
+    /// The connection is about to be forgotten.
+    #[inline]
+    pub fn on_close<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+        if let Some(trace) = &mut self.0
+            && let Some(entry) = trace.open_entry(index)
+        {
+            if entry.status == 0 {
+                entry.status = STATUS_CLIENT_LEFT;
+            }
+            trace.end(index, net);
+        }
+    }
+
+    /// A connection that never became one was answered and closed.
+    pub fn on_refused(&mut self, unix_ms: u64, peer: Peer, status: u16, bytes: usize) {
+        if let Some(log) = self.log() {
+            let (text, bytes, duration_us) = (&[][..], bytes as u64, 0);
+            log.write(&Line {
+                unix_ms,
+                peer,
+                text,
+                status,
+                bytes,
+                duration_us,
+            });
+        }
+    }
+
+    /// Writes what the access log has collected, and tells what was left out of it.
+    pub fn write_log(&mut self, counts: &mut Counts, server_log: &mut log::Log, unix_ms: u64) {
+        let Some(trace) = &mut self.0 else {
             return;
         };
         trace.flush(true);
@@ -326,27 +343,27 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let dropped = log.sink.take_dropped();
-        self.net.counts.add(Counter::AccessLogDropped, dropped);
+        counts.add(Counter::AccessLogDropped, dropped);
         log.untold += dropped;
         if log.untold > 0
             && let Some(told) = log.sink.failure()
         {
             let message = format!("access_log: {} lines were left out: {told}", log.untold);
             log.untold = 0;
-            self.log_for_client(fermata_config::LogLevel::Warning, &message);
+            server_log.write_limited(LogLevel::Warning, unix_ms, &message);
         }
     }
 
     /// Opens the access log anew: its file was moved away.
-    pub(crate) fn reopen_access_log(&mut self) {
-        self.flush_access_log();
-        let Some(log) = self.trace.as_mut().and_then(|trace| trace.log.as_mut()) else {
-            return;
-        };
-        if let Err(error) = log.sink.reopen() {
-            let message = format!("{error}; the file that is open is written on");
-            self.log(fermata_config::LogLevel::Error, &message);
-        }
+    ///
+    /// # Errors
+    /// It cannot be opened; the file that is open is written on.
+    pub fn reopen_log(&mut self) -> Result<(), SinkError> {
+        self.log().map_or(Ok(()), |log| log.sink.reopen())
+    }
+
+    fn log(&mut self) -> Option<&mut Log> {
+        self.0.as_mut()?.log.as_mut()
     }
 }
 

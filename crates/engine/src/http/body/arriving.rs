@@ -249,7 +249,7 @@ impl<D: Driver> Worker<D> {
         self.http.request.head = head;
         self.http.request.head_bytes = head_bytes;
         self.http.request.body_bytes = body;
-        self.trace_body(index);
+        self.trace.on_body(index);
         self.take_request(index, Place::Owned);
         if let Some(upload) = upload {
             self.http.request.upload = self.http.uploads.keep(upload);

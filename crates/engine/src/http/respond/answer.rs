@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
             || connection.origin != Origin::Public
             || contentless(status)
             || self.running != Running::Serving
-            || self.trace.is_some()
+            || self.trace.is_on()
         {
             return false;
         }
@@ -213,7 +213,7 @@ impl<D: Driver> Worker<D> {
             framing,
             keep_alive,
         );
-        self.trace_head(index, status);
+        self.trace.on_head(index, connection, status);
     }
 
     /// The response is complete: the next request may come, or the connection ends.
@@ -228,7 +228,7 @@ impl<D: Driver> Worker<D> {
         } else {
             End::Queued
         };
-        self.trace_answered(index, end);
+        self.trace.on_answer(index, end, &mut self.net);
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
