@@ -269,7 +269,7 @@ impl<D: Driver> Worker<D> {
             scratch: Vec::new(),
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, unix_ms),
             trace: Tracing::new(&settings, parts.access_log, index),
-            reporter: Reporter::new(stats),
+            reporter: Reporter::new(stats, slot, &settings),
             settings,
         };
         worker.http.set_date(unix_ms / 1000);
@@ -544,7 +544,11 @@ impl<D: Driver> Worker<D> {
             self.report(self.net.driver.now_ms());
             return Turn::Stopped;
         }
-        self.report_turn();
+        let now_ms = self.net.driver.now_ms();
+        let took_ms = now_ms.saturating_sub(self.turn_ms);
+        if self.reporter.end_turn(&mut self.net, now_ms, took_ms) {
+            self.report(now_ms);
+        }
 
         self.net.events.clear();
         self.events_at = 0;
@@ -601,6 +605,17 @@ impl<D: Driver> Worker<D> {
         self.blocking.polled_unix_ms = self.flushed_unix_ms;
         self.http.set_date(self.flushed_unix_ms / 1000);
         Turn::Goes
+    }
+
+    /// Copies the figures to where others read them.
+    pub(crate) fn report(&mut self, now_ms: u64) {
+        let unix_ms = self.net.driver.unix_ms();
+        let counts = &mut self.net.counts;
+        self.trace.write_log(counts, &mut self.log, unix_ms);
+        self.log.logger().tell_dropped(unix_ms);
+        self.channels.report_followers(counts);
+        self.reporter
+            .copy(&mut self.net, &mut self.channels.local, now_ms);
     }
 
     fn wait(&mut self, timeout_ms: Option<u64>) {

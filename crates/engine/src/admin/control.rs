@@ -42,7 +42,9 @@ impl<D: Driver> Worker<D> {
                 (status, JSON, json.to_string())
             }
             (b"GET", b"/stats") => {
-                self.watch();
+                let now_ms = self.net.driver.now_ms();
+                self.reporter.watch(now_ms, &self.channels.wakers);
+                self.report(now_ms);
                 (200, JSON, self.json_snapshot())
             }
             (b"GET", b"/metrics") => {

@@ -9,8 +9,8 @@ use std::thread::Thread;
 use fermata_hub::{Follower as Records, Kind, Previous, Read, Record, Ring, Seq};
 use fermata_io::Driver;
 
-use crate::admin::stats::Counter;
-use crate::channels::encode;
+use crate::admin::stats::{Counter, Counts};
+use crate::channels::{Channels, encode};
 use crate::worker::Worker;
 
 /// Channels whose newest id is remembered beyond what the ring keeps; with more all are forgotten.
@@ -169,13 +169,16 @@ impl<D: Driver> Worker<D> {
             told.thread.unpark();
         }
     }
+}
 
-    pub(crate) fn report_followers(&mut self) {
-        if self.channels.followers.is_empty() {
+impl Channels {
+    /// Counts what followers have told.
+    pub(crate) fn report_followers(&self, counts: &mut Counts) {
+        if self.followers.is_empty() {
             return;
         }
         let mut sums = [0; 3];
-        for told in &self.channels.followers {
+        for told in &self.followers {
             for (sum, figure) in sums.iter_mut().zip((told.figures)()) {
                 *sum += figure;
             }
@@ -184,7 +187,7 @@ impl<D: Driver> Worker<D> {
             .into_iter()
             .zip(sums)
         {
-            self.net.counts.set(counter, sum);
+            counts.set(counter, sum);
         }
     }
 }

@@ -156,8 +156,8 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
-        self.reporter.end_active(connection);
-        self.reporter.held += 1;
+        self.net.gauges.end_active(connection);
+        self.net.gauges.held += 1;
         self.net.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
         connection.is_deferred = false;
@@ -684,7 +684,7 @@ impl<D: Driver> Worker<D> {
         self.channels.local.unsubscribe(connection.chain);
         connection.chain = SubId::NONE;
         connection.resume = None;
-        self.reporter.held -= u64::from(connection.reading == Reading::Held);
+        self.net.gauges.held -= u64::from(connection.reading == Reading::Held);
         connection.reading = Reading::Handling;
         if connection.out.capacity() == 0 {
             connection.out = self.net.pool.take();

@@ -322,8 +322,8 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
-        self.reporter.end_active(connection);
-        self.reporter.held += 1;
+        self.net.gauges.end_active(connection);
+        self.net.gauges.held += 1;
         self.net.counts.add(Counter::Holds, 1);
         connection.reading = Reading::Held;
         connection.is_deferred = false;

@@ -89,18 +89,18 @@ impl<D: Driver> Worker<D> {
 
     /// So many handlers and tasks wait, and so many tasks have not begun.
     pub fn set_waiting(&mut self, fibers: u32, tasks: u32) {
-        self.reporter.fibers_waiting = u64::from(fibers);
-        self.reporter.tasks_queued = u64::from(tasks);
+        self.reporter.program.fibers_waiting = u64::from(fibers);
+        self.reporter.program.tasks_queued = u64::from(tasks);
     }
 
     /// So many calls of jobs have not ended.
     pub fn set_jobs_pending(&mut self, calls: u32) {
-        self.reporter.jobs_pending = u64::from(calls);
+        self.reporter.program.jobs_pending = u64::from(calls);
     }
 
     /// What the GRIP edge has open.
     pub fn set_edge_open(&mut self, open: EdgeOpen) {
-        self.reporter.edge = open;
+        self.reporter.program.edge = open;
     }
 
     /// A call of a job has ended.

@@ -77,7 +77,7 @@ impl<D: Driver> Worker<D> {
         }
         match origin {
             Origin::Public => self.net.counts.add(Counter::Accepted, 1),
-            Origin::Control | Origin::Metrics | Origin::Own => self.reporter.control += 1,
+            Origin::Control | Origin::Metrics | Origin::Own => self.net.gauges.control += 1,
         }
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let index = self.insert(Connection::new(fd, peer, origin), deadline_ms);

@@ -558,7 +558,7 @@ impl<D: Driver> Worker<D> {
             connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
         if at < filled || connection.reading == Reading::Handling {
-            self.reporter.begin_active(connection);
+            self.net.gauges.begin_active(connection);
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match connection.reading {

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
 pub(crate) mod connection;
+pub(crate) mod gauges;
 pub(crate) mod input;
 pub(crate) mod listeners;
 pub(crate) mod output;
@@ -21,6 +22,7 @@ use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
 use connection::Connection;
+use gauges::Gauges;
 use slab::Slab;
 use tls::ServerTls;
 
@@ -39,6 +41,7 @@ pub(crate) struct Net<D> {
     pub fired: Vec<Fired>,
     pub pool: Pool,
     pub counts: Counts,
+    pub gauges: Gauges,
 
     pub listeners: Vec<Fd>,
     /// Those of `listeners` whose connections begin with a header of the PROXY protocol.
@@ -69,6 +72,7 @@ impl<D: Driver> Net<D> {
             fired: Vec::new(),
             pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
             counts: Counts::new(),
+            gauges: Gauges::default(),
             listeners: Vec::new(),
             prefaced: Vec::new(),
             control: None,

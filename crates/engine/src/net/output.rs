@@ -93,7 +93,7 @@ impl<D: Driver> Worker<D> {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
             self.trace.on_sent(index, sent);
-            self.reporter.end_blocked(connection);
+            self.net.gauges.end_blocked(connection);
         }
         self.block(index);
     }
@@ -168,8 +168,8 @@ impl<D: Driver> Worker<D> {
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
             if turn_bytes >= FILE_TURN_BYTES {
-                self.reporter.end_blocked(connection);
-                self.reporter.begin_active(connection);
+                self.net.gauges.end_blocked(connection);
+                self.net.gauges.begin_active(connection);
                 connection.deadline_ms = u64::MAX;
                 self.mark_dirty(index);
                 return false;
@@ -191,12 +191,12 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
-        let was_blocked = self.reporter.end_blocked(connection);
+        let was_blocked = self.net.gauges.end_blocked(connection);
         if connection.is_active
             && connection.reading == Reading::Head
             && connection.inbox.is_empty()
         {
-            self.reporter.end_active(connection);
+            self.net.gauges.end_active(connection);
         }
         match connection.writing {
             Writing::Close if !connection.has_unread => {
@@ -264,8 +264,8 @@ impl<D: Driver> Worker<D> {
         self.set_deadline(index, due_ms);
         if let Some(connection) = self.net.connections.at_mut(index) {
             connection.is_blocked = true;
-            self.reporter.blocked += 1;
-            self.reporter.begin_active(connection);
+            self.net.gauges.blocked += 1;
+            self.net.gauges.begin_active(connection);
             self.net.counts.add(Counter::Blocked, 1);
         }
     }
@@ -306,7 +306,7 @@ impl<D: Driver> Worker<D> {
                 Err(error) => went = Some(Err(error)),
             }
             if let Some(Ok(sent)) = went {
-                self.reporter.end_blocked(connection);
+                self.net.gauges.end_blocked(connection);
                 if connection.origin == Origin::Public {
                     self.net.counts.add(Counter::BytesSent, sent as u64);
                     self.trace.on_sent(index, sent);
@@ -389,7 +389,7 @@ impl<D: Driver> Worker<D> {
         let Some(mut connection) = self.net.connections.remove(index) else {
             return;
         };
-        self.reporter.closed(&mut connection);
+        self.net.gauges.end(&mut connection);
         if let Some(partial) = &connection.partial
             && partial.is_waited_for()
         {

@@ -14,6 +14,7 @@ use fermata_tls::{
 
 use crate::admin::stats::{Counter, Gauge};
 use crate::log::Logger;
+use crate::net::Net;
 use crate::worker::Worker;
 
 /// What the driver and the worker of one process share, and how to read the files again.
@@ -172,10 +173,12 @@ impl<D: Driver> Worker<D> {
             self.log.write_limited(LogLevel::Info, unix_ms, &message);
         }
     }
+}
 
+impl<D> Net<D> {
     /// The figures that the driver has counted.
     pub(crate) fn report_tls(&mut self, gauges: &mut [u64]) {
-        let Some(tls) = &self.net.tls else {
+        let Some(tls) = &self.tls else {
             return;
         };
         let handle = &tls.handle;
@@ -183,7 +186,7 @@ impl<D: Driver> Worker<D> {
             (Counter::TlsFull, handle.full()),
             (Counter::TlsResumed, handle.resumed()),
         ] {
-            self.net.counts.set(counter, value);
+            self.counts.set(counter, value);
         }
         for (counter, failure) in [
             (Counter::TlsPlainHttp, Failure::PlainHttp),
@@ -193,7 +196,7 @@ impl<D: Driver> Worker<D> {
             (Counter::TlsProtocol, Failure::Protocol),
             (Counter::TlsAbandoned, Failure::Abandoned),
         ] {
-            self.net.counts.set(counter, handle.failed(failure));
+            self.counts.set(counter, handle.failed(failure));
         }
         gauges[Gauge::TlsOpen as usize] = handle.open();
     }

@@ -179,7 +179,7 @@ impl Rig {
                 None => break,
             }
         }
-        self.worker.check_gauges();
+        self.worker.net.gauges.check(&self.worker.net.connections);
     }
 
     /// Moves the clock in small steps, so that everything happens when it is due.

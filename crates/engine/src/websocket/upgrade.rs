@@ -170,12 +170,12 @@ impl<D: Driver> Worker<D> {
             name,
             headers.iter().copied(),
         );
-        self.reporter.end_active(connection);
-        self.reporter.sockets += 1;
+        self.net.gauges.end_active(connection);
+        self.net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
             // It counts as a WebSocket from here on, as any other, and once.
             connection.origin = Origin::Public;
-            self.reporter.control -= 1;
+            self.net.gauges.control -= 1;
         }
         self.net.counts.response(101);
         self.net.counts.add(Counter::WebSocketUpgrades, 1);

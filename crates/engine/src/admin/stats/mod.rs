@@ -5,6 +5,7 @@
 //! wakes once more to copy the rest. So counting costs an addition, figures are at most that old,
 //! and a sleeping server sleeps. Any worker answers for all of them (`Snapshot`).
 
+mod counts;
 mod prometheus;
 #[cfg(test)]
 mod reference;
@@ -18,5 +19,6 @@ pub use shared::{BusyChannel, Shared, SlowClient};
 pub use snapshot::{Figures, Snapshot, WorkerFigures, fetch};
 pub use table::{Counter, Figure, Gauge, Merge, Unit};
 
+pub(crate) use counts::Counts;
 pub(crate) use prometheus::CONTENT_TYPE as PROMETHEUS;
-pub(crate) use report::{Counts, Reporter};
+pub(crate) use report::Reporter;

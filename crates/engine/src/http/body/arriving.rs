@@ -143,7 +143,7 @@ impl<D: Driver> Worker<D> {
             early: None,
         }));
         connection.reading = Reading::Body;
-        self.reporter.begin_active(connection);
+        self.net.gauges.begin_active(connection);
         if is_waiting {
             connection.out.extend_from_slice(response::CONTINUE);
             self.mark_dirty(index);

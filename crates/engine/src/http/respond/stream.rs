@@ -187,7 +187,7 @@ impl<D: Driver> Worker<D> {
             })));
             // Its handler is done; the stream's own end is told from here on.
             connection.is_deferred = false;
-            self.reporter.begin_active(connection);
+            self.net.gauges.begin_active(connection);
         }
         self.http.streams.open += 1;
         true

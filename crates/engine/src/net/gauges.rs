@@ -1,0 +1,73 @@
+//! How many connections are in which state, kept as they change: too many to be counted when somebody asks.
+
+use super::connection::{Connection, Origin, Reading};
+#[cfg(test)]
+use super::slab::Slab;
+
+/// Connections by state.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// Public connections with `Connection::is_active`.
+    pub active: u64,
+    /// Connections that are `Reading::Held`.
+    pub held: u64,
+    /// Connections with `Connection::socket`.
+    pub sockets: u64,
+    /// Connections that are not for the public.
+    pub control: u64,
+    /// Connections with `Connection::is_blocked`.
+    pub blocked: u64,
+}
+
+impl Gauges {
+    /// A public connection has something on its way.
+    pub fn begin_active(&mut self, connection: &mut Connection) {
+        let counts = connection.origin == Origin::Public
+            && connection.reading != Reading::Held
+            && connection.socket.is_none();
+        if counts && !std::mem::replace(&mut connection.is_active, true) {
+            self.active += 1;
+        }
+    }
+
+    /// It is at rest again, or is not an HTTP connection any more.
+    #[inline]
+    pub fn end_active(&mut self, connection: &mut Connection) {
+        if std::mem::take(&mut connection.is_active) {
+            self.active -= 1;
+        }
+    }
+
+    /// The kernel takes bytes for a client again.
+    #[inline]
+    pub fn end_blocked(&mut self, connection: &mut Connection) -> bool {
+        let was_blocked = std::mem::take(&mut connection.is_blocked);
+        self.blocked -= u64::from(was_blocked);
+        was_blocked
+    }
+
+    /// A connection is gone: it is in no gauge any more.
+    pub fn end(&mut self, connection: &mut Connection) {
+        self.end_active(connection);
+        self.end_blocked(connection);
+        self.held -= u64::from(connection.reading == Reading::Held);
+        self.sockets -= u64::from(connection.socket.is_some());
+        self.control -= u64::from(connection.origin != Origin::Public);
+    }
+
+    /// Panics unless the gauges agree with what they count.
+    #[cfg(test)]
+    pub fn check(&self, connections: &Slab<Connection>) {
+        let count = |is: &dyn Fn(&Connection) -> bool| {
+            connections.iter().filter(|it| is(it)).count() as u64
+        };
+        assert_eq!(self.active, count(&|it| it.is_active), "active");
+        assert_eq!(self.blocked, count(&|it| it.is_blocked), "blocked");
+        let is_held = |it: &Connection| it.reading == Reading::Held;
+        assert_eq!(self.held, count(&is_held), "held");
+        let is_socket = |it: &Connection| it.socket.is_some();
+        assert_eq!(self.sockets, count(&is_socket), "sockets");
+        let is_both = |it: &Connection| is_held(it) && it.is_active;
+        assert_eq!(count(&is_both), 0, "held and active");
+    }
+}
