@@ -588,7 +588,10 @@ impl<D: Driver> Worker<D> {
             let timeout = if self.channels.reader.set_sleeping() {
                 timeout
             } else {
-                Some(self.gathering_ms(timeout))
+                Some(
+                    self.channels
+                        .gathering_ms(self.net.driver.now_ms(), timeout),
+                )
             };
             self.wait(timeout);
             self.channels.reader.set_awake();

@@ -7,11 +7,9 @@ use std::collections::HashMap;
 use std::thread::Thread;
 
 use fermata_hub::{Follower as Records, Kind, Previous, Read, Record, Ring, Seq};
-use fermata_io::Driver;
 
 use crate::admin::stats::{Counter, Counts};
 use crate::channels::{Channels, encode};
-use crate::worker::Worker;
 
 /// Channels whose newest id is remembered beyond what the ring keeps; with more all are forgotten.
 const CHANNELS_MAX: usize = 100_000;
@@ -152,28 +150,26 @@ pub(crate) fn text(ids: &fermata_hub::Ids, seq: Seq) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Somebody who reads what is published, from the oldest event that is kept.
     pub fn follow(&self) -> Follower {
-        Follower::new(&self.channels.ring)
+        Follower::new(&self.ring)
     }
 
     /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
     /// refused, and how often some were lost.
     pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
-        self.channels.followers.push(Told { thread, figures });
+        self.followers.push(Told { thread, figures });
     }
 
-    pub(crate) fn tell_followers(&self) {
-        for told in &self.channels.followers {
+    pub fn tell_followers(&self) {
+        for told in &self.followers {
             told.thread.unpark();
         }
     }
-}
 
-impl Channels {
     /// Counts what followers have told.
-    pub(crate) fn report_followers(&self, counts: &mut Counts) {
+    pub fn report_followers(&self, counts: &mut Counts) {
         if self.followers.is_empty() {
             return;
         }

@@ -5,9 +5,7 @@
 //! goes to each in one send. A message that comes alone is never delayed, and one to few subscribers delays the next by
 //! nothing. The price: of messages that come back to back to a crowd, each but the first may be `gather_ms_max` later.
 
-use fermata_io::Driver;
-
-use crate::worker::Worker;
+use super::Channels;
 
 /// Subscribers served for each millisecond of gathering. They took about an eighth of that to send to.
 pub(crate) const SERVED_PER_MS: u64 = 64;
@@ -51,20 +49,19 @@ impl Gather {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Whether the ring is left alone for now.
-    pub(crate) fn is_gathering(&self) -> bool {
-        self.channels.gather.left_ms(self.net.driver.now_ms()) > 0
-            && self.channels.ring.lag_bytes(u32::from(self.slot))
-                < self.channels.ring.bytes() / RING_SHARE
+    pub fn is_gathering(&self, now_ms: u64) -> bool {
+        self.gather.left_ms(now_ms) > 0
+            && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
     }
 
     /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
-    pub(crate) fn gathering_ms(&self, timeout_ms: Option<u64>) -> u64 {
-        if !self.is_gathering() {
+    pub fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
+        if !self.is_gathering(now_ms) {
             return 0;
         }
-        let left_ms = self.channels.gather.left_ms(self.net.driver.now_ms());
+        let left_ms = self.gather.left_ms(now_ms);
         timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
     }
 }

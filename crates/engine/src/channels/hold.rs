@@ -6,7 +6,7 @@
 
 use std::io::IoSlice;
 
-use fermata_config::LogLevel;
+use fermata_config::{LogLevel, Settings};
 use fermata_hub::{Backlog, IdRef, LockError, PresenceError, Seq, SubId};
 use fermata_io::Driver;
 use fermata_proto::response::Framing;
@@ -66,6 +66,30 @@ pub struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
+    /// Whether the program has said what can be done.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), String> {
+        let channels_max = settings.channels_per_hold_max;
+        if self.channels.is_empty() || self.channels.len() > channels_max {
+            return Err(format!(
+                "a hold has 1 to {channels_max} channels (channels_per_hold_max), this one has {}",
+                self.channels.len()
+            ));
+        }
+        for (at, channel) in self.channels.iter().enumerate() {
+            check_channel(channel)?;
+            if self.channels[..at].contains(channel) {
+                let name = String::from_utf8_lossy(channel);
+                return Err(format!(
+                    "channel name \"{name}\" is given twice to one hold"
+                ));
+            }
+        }
+        for message in self.with {
+            check_message(message)?;
+        }
+        check_member(self.user, self.info)
+    }
+
     /// Its headers, and those that every event stream has.
     pub(crate) fn all_headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
         let given = self.headers;
@@ -115,7 +139,7 @@ impl<D: Driver> Worker<D> {
     /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
     pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
         let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
-        self.check(hold).map_err(HoldError::Misuse)?;
+        hold.check(&self.settings).map_err(HoldError::Misuse)?;
         let ends_at_once = self.running != Running::Serving
             || self
                 .net
@@ -181,29 +205,6 @@ impl<D: Driver> Worker<D> {
             self.go_on(index);
         }
         Ok(())
-    }
-
-    pub(crate) fn check(&self, hold: &Hold<'_>) -> Result<(), String> {
-        let channels_max = self.settings.channels_per_hold_max;
-        if hold.channels.is_empty() || hold.channels.len() > channels_max {
-            return Err(format!(
-                "a hold has 1 to {channels_max} channels (channels_per_hold_max), this one has {}",
-                hold.channels.len()
-            ));
-        }
-        for (at, channel) in hold.channels.iter().enumerate() {
-            check_channel(channel)?;
-            if hold.channels[..at].contains(channel) {
-                let name = String::from_utf8_lossy(channel);
-                return Err(format!(
-                    "channel name \"{name}\" is given twice to one hold"
-                ));
-            }
-        }
-        for message in hold.with {
-            check_message(message)?;
-        }
-        check_member(hold.user, hold.info)
     }
 
     fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
@@ -370,7 +371,7 @@ impl<D: Driver> Worker<D> {
         let is_done = match swept {
             Ok(swept) => {
                 if swept.published {
-                    self.wake_workers();
+                    self.channels.wake_workers();
                 }
                 !swept.more && self.channels.ring.leaving_count() == 0
             }
@@ -447,9 +448,11 @@ impl<D: Driver> Worker<D> {
             if served > 0 {
                 self.channels.gather.add_served(served);
                 self.channels.gather.end_round(self.net.driver.now_ms());
-                return self.channels.reader.has_more() && !self.is_gathering();
+                let now_ms = self.net.driver.now_ms();
+                return self.channels.reader.has_more() && !self.channels.is_gathering(now_ms);
             }
-            if !self.channels.reader.has_more() || self.is_gathering() {
+            let now_ms = self.net.driver.now_ms();
+            if !self.channels.reader.has_more() || self.channels.is_gathering(now_ms) {
                 return false;
             }
             self.pump();
@@ -490,7 +493,7 @@ impl<D: Driver> Worker<D> {
             self.tell_streams();
         }
         self.deliver_directs();
-        self.tell_followers();
+        self.channels.tell_followers();
     }
 
     /// Sends a held client what its channels' logs have for it.

@@ -26,6 +26,8 @@ use gather::Gather;
 
 /// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
 pub(crate) struct Channels {
+    slot: u16,
+    settings: Arc<Settings>,
     pub owner: Owner,
     pub ring: Ring,
     pub reader: Reader,
@@ -53,7 +55,7 @@ impl Channels {
     /// The ring's lock is not to be had.
     pub fn new(
         slot: u16,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         mut ring: Ring,
         wakers: Arc<Vec<Waker>>,
         now_ms: u64,
@@ -72,6 +74,8 @@ impl Channels {
         Ok(Channels {
             encoder: Encoder::new(ring.ids()),
             gather: Gather::new(settings.gather_ms_max),
+            settings: Arc::clone(settings),
+            slot,
             owner,
             ring,
             reader,

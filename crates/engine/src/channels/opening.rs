@@ -4,15 +4,13 @@
 //! subscription it finds out by the ids, and asks again.
 
 use fermata_hub::{Backlog, IdRef, Missed, Previous, Seq};
-use fermata_io::Driver;
 use fermata_proto::sse;
 
-use crate::admin::stats::Counter;
+use super::Channels;
+use crate::admin::stats::{Counter, Counts};
 use crate::channels::encode;
 use crate::channels::follow;
 use crate::channels::hold::{Hold, HoldError};
-use crate::http::respond::answer::Gone;
-use crate::worker::Worker;
 
 /// What the client gets first.
 pub struct Opening {
@@ -25,57 +23,29 @@ pub struct Opening {
 /// A channel, and the id of its last event that a client has had.
 pub type Last = (Vec<u8>, Vec<u8>);
 
-impl<D: Driver> Worker<D> {
-    /// Whether a request is a HEAD, which holds nobody.
-    pub fn is_head(&self, handle: u64) -> bool {
-        self.open_request(handle)
-            .ok()
-            .and_then(|index| self.net.connections.at(index))
-            .is_some_and(|connection| connection.is_head)
-    }
-
-    /// Answers a request with what its client gets first and the instruction to hold it.
-    ///
-    /// # Errors
-    /// The request is gone.
-    pub fn respond_elsewhere(
-        &mut self,
-        handle: u64,
-        hold: &Hold<'_>,
-        instruction: &[(&str, Vec<u8>)],
-        body: &[u8],
-    ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
-        let instruction = instruction
-            .iter()
-            .map(|(name, value)| (name.as_bytes(), &value[..]));
-        let headers: Vec<_> = hold.all_headers().chain(instruction).collect();
-        self.answer(
-            index,
-            200,
-            Some(sse::CONTENT_TYPE),
-            headers.into_iter(),
-            body,
-        );
-        Ok(())
-    }
-
+impl Channels {
     /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already
     /// and that misses something: then only that is wanted.
     ///
     /// # Errors
     /// As `hold`.
-    pub fn opening(&mut self, hold: &Hold<'_>, lasts: &[Last]) -> Result<Opening, HoldError> {
-        self.check(hold).map_err(HoldError::Misuse)?;
+    pub fn opening(
+        &mut self,
+        hold: &Hold<'_>,
+        lasts: &[Last],
+        unix_ms: u64,
+        counts: &mut Counts,
+    ) -> Result<Opening, HoldError> {
+        hold.check(&self.settings).map_err(HoldError::Misuse)?;
         let mut body = Vec::new();
-        let newest = self.channels.ring.newest();
+        let newest = self.ring.newest();
         let after = match lasts {
             [] => {
                 for message in hold.with {
                     sse::event(&mut body, None, message.name, message.data);
                 }
                 let since = hold.since.map(|id| self.place(id));
-                vec![self.begin(since, newest, &mut body); hold.channels.len()]
+                vec![begin(since, newest, counts, &mut body); hold.channels.len()]
             }
             _ => {
                 let mut after = Vec::new();
@@ -85,7 +55,7 @@ impl<D: Driver> Worker<D> {
                     let place = last.map(|(_, id)| self.place(id));
                     let is_lost = place == Some(None);
                     let mut gap = Vec::new();
-                    after.push(self.begin(place, newest, &mut gap));
+                    after.push(begin(place, newest, counts, &mut gap));
                     if is_lost && !std::mem::replace(&mut is_told, true) {
                         body.append(&mut gap);
                     }
@@ -93,44 +63,31 @@ impl<D: Driver> Worker<D> {
                 after
             }
         };
-        self.write_between(hold.channels, &after, newest, &mut body);
+        self.write_between(hold.channels, &after, (newest, unix_ms), counts, &mut body);
         // A client that misses nothing keeps the position that it has.
         if lasts.is_empty() || !body.is_empty() {
-            encode::position(&self.channels.encoder.ids, newest, &mut body);
+            encode::position(&self.encoder.ids, newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
-            let seq = match self.channels.ring.previous(channel, newest + 1) {
+            let seq = match self.ring.previous(channel, newest + 1) {
                 Previous::At(seq) => seq,
                 Previous::Beginning => 0,
                 Previous::Unknown => return None,
             };
-            Some(follow::text(&self.channels.encoder.ids, seq))
+            Some(follow::text(&self.encoder.ids, seq))
         });
         let newest = newest.collect();
         if lasts.is_empty() {
-            self.net.counts.add(Counter::HoldsAtEdges, 1);
+            counts.add(Counter::HoldsAtEdges, 1);
         }
         Ok(Opening { body, newest })
     }
 
     /// The place of an id; `None`: it is not one of ours.
     fn place(&self, id: &[u8]) -> Option<Seq> {
-        match self.channels.ring.parse_id(id) {
+        match self.ring.parse_id(id) {
             IdRef::Seq(seq) => Some(seq),
             IdRef::Foreign | IdRef::Invalid => None,
-        }
-    }
-
-    /// After which place a client gets events. One whose id is not known is told so.
-    fn begin(&mut self, place: Option<Option<Seq>>, newest: Seq, body: &mut Vec<u8>) -> Seq {
-        match place {
-            Some(Some(seq)) => seq,
-            Some(None) => {
-                self.net.counts.add(Counter::GapsUnknown, 1);
-                encode::gap("unknown id", body);
-                newest
-            }
-            None => newest,
         }
     }
 
@@ -139,7 +96,8 @@ impl<D: Driver> Worker<D> {
         &mut self,
         channels: &[&[u8]],
         after: &[Seq],
-        newest: Seq,
+        (newest, unix_ms): (Seq, u64),
+        counts: &mut Counts,
         body: &mut Vec<u8>,
     ) {
         let behind = channels
@@ -152,10 +110,9 @@ impl<D: Driver> Worker<D> {
         };
         let names: Vec<&[u8]> = behind.iter().map(|(channel, _)| *channel).collect();
         let mut backlog = Backlog::new(&names, first);
-        let (ids, unix_ms) = (self.channels.encoder.ids, self.net.driver.unix_ms());
+        let ids = self.encoder.ids;
         let (mut records, mut gaps) = (0, 0);
-        self.channels
-            .ring
+        self.ring
             .next_missed(&mut backlog, newest, unix_ms, &mut |missed| {
                 match missed {
                     Missed::Record(record) => {
@@ -174,7 +131,20 @@ impl<D: Driver> Worker<D> {
                 }
                 true
             });
-        self.net.counts.add(Counter::Replayed, records);
-        self.net.counts.add(Counter::GapsExpired, gaps);
+        counts.add(Counter::Replayed, records);
+        counts.add(Counter::GapsExpired, gaps);
+    }
+}
+
+/// After which place a client gets events. One whose id is not known is told so.
+fn begin(place: Option<Option<Seq>>, newest: Seq, counts: &mut Counts, body: &mut Vec<u8>) -> Seq {
+    match place {
+        Some(Some(seq)) => seq,
+        Some(None) => {
+            counts.add(Counter::GapsUnknown, 1);
+            encode::gap("unknown id", body);
+            newest
+        }
+        None => newest,
     }
 }

@@ -1,18 +1,11 @@
 //! Publishing, and what was published before.
 
-use std::time::Duration;
-
 use fermata_config::LogLevel;
-use fermata_hub::{
-    ID_BYTES_MAX, IdRef, Kind, LockError, Message as Record, Owner, PublishError, ReplayRange, Ring,
-};
-use fermata_io::Driver;
+use fermata_hub::{ID_BYTES_MAX, IdRef, Kind, LockError, PublishError, ReplayRange};
 
-use crate::admin::stats::Counter;
-use crate::worker::Worker;
-
-/// Waits of a publisher for a worker that is behind: short, because that worker is running.
-const BEHIND_WAIT: Duration = Duration::from_micros(500);
+use super::Channels;
+use crate::admin::stats::{Counter, Counts, Shared};
+use crate::log::Log;
 
 /// How long a publisher waits in silence before the log says for whom.
 const BEHIND_NOTICE_MS: u64 = 100;
@@ -119,197 +112,176 @@ fn is_utf8(text: &[u8]) -> bool {
     text.is_ascii() || std::str::from_utf8(text).is_ok()
 }
 
-impl<D: Driver> Worker<D> {
-    /// Appends a message to a channel. When it returns, the message has been appended: every
-    /// subscriber in every worker gets it, or a gap event.
-    pub fn publish(
-        &mut self,
-        channel: &[u8],
-        message: Message<'_>,
-    ) -> Result<EventId, PublishFailure> {
-        self.publish_except(channel, message, 0)
-    }
+/// A publisher for whom the ring has no room yet.
+#[derive(Debug, Default)]
+pub(crate) struct Wait {
+    since_ms: Option<u64>,
+    was_noticed: bool,
+}
 
-    /// The same for all subscribers but one: a socket of this worker, by its handle; 0 = nobody.
-    pub fn publish_except(
-        &mut self,
-        channel: &[u8],
-        message: Message<'_>,
-        except: u64,
-    ) -> Result<EventId, PublishFailure> {
-        let outcome = self.append(channel, message, except);
-        let counter = match &outcome {
-            Ok(_) => Counter::Published,
-            Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
-            Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+/// What a publisher does before it tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// This worker itself has to read on.
+    CatchUp,
+    /// Another one has to, or somebody has the lock for a moment.
+    Sleep,
+}
+
+/// What a part needs to know and to tell while a publisher waits.
+pub(crate) struct Waits<'a> {
+    pub now_ms: u64,
+    pub unix_ms: u64,
+    pub shared: &'a Shared,
+    pub counts: &'a mut Counts,
+    pub log: &'a mut Log,
+}
+
+impl Channels {
+    /// Whether a publisher may try again that was refused for `error`.
+    ///
+    /// # Errors
+    /// It may not, or it has waited for as long as it may.
+    pub fn wait_for_room(
+        &self,
+        wait: &mut Wait,
+        error: &PublishError,
+        with: Waits<'_>,
+    ) -> Result<Retry, PublishFailure> {
+        let behind = match *error {
+            PublishError::TooLarge { .. } => {
+                return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
+            }
+            PublishError::ChannelName { .. } => {
+                return Err(PublishFailure::Misuse(error.to_string()));
+            }
+            PublishError::Lock(LockError::Corrupt) => {
+                return Err(PublishFailure::Backpressure(error.to_string()));
+            }
+            PublishError::Behind { slot } => Some(slot),
+            PublishError::Lock(LockError::Locked { .. }) => None,
         };
-        self.net.counts.add(counter, 1);
-        outcome
-    }
-
-    fn append(
-        &mut self,
-        channel: &[u8],
-        message: Message<'_>,
-        except: u64,
-    ) -> Result<EventId, PublishFailure> {
-        check_channel(channel).map_err(PublishFailure::Misuse)?;
-        check_message(&message).map_err(PublishFailure::Misuse)?;
-        let Message { name, data } = message;
-        let record = Record {
-            channel,
-            kind: Kind::Message,
-            name,
-            data,
-        };
-        let unix_ms = self.net.driver.unix_ms();
-        let except = self.excepted(except);
-        let seq =
-            self.with_room(|ring, owner| ring.publish_about(owner, &record, except, unix_ms))?;
-        Ok(self.event_id(seq))
-    }
-
-    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
-    /// has to read it.
-    pub(crate) fn with_room<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
-    ) -> Result<T, PublishFailure> {
-        let mut waiting_since_ms = None;
-        let mut was_noticed = false;
-        loop {
-            let error = match attempt(&mut self.channels.ring, &self.channels.owner) {
-                Ok(value) => {
-                    self.wake_workers();
-                    return Ok(value);
-                }
-                Err(error) => error,
-            };
-            let behind = match error {
-                PublishError::TooLarge { .. } => {
-                    return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
-                }
-                PublishError::ChannelName { .. } => {
-                    return Err(PublishFailure::Misuse(error.to_string()));
-                }
-                PublishError::Lock(LockError::Corrupt) => {
-                    return Err(PublishFailure::Backpressure(error.to_string()));
-                }
-                PublishError::Behind { slot } => Some(slot),
-                PublishError::Lock(LockError::Locked { .. }) => None,
-            };
-            let wait_ms = self.settings.publish_wait_ms_max;
-            let now_ms = self.net.driver.refresh_now();
-            if waiting_since_ms.is_none() {
-                self.net.counts.add(Counter::PublishWaits, 1);
-            }
-            let waited_ms = now_ms - *waiting_since_ms.get_or_insert(now_ms);
-            if waited_ms >= wait_ms {
-                let cause = self.why_publishing_waits(&error);
-                let message = format!("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)");
-                return Err(PublishFailure::Backpressure(message));
-            }
-            if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut was_noticed, true) {
-                let message = format!("publishing waits: {}", self.why_publishing_waits(&error));
-                self.log_for_client(LogLevel::Warning, &message);
-            }
-            if behind == Some(u32::from(self.slot)) {
-                self.catch_up();
-            } else {
-                self.wake_workers();
-                // Whoever waits for a stalled worker is not stalled itself.
-                self.reporter.shared.beat(self.slot);
-                std::thread::sleep(BEHIND_WAIT);
-            }
+        let wait_ms = self.settings.publish_wait_ms_max;
+        if wait.since_ms.is_none() {
+            with.counts.add(Counter::PublishWaits, 1);
+        }
+        let waited_ms = with.now_ms - *wait.since_ms.get_or_insert(with.now_ms);
+        if waited_ms >= wait_ms {
+            let cause = self.why_publishing_waits(error, with.shared);
+            let message = format!("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)");
+            return Err(PublishFailure::Backpressure(message));
+        }
+        if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut wait.was_noticed, true) {
+            let cause = self.why_publishing_waits(error, with.shared);
+            let message = format!("publishing waits: {cause}");
+            with.log
+                .write_limited(LogLevel::Warning, with.unix_ms, &message);
+        }
+        if behind == Some(u32::from(self.slot)) {
+            Ok(Retry::CatchUp)
+        } else {
+            Ok(Retry::Sleep)
         }
     }
 
-    fn why_publishing_waits(&self, error: &PublishError) -> String {
+    fn why_publishing_waits(&self, error: &PublishError, shared: &Shared) -> String {
         let PublishError::Behind { slot } = *error else {
             return error.to_string();
         };
-        let who = match self.reporter.shared.worker(slot) {
+        let who = match shared.worker(slot) {
             Some((index, pid)) => format!("worker {index} (pid {pid})"),
             None => "a worker that is just starting or ending".to_owned(),
         };
-        let bytes = self.channels.ring.lag_bytes(slot);
+        let bytes = self.ring.lag_bytes(slot);
         format!(
             "the ring (history_bytes_max) is full of events that {who} has not read, {bytes} bytes of them"
         )
     }
 
     /// Wakes the workers that sleep while there is something to read.
-    pub(crate) fn wake_workers(&mut self) {
-        let mut sleeping = self.channels.ring.wake_list();
+    pub fn wake_workers(&mut self) {
+        let mut sleeping = self.ring.wake_list();
         while sleeping != 0 {
             let slot = sleeping.trailing_zeros();
             sleeping &= sleeping - 1;
-            if let Some(waker) = self.channels.wakers.get(slot as usize) {
+            if let Some(waker) = self.wakers.get(slot as usize) {
                 waker.wake();
             }
         }
     }
 
-    fn event_id(&self, seq: u64) -> EventId {
+    /// The text of a record's id.
+    pub fn event_id(&self, seq: u64) -> EventId {
         let mut text = [0; ID_BYTES_MAX];
-        let len = self.channels.ring.id_text(seq, &mut text).len() as u8;
+        let len = self.ring.id_text(seq, &mut text).len() as u8;
         EventId { text, len }
     }
 
     /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
     /// it is `None` or of another server's life), at most `count_max`.
+    ///
+    /// # Errors
+    /// The channel's name is not acceptable.
     pub fn history(
         &mut self,
         channel: &[u8],
         since: Option<&[u8]>,
         count_max: usize,
+        unix_ms: u64,
     ) -> Result<Vec<Past>, String> {
         check_channel(channel)?;
-        let after = match since.map(|since| self.channels.ring.parse_id(since)) {
+        let after = match since.map(|since| self.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
             Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
-        let up_to = self.channels.ring.newest();
-        Ok(self.past(channel, after, up_to, count_max))
+        let up_to = self.ring.newest();
+        Ok(self.past(channel, after, up_to, count_max, unix_ms))
     }
 
     /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
     /// subscribes now.
-    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
+    ///
+    /// # Errors
+    /// The channel's name is not acceptable.
+    pub fn history_read(
+        &mut self,
+        channel: &[u8],
+        count_max: usize,
+        unix_ms: u64,
+    ) -> Result<Vec<Past>, String> {
         check_channel(channel)?;
-        let up_to = self.channels.reader.read_up_to();
-        Ok(self.past(channel, 0, up_to, count_max))
+        let up_to = self.reader.read_up_to();
+        Ok(self.past(channel, 0, up_to, count_max, unix_ms))
     }
 
-    pub(crate) fn past(
+    pub(super) fn past(
         &mut self,
         channel: &[u8],
         after: u64,
         up_to: u64,
         count_max: usize,
+        unix_ms: u64,
     ) -> Vec<Past> {
         let range = ReplayRange {
             after,
             up_to,
             count_max,
             bytes_max: self.settings.history_bytes_max,
-            unix_ms: self.net.driver.unix_ms(),
+            unix_ms,
         };
-        let ids = self.channels.ring.ids();
+        let ids = self.ring.ids();
         let mut past = Vec::new();
-        self.channels
-            .ring
-            .replay(&[channel], &range, &mut |record| {
-                if record.kind == Kind::Message {
-                    let mut text = [0; ID_BYTES_MAX];
-                    past.push(Past {
-                        id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
-                        name: record.name().map(<[u8]>::to_vec),
-                        data: record.data().to_vec(),
-                        unix_ms: record.unix_ms,
-                    });
-                }
-            });
+        self.ring.replay(&[channel], &range, &mut |record| {
+            if record.kind == Kind::Message {
+                let mut text = [0; ID_BYTES_MAX];
+                past.push(Past {
+                    id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
+                    name: record.name().map(<[u8]>::to_vec),
+                    data: record.data().to_vec(),
+                    unix_ms: record.unix_ms,
+                });
+            }
+        });
         past
     }
 }

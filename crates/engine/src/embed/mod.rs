@@ -1,6 +1,7 @@
 //! What an embedder can do in the loop besides answering: wait, watch descriptors, open connections, work on files,
 //! and hold clients in formats of its own.
 
+pub(crate) mod channels;
 pub(crate) mod defer;
 pub(crate) mod file_jobs;
 pub(crate) mod relay;

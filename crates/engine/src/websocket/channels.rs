@@ -249,10 +249,7 @@ impl<D: Driver> Worker<D> {
             name: is_binary.then_some(&b"b"[..]),
             data,
         };
-        let unix_ms = self.net.driver.unix_ms();
-        let published = self
-            .with_room(|ring, owner| ring.publish_about(owner, &record, Some(subscriber), unix_ms));
-        match published {
+        match self.put(&record, Some(subscriber)) {
             Ok(_) => Ok(()),
             Err(PublishFailure::Misuse(cause)) => Err(SendError::Misuse(cause)),
             Err(PublishFailure::Backpressure(cause)) => Err(SendError::Backpressure(cause)),

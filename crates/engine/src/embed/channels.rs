@@ -1,0 +1,227 @@
+//! What an embedder does with channels: publishing, history, notices to other workers, and clients that an edge holds.
+
+use std::thread::Thread;
+use std::time::Duration;
+
+use fermata_hub::{Kind, Message as Record, Owner, PublishError, Ring, Subscriber};
+use fermata_io::Driver;
+use fermata_proto::sse;
+
+use crate::admin::stats::Counter;
+use crate::channels::follow::Follower;
+use crate::channels::hold::{Hold, HoldError};
+use crate::channels::notes::note;
+use crate::channels::opening::{Last, Opening};
+use crate::channels::publish::{
+    EventId, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel, check_message,
+};
+use crate::http::respond::answer::Gone;
+use crate::worker::Worker;
+
+/// Waits of a publisher for a worker that is behind: short, because that worker is running.
+const BEHIND_WAIT: Duration = Duration::from_micros(500);
+
+impl<D: Driver> Worker<D> {
+    /// Appends a message to a channel. When it returns, the message has been appended: every
+    /// subscriber in every worker gets it, or a gap event.
+    pub fn publish(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+    ) -> Result<EventId, PublishFailure> {
+        self.publish_except(channel, message, 0)
+    }
+
+    /// The same for all subscribers but one: a socket of this worker, by its handle; 0 = nobody.
+    pub fn publish_except(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
+        let outcome = self.append(channel, message, except);
+        let counter = match &outcome {
+            Ok(_) => Counter::Published,
+            Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
+            Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+        };
+        self.net.counts.add(counter, 1);
+        outcome
+    }
+
+    fn append(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+    ) -> Result<EventId, PublishFailure> {
+        check_channel(channel).map_err(PublishFailure::Misuse)?;
+        check_message(&message).map_err(PublishFailure::Misuse)?;
+        let Message { name, data } = message;
+        let record = Record {
+            channel,
+            kind: Kind::Message,
+            name,
+            data,
+        };
+        let seq = self.put(&record, self.excepted(except))?;
+        Ok(self.channels.event_id(seq))
+    }
+
+    /// Appends a record that is about a subscriber, when there is room.
+    pub(crate) fn put(
+        &mut self,
+        record: &Record<'_>,
+        about: Option<Subscriber>,
+    ) -> Result<u64, PublishFailure> {
+        let unix_ms = self.net.driver.unix_ms();
+        self.with_room(|ring, owner| ring.publish_about(owner, record, about, unix_ms))
+    }
+
+    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
+    /// has to read it.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
+    ) -> Result<T, PublishFailure> {
+        let mut wait = Wait::default();
+        loop {
+            let channels = &mut self.channels;
+            let error = match attempt(&mut channels.ring, &channels.owner) {
+                Ok(value) => {
+                    channels.wake_workers();
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            let with = Waits {
+                now_ms: self.net.driver.refresh_now(),
+                unix_ms: self.net.driver.unix_ms(),
+                shared: &self.reporter.shared,
+                counts: &mut self.net.counts,
+                log: &mut self.log,
+            };
+            match channels.wait_for_room(&mut wait, &error, with)? {
+                Retry::CatchUp => self.catch_up(),
+                Retry::Sleep => {
+                    channels.wake_workers();
+                    // Whoever waits for a stalled worker is not stalled itself.
+                    self.reporter.shared.beat(self.slot);
+                    std::thread::sleep(BEHIND_WAIT);
+                }
+            }
+        }
+    }
+
+    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
+    /// it is `None` or of another server's life), at most `count_max`.
+    pub fn history(
+        &mut self,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<Past>, String> {
+        let unix_ms = self.net.driver.unix_ms();
+        self.channels.history(channel, since, count_max, unix_ms)
+    }
+
+    /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
+    /// subscribes now.
+    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
+        let unix_ms = self.net.driver.unix_ms();
+        self.channels.history_read(channel, count_max, unix_ms)
+    }
+
+    /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told). Returns how many they are.
+    ///
+    /// # Errors
+    /// The ring has no room; those before may have been told.
+    pub fn tell_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
+        let others = self.channels.other_workers(&self.reporter.shared);
+        for channel in &others {
+            let record = Record {
+                channel,
+                kind: Kind::Direct,
+                name: None,
+                data,
+            };
+            self.put(&record, Some(Subscriber::WORKER))?;
+        }
+        Ok(others.len())
+    }
+
+    /// What another worker has told, of the last `Event::Told`.
+    pub fn told(&self) -> &[u8] {
+        &self.waiting.told
+    }
+
+    /// Keeps something for the worker that comes after this one.
+    ///
+    /// # Errors
+    /// The ring has no room, or the note is larger than `event_bytes_max`.
+    pub fn keep_note(&mut self, data: &[u8]) -> Result<(), PublishFailure> {
+        self.put(&note(data), None)?;
+        Ok(())
+    }
+
+    /// The newest notes, oldest first.
+    pub fn notes(&mut self, count_max: usize) -> Vec<Past> {
+        self.channels.notes(count_max, self.net.driver.unix_ms())
+    }
+
+    /// Somebody who reads what is published, from the oldest event that is kept.
+    pub fn follow(&self) -> Follower {
+        self.channels.follow()
+    }
+
+    /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
+    /// refused, and how often some were lost.
+    pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
+        self.channels.tell_follower(thread, figures);
+    }
+
+    /// Whether a request is a HEAD, which holds nobody.
+    pub fn is_head(&self, handle: u64) -> bool {
+        self.open_request(handle)
+            .ok()
+            .and_then(|index| self.net.connections.at(index))
+            .is_some_and(|connection| connection.is_head)
+    }
+
+    /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already
+    /// and that misses something: then only that is wanted.
+    ///
+    /// # Errors
+    /// As `hold`.
+    pub fn opening(&mut self, hold: &Hold<'_>, lasts: &[Last]) -> Result<Opening, HoldError> {
+        let unix_ms = self.net.driver.unix_ms();
+        let counts = &mut self.net.counts;
+        self.channels.opening(hold, lasts, unix_ms, counts)
+    }
+
+    /// Answers a request with what its client gets first and the instruction to hold it.
+    ///
+    /// # Errors
+    /// The request is gone.
+    pub fn respond_elsewhere(
+        &mut self,
+        handle: u64,
+        hold: &Hold<'_>,
+        instruction: &[(&str, Vec<u8>)],
+        body: &[u8],
+    ) -> Result<(), Gone> {
+        let index = self.open_request(handle)?;
+        let instruction = instruction
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), &value[..]));
+        let headers: Vec<_> = hold.all_headers().chain(instruction).collect();
+        self.answer(
+            index,
+            200,
+            Some(sse::CONTENT_TYPE),
+            headers.into_iter(),
+            body,
+        );
+        Ok(())
+    }
+}
