@@ -4,6 +4,7 @@
  * handler's fiber; at the end of the handler that is put back. A handler that waits takes its changes along: they are exchanged
  * for what there was when it gives the loop away, and back when it goes on. A handler that changes nothing pays a comparison. */
 #include "core/changes.h"
+#include "core/stray.h"
 #include "fibers/fibers.h"
 #include "SAPI.h"
 #include "ext/random/php_random.h"
@@ -319,6 +320,7 @@ static void note_assertions(void)
 	with(set_exception_handler, true, note_handlers()) \
 	with(restore_exception_handler, true, note_handlers()) \
 	with(register_shutdown_function, true, note_shutdown()) \
+	with(session_register_shutdown, true, note_shutdown()) \
 	with(mt_srand, true, changes()->has_seed = true) \
 	with(srand, true, changes()->has_seed = true)
 
@@ -620,6 +622,9 @@ void fermata_changes_shut_down(void)
 	php_shutdown_function_entry *entry;
 	if (!noted->has_shutdown) {
 		return;
+	}
+	if (BG(user_shutdown_function_names)) {
+		fermata_globals_let_answer_leave(fermata_run.fiber);
 	}
 	/* They may register more. */
 	while (BG(user_shutdown_function_names) && !fermata_run.fiber->dying) {

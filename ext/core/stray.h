@@ -11,6 +11,7 @@ void fermata_session_end(fermata_fiber *fiber);
 
 /* http/globals.c */
 void fermata_globals_end(fermata_fiber *fiber);
+void fermata_globals_let_answer_leave(fermata_fiber *fiber);
 bool fermata_globals_answer(const fermata_handler *handler);
 
 /* http/events.c */

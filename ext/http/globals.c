@@ -362,6 +362,25 @@ void fermata_globals_end(fermata_fiber *fiber)
 	}
 }
 
+/* The answer leaves before what the handler has registered for its end is called, which may take long. */
+void fermata_globals_let_answer_leave(fermata_fiber *fiber)
+{
+	if (!fiber->has_globals || fermata_wait_obstacle()) {
+		return;
+	}
+	/* It is no matter whether the client stays. */
+	fermata_scope scope = {.is_shield = true, .due_ms = FERMATA_NEVER, .owner = fiber, .inside = EG(active_fiber),
+		.outer = fiber->scope, .begun_at = fermata_conversation_clock()};
+	fiber->scope = &scope;
+	fiber->touched = true;
+	fermata_fibers_end_turn();
+	fermata_wait(fm_worker_now_ms(fermata_run.worker));
+	fiber->scope = scope.outer;
+	if (EG(exception) && !fiber->dying) {
+		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+}
+
 /* exit() */
 
 static bool add_sent(zval *headers, const sapi_header_struct *header)
