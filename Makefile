@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -141,6 +141,10 @@ test-chat: ## PHPUnit tests of the chat
 
 test-php: ## PHPUnit tests of the library that need no extension
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Grip
+
+test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Debian's Symfony, Laravel, Slim and PSR-7 libraries
+	$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
+		--bootstrap php/tests/autoload.php php/tests/Frameworks
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh

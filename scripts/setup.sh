@@ -108,6 +108,18 @@ need_test() {
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis
     need php-predis test -e /usr/share/php/Predis/autoload.php
+    # What the bridges to frameworks are tested with.
+    need php-nyholm-psr7 test -e /usr/share/php/Nyholm/Psr7/autoload.php
+    need php-guzzlehttp-psr7 test -e /usr/share/php/GuzzleHttp/Psr7/autoload.php
+    need php-slim-psr7 test -e /usr/share/php/Slim/Psr7/autoload.php
+    need php-slim test -e /usr/share/php/Slim/App.php
+    need php-symfony-framework-bundle test -e /usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php
+    need php-symfony-twig-bundle test -e /usr/share/php/Symfony/Bundle/TwigBundle/autoload.php
+    need php-symfony-runtime test -e /usr/share/php/Symfony/Component/Runtime/autoload.php
+    need php-symfony-console test -e /usr/share/php/Symfony/Component/Console/autoload.php
+    need php-symfony-dotenv test -e /usr/share/php/Symfony/Component/Dotenv/autoload.php
+    need php-symfony-yaml test -e /usr/share/php/Symfony/Component/Yaml/autoload.php
+    need php-laravel-framework test -e /usr/share/php/Illuminate/Foundation/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql
     need "$php_package-curl" has_module curl
     # What stands behind the edge.

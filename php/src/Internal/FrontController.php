@@ -1,0 +1,144 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Internal;
+
+use Fermata\{Hold, Limits, Request, Response, Server};
+
+use function Fermata\shield;
+
+/**
+ * Puts one handler, that of a framework, in front of all paths, as a web server does with index.php.
+ *
+ * What is a file of the public folder is sent without the framework. The handler is shielded: PHP-FPM does not end code whose
+ * client has left either, and frameworks do not expect it.
+ *
+ * @internal
+ */
+final class FrontController
+{
+    private readonly ?string $public;
+
+    /** @var array<string, mixed> what each request's $_SERVER has besides */
+    private readonly array $server;
+
+    private int $handled = 0;
+
+    /**
+     * @param \Closure(Request): (Response|Hold) $handle
+     * @param bool $globals whether the handler finds its request in the superglobals
+     */
+    public function __construct(
+        private readonly \Closure $handle,
+        ?string $public = null,
+        private readonly bool $globals = true,
+        private readonly ?int $bodyBytes = null,
+        private readonly bool $streamBody = false,
+        private readonly int $requestsMax = 0,
+    ) {
+        $folder = $public === null ? false : realpath($public);
+        if ($public !== null && ($folder === false || !is_dir($folder))) {
+            throw new \ValueError("there is no folder $public");
+        }
+        $this->public = $folder === false ? null : $folder;
+        $this->server = self::serverVariables($this->public);
+    }
+
+    /** A server for frameworks: one request at a time in each worker. */
+    public static function server(string|array|null $listen = null, ?int $workers = null): Server
+    {
+        return new Server(listen: $listen, workers: $workers, limits: new Limits(handlers: 1));
+    }
+
+    public function register(Server $server): void
+    {
+        $handler = fn(Request $request): Response|Hold => $this->handle($request);
+        $server->any('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
+        $server->options('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
+        // Paths with %2F, which are no rest of a path.
+        $server->notFound($handler);
+    }
+
+    public function handle(Request $request): Response|Hold
+    {
+        if ($this->public !== null && ($file = $this->file($request)) !== null) {
+            return $file;
+        }
+        if ($this->globals) {
+            $request->fillGlobals($this->server);
+        }
+        if ($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) {
+            // The worker finishes what it has, and the master replaces it.
+            posix_kill(getmypid(), SIGTERM);
+        }
+        // What is printed is kept, for printed() and for exit().
+        ob_start();
+        $level = ob_get_level();
+        try {
+            return shield(fn(): Response|Hold => ($this->handle)($request));
+        } finally {
+            while (ob_get_level() >= $level && ob_end_flush()) {
+            }
+        }
+    }
+
+    /** What the handler has printed so far, which is then its caller's to send: PHP-FPM puts it in front of the body. */
+    public static function printed(): string
+    {
+        if (ob_get_length() === 0 || ob_get_level() === 0) {
+            return '';
+        }
+        $printed = (string) ob_get_contents();
+        ob_clean();
+        return $printed;
+    }
+
+    /** @return array<string, mixed> */
+    public function serverOf(Request $request): array
+    {
+        return $this->globals ? $_SERVER : $request->serverParams($this->server);
+    }
+
+    /**
+     * Calls this when the handler has ended, however: by an answer, an exception or exit(). The answer has left before, and the
+     * next handler waits for it.
+     */
+    public static function afterwards(\Closure $work): void
+    {
+        register_shutdown_function(static fn(): mixed => shield($work));
+    }
+
+    /** A file of the public folder; null when there is none of that name. */
+    private function file(Request $request): ?Response
+    {
+        $method = $request->method();
+        if ($method !== 'GET' && $method !== 'HEAD') {
+            return null;
+        }
+        $path = $request->path();
+        $dot = strrpos($path, '.');
+        // Names without a dot are pages, and programs are not sent.
+        if ($dot === false || strpos($path, '/', $dot) !== false || stripos($path, '.php', $dot) !== false || str_contains($path, "\0")) {
+            return null;
+        }
+        if (str_contains($path, '/.') || !is_file($this->public . $path)) {
+            return null;
+        }
+        return Response::file(ltrim($path, '/'), root: $this->public);
+    }
+
+    /** @return array<string, mixed> */
+    private static function serverVariables(?string $public): array
+    {
+        // Those of the process, which have what the environment and .env files say; not those of the command line.
+        $own = ['argv', 'argc', 'PHP_SELF', 'PATH_TRANSLATED', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'DOCUMENT_ROOT'];
+        $public ??= getcwd() ?: '/';
+        return [
+            'DOCUMENT_ROOT' => $public,
+            'SCRIPT_FILENAME' => "$public/index.php",
+            'SCRIPT_NAME' => '/index.php',
+            'PHP_SELF' => '/index.php',
+        ] + array_diff_key($_SERVER, array_flip($own));
+    }
+}

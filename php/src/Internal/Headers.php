@@ -1,0 +1,67 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Internal;
+
+/**
+ * Headers as frameworks give them, made such that a Response takes them.
+ *
+ * @internal
+ */
+final class Headers
+{
+    /** They frame the message, and are the server's to send. */
+    private const FRAMING = ['connection' => 1, 'content-length' => 1, 'keep-alive' => 1, 'proxy-connection' => 1, 'te' => 1,
+        'trailer' => 1, 'transfer-encoding' => 1, 'upgrade' => 1];
+
+    /**
+     * Leaves out what frames the message; a value may be a list, of numbers too. Of a Content-Type the last counts.
+     *
+     * @param iterable<string|int, mixed> $headers by name, in any case
+     * @return array<string, list<string>>
+     */
+    public static function of(iterable $headers): array
+    {
+        $kept = [];
+        foreach ($headers as $name => $values) {
+            $name = (string) $name;
+            if (isset(self::FRAMING[strtolower($name)])) {
+                continue;
+            }
+            foreach ((array) $values as $value) {
+                if ($value !== null) {
+                    $kept[$name][] = (string) $value;
+                }
+            }
+        }
+        return $kept;
+    }
+
+    /**
+     * What header(), setcookie() and a session have set in this handler, where the framework has not set the same.
+     *
+     * @param array<string, list<string>> $headers of the framework's response
+     * @return array<string, list<string>>
+     */
+    public static function withSent(array $headers): array
+    {
+        $lines = headers_list();
+        if ($lines === []) {
+            return $headers;
+        }
+        $known = array_change_key_case($headers);
+        $sent = [];
+        foreach ($lines as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $lower = strtolower($name);
+            if ($lower === 'set-cookie' || !isset($known[$lower])) {
+                $sent[$name][] = ltrim($value);
+            }
+        }
+        foreach (self::of($sent) as $name => $values) {
+            $headers[$name] = array_merge($headers[$name] ?? [], $values);
+        }
+        return $headers;
+    }
+}

@@ -1,0 +1,122 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Internal;
+
+use Fermata\{Hold, Request, Response};
+use Fermata\Symfony\NativeResponse;
+use Symfony\Component\HttpFoundation\{BinaryFileResponse, Response as SymfonyResponse, StreamedResponse};
+
+/**
+ * Sends what Symfony and Laravel answer.
+ *
+ * @internal
+ */
+final class HttpFoundation
+{
+    private const PIECE_BYTES = 65_536;
+
+    public static function answer(Request $request, SymfonyResponse $response): Response|Hold
+    {
+        $headers = self::headers($response);
+        $status = $response->getStatusCode();
+        return match (true) {
+            $response instanceof NativeResponse => self::native($response->answer, $headers),
+            $response instanceof BinaryFileResponse => self::file($request, $response, $status, $headers),
+            $response instanceof StreamedResponse => Response::output(static function () use ($response): void {
+                $response->sendContent();
+            }, $status, $headers),
+            default => self::whole($request, $response, $status, $headers),
+        };
+    }
+
+    /** @return array<string, list<string>> */
+    private static function headers(SymfonyResponse $response): array
+    {
+        $headers = Headers::of($response->headers->allPreserveCaseWithoutCookies());
+        foreach ($response->headers->getCookies() as $cookie) {
+            $headers['Set-Cookie'][] = (string) $cookie;
+        }
+        return Headers::withSent($headers);
+    }
+
+    /** @param array<string, list<string>> $headers */
+    private static function whole(Request $request, SymfonyResponse $response, int $status, array $headers): Response
+    {
+        $content = (string) $response->getContent();
+        $length = $content === '' && $request->method() === 'HEAD' ? (string) $response->headers->get('Content-Length') : '';
+        return ctype_digit($length)
+            ? Response::stream([], $status, $headers, (int) $length)
+            : new Response($status, FrontController::printed() . $content, $headers);
+    }
+
+    /** @param array<string, list<string>> $headers */
+    private static function native(Hold|Response $answer, array $headers): Response|Hold
+    {
+        foreach ($headers as $name => $values) {
+            // Dates and types are the server's own here.
+            if (in_array(strtolower((string) $name), ['date', 'content-type'], true)) {
+                continue;
+            }
+            if ($answer instanceof Hold) {
+                $answer = $answer->withHeader((string) $name, implode(', ', $values));
+                continue;
+            }
+            foreach ($values as $value) {
+                $answer = strcasecmp((string) $name, 'Set-Cookie') === 0 ? $answer->withAddedHeader('Set-Cookie', $value) : $answer->withHeader((string) $name, $value);
+            }
+        }
+        return $answer;
+    }
+
+    /**
+     * The kernel sends a whole file, and answers conditions and ranges by itself. What Symfony has decided otherwise is sent as
+     * it says.
+     *
+     * @param array<string, list<string>> $headers
+     */
+    private static function file(Request $request, BinaryFileResponse $response, int $status, array $headers): Response
+    {
+        $path = $response->getFile()->getPathname();
+        // Only the class itself knows its part of the file, and whether it is removed.
+        [$offset, $length, $isRemoved] = (fn(): array => [$this->offset, $this->maxlen, $this->deleteFileAfterSend])->call($response);
+        $own = array_intersect_key(array_change_key_case($headers), ['etag' => 1, 'content-encoding' => 1, 'content-range' => 1]);
+        if ($status === 200 && !$isRemoved && $own === [] && in_array($request->method(), ['GET', 'HEAD'], true)) {
+            $answer = Response::file($path);
+            foreach ($headers as $name => $values) {
+                if (in_array(strtolower((string) $name), ['last-modified', 'accept-ranges', 'date'], true)) {
+                    continue;
+                }
+                foreach ($values as $index => $value) {
+                    $answer = $index === 0 ? $answer->withHeader((string) $name, $value) : $answer->withAddedHeader((string) $name, $value);
+                }
+            }
+            return $answer;
+        }
+        if (!$response->isSuccessful()) {
+            return new Response($status, (string) $response->getContent(), $headers);
+        }
+        $size = (int) filesize($path);
+        $length = $request->method() === 'HEAD' || $length < 0 ? $size - $offset : min($length, $size - $offset);
+        return Response::stream(self::part($path, $offset, $length, $isRemoved), $status, $headers, max(0, $length));
+    }
+
+    /** @return \Generator<int, string> */
+    private static function part(string $path, int $offset, int $length, bool $isRemoved): \Generator
+    {
+        $file = fopen($path, 'rb');
+        try {
+            fseek($file, $offset);
+            while ($length > 0 && ($piece = fread($file, min($length, self::PIECE_BYTES))) !== false && $piece !== '') {
+                $length -= strlen($piece);
+                yield $piece;
+            }
+        } finally {
+            fclose($file);
+            if ($isRemoved) {
+                unlink($path);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Psr15;
+
+use Fermata\Exception\BadRequestException;
+use Fermata\Internal\{FrontController, Headers};
+use Fermata\{Hold, Request, Response};
+use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, StreamInterface};
+use Psr\Http\Server\RequestHandlerInterface;
+
+/**
+ * Serves a handler of PSR-15.
+ *
+ * One request at a time runs in each worker, with its superglobals, unless `$server` is given and allows more; held clients,
+ * events and files go on beside it. The native request is the attribute `Fermata\Request`.
+ */
+final class Server
+{
+    /** A body of more bytes is sent in pieces. */
+    private const WHOLE_BYTES_MAX = 262_144;
+    private const PIECE_BYTES = 65_536;
+
+    private readonly \Closure $handler;
+    private readonly Factories $factories;
+    private readonly FrontController $front;
+
+    /**
+     * @param RequestHandlerInterface|callable(ServerRequestInterface): ResponseInterface $handler
+     * @param Factories|null $factories default: those of the PSR-7 library that is installed
+     * @param \Fermata\Server|null $server the server to add the handler to, for everything that its other routes do not take.
+     *        Default: one by the settings, with one request at a time
+     * @param string|null $public a folder whose files are sent without the handler
+     * @param bool $globals whether the handler finds its request in $_SERVER, $_GET and so on, and may use PHP's sessions and
+     *        header(). Needs Limits(handlers: 1)
+     * @param int|null $bodyBytes how large a body may be; null = as the settings say
+     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
+     * @param bool $streamBody call the handler before the body has come. It reads it while it arrives, and forms are not taken apart
+     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
+     * @throws \ValueError when there is no such folder
+     */
+    public function __construct(
+        RequestHandlerInterface|callable $handler,
+        ?Factories $factories = null,
+        private readonly ?\Fermata\Server $server = null,
+        ?string $public = null,
+        bool $globals = true,
+        ?int $bodyBytes = null,
+        private readonly ?int $uploadBytes = null,
+        private readonly bool $streamBody = false,
+        int $requestsMax = 0,
+    ) {
+        $this->handler = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler(...);
+        $this->factories = $factories ?? Factories::find();
+        $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax);
+    }
+
+    /** Runs the server; see Fermata\Server::run(). */
+    public function run(): void
+    {
+        $server = $this->server ?? FrontController::server();
+        $this->front->register($server);
+        $server->run();
+    }
+
+    private function handle(Request $request): Response|Hold
+    {
+        return $this->answer($request, ($this->handler)($this->request($request)));
+    }
+
+    private function request(Request $native): ServerRequestInterface
+    {
+        $server = $this->front->serverOf($native);
+        $target = $native->target();
+        $url = ($target[0] ?? '') === '/' ? "{$native->scheme()}://{$native->host()}$target" : $target;
+        try {
+            $uri = $this->factories->uris->createUri($url === '*' ? "{$native->scheme()}://{$native->host()}" : $url);
+        } catch (\InvalidArgumentException $error) {
+            throw new BadRequestException('the request target is no URI', 0, $error);
+        }
+        $version = substr($server['SERVER_PROTOCOL'], 5);
+        $request = $this->factories->requests->createServerRequest($native->method(), $uri, $server);
+        if ($request->getProtocolVersion() !== $version) {
+            $request = $request->withProtocolVersion($version);
+        }
+        foreach ($native->headers() as $name => $values) {
+            $request = $request->withHeader((string) $name, $values);
+        }
+        if ($query = $native->queries()) {
+            $request = $request->withQueryParams($query);
+        }
+        if ($cookies = $native->cookies()) {
+            $request = $request->withCookieParams($cookies);
+        }
+        if ($this->hasBody($native)) {
+            $request = $this->withBody($request, $native);
+        }
+        return $request->withAttribute(Request::class, $native);
+    }
+
+    private function hasBody(Request $native): bool
+    {
+        return ($native->header('Content-Length') ?? '0') !== '0' || $native->header('Transfer-Encoding') !== null;
+    }
+
+    private function withBody(ServerRequestInterface $request, Request $native): ServerRequestInterface
+    {
+        $request = $request->withBody($this->factories->streams->createStreamFromResource($native->bodyStream()));
+        if ($this->streamBody) {
+            return $request;
+        }
+        if (preg_match('~^(application/x-www-form-urlencoded|multipart/form-data)\s*(;|$)~i', $native->header('Content-Type', ''))) {
+            $request = $request->withParsedBody($native->forms());
+        }
+        $files = $native->files();
+        return $files === [] ? $request : $request->withUploadedFiles($this->files($files));
+    }
+
+    /**
+     * @param array<mixed> $files
+     * @return array<mixed>
+     */
+    private function files(array $files): array
+    {
+        return array_map(fn(mixed $file): mixed => is_array($file) ? $this->files($file) : new Internal\UploadedFile(
+            $file,
+            $this->factories->streams,
+            $this->uploadBytes !== null && $file->size > $this->uploadBytes ? UPLOAD_ERR_INI_SIZE : UPLOAD_ERR_OK,
+        ), $files);
+    }
+
+    private function answer(Request $request, ResponseInterface $response): Response|Hold
+    {
+        $body = $response->getBody();
+        $headers = Headers::withSent(Headers::of($response->getHeaders()));
+        $status = $response->getStatusCode();
+        if ($body instanceof Body) {
+            return $this->native($body, $status, $headers);
+        }
+        $size = $body->getSize();
+        if ($size !== null && $size <= self::WHOLE_BYTES_MAX) {
+            return $this->whole($request, $response, FrontController::printed() . $body, $headers);
+        }
+        if ($size === null) {
+            // The program makes the pieces, so they are made in its turn.
+            return Response::output(static function () use ($body): void {
+                self::rewind($body);
+                while (!$body->eof()) {
+                    echo $body->read(self::PIECE_BYTES);
+                }
+            }, $status, $headers);
+        }
+        $path = $status === 200 && in_array($request->method(), ['GET', 'HEAD'], true) ? self::path($body, $size, $headers) : null;
+        if ($path !== null) {
+            // The file may go with its stream, so that stays until the request is over.
+            $request->withAttribute(self::class, $body);
+            return self::with(Response::file($path), $headers);
+        }
+        return Response::stream(self::pieces($body), $status, $headers, $body->isSeekable() ? $size : null);
+    }
+
+    /** @param array<string, list<string>> $headers */
+    private function whole(Request $request, ResponseInterface $response, string $text, array $headers): Response
+    {
+        // For HEAD the program says what GET would have sent.
+        $length = $text === '' && $request->method() === 'HEAD' ? $response->getHeaderLine('Content-Length') : '';
+        return ctype_digit($length)
+            ? Response::stream([], $response->getStatusCode(), $headers, (int) $length)
+            : new Response($response->getStatusCode(), $text, $headers);
+    }
+
+    /** @param array<string, list<string>> $headers */
+    private function native(Body $body, int $status, array $headers): Response|Hold
+    {
+        if ($body->hold === null) {
+            return ($body->make)($status, $headers);
+        }
+        $hold = $body->hold;
+        foreach ($headers as $name => $values) {
+            if (strcasecmp((string) $name, 'Content-Type') !== 0) {
+                $hold = $hold->withHeader((string) $name, implode(', ', $values));
+            }
+        }
+        return $hold;
+    }
+
+    /** @param array<string, list<string>> $headers */
+    private static function with(Response $response, array $headers): Response
+    {
+        foreach ($headers as $name => $values) {
+            foreach ($values as $index => $value) {
+                $response = $index === 0 ? $response->withHeader((string) $name, $value) : $response->withAddedHeader((string) $name, $value);
+            }
+        }
+        return $response;
+    }
+
+    /**
+     * Of a plain file that is to be sent whole, and of which the program has not said more than the server would.
+     *
+     * @param array<string, list<string>> $headers
+     */
+    private static function path(StreamInterface $body, int $size, array $headers): ?string
+    {
+        $meta = $body->getMetadata();
+        if (!is_array($meta) || ($meta['wrapper_type'] ?? null) !== 'plainfile' || !is_string($meta['uri'] ?? null)) {
+            return null;
+        }
+        $own = array_intersect_key(array_change_key_case($headers), array_flip(['etag', 'last-modified', 'content-range', 'content-encoding']));
+        return $own === [] && is_file($meta['uri']) && filesize($meta['uri']) === $size ? $meta['uri'] : null;
+    }
+
+    /** @return \Generator<int, string> */
+    private static function pieces(StreamInterface $body): \Generator
+    {
+        try {
+            self::rewind($body);
+            while (!$body->eof()) {
+                yield $body->read(self::PIECE_BYTES);
+            }
+        } finally {
+            $body->close();
+        }
+    }
+
+    private static function rewind(StreamInterface $body): void
+    {
+        if ($body->isSeekable()) {
+            $body->rewind();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Symfony;
+
+use Fermata\Channels;
+use Symfony\Component\DependencyInjection\Argument\TaggedIteratorArgument;
+use Symfony\Component\DependencyInjection\ContainerBuilder;
+use Symfony\Component\HttpKernel\Bundle\Bundle;
+
+/**
+ * What an application gets injected: Fermata\Channels to publish with, and in controllers the Fermata\Request. Services that
+ * implement RoutesInterface add routes of the server's own; the console has fermata:serve.
+ */
+final class FermataBundle extends Bundle
+{
+    private const ROUTES = 'fermata.routes';
+
+    public function build(ContainerBuilder $container): void
+    {
+        parent::build($container);
+        $container->registerForAutoconfiguration(RoutesInterface::class)->addTag(self::ROUTES);
+        $container->register(ServerRoutes::class)->setArguments([new TaggedIteratorArgument(self::ROUTES)])->setPublic(true);
+        $container->register(Channels::class);
+        $container->register(RequestResolver::class)->addTag('controller.argument_value_resolver', ['priority' => 150]);
+        $container->register(ServeCommand::class)->addTag('console.command', ['command' => 'fermata:serve']);
+    }
+
+    public function getPath(): string
+    {
+        return __DIR__;
+    }
+}

@@ -1,0 +1,47 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Symfony;
+
+/** How a Symfony application is served. Addresses and workers that are left out are as the settings of the server say. */
+final readonly class Options
+{
+    /**
+     * @param string|list<string>|null $listen
+     * @param string|null $public the folder of public files
+     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
+     */
+    public function __construct(
+        public string|array|null $listen = null,
+        public ?int $workers = null,
+        public ?string $public = null,
+        public ?int $bodyBytes = null,
+        public int $requestsMax = 0,
+    ) {}
+
+    /**
+     * From APP_RUNTIME_OPTIONS: `worker_loop_max`, and under `fermata` what the constructor takes.
+     *
+     * @param array<string, mixed> $options
+     * @throws \InvalidArgumentException for an unknown one
+     */
+    public static function of(array $options): self
+    {
+        $own = $options['fermata'] ?? [];
+        $unknown = array_diff_key($own, ['listen' => 1, 'workers' => 1, 'public' => 1, 'body_bytes' => 1]);
+        if ($unknown !== []) {
+            throw new \InvalidArgumentException('unknown runtime options of fermata: ' . implode(', ', array_keys($unknown))
+                . '; there are listen, workers, public and body_bytes');
+        }
+        $loops = $options['worker_loop_max'] ?? $_SERVER['FERMATA_LOOP_MAX'] ?? $_ENV['FERMATA_LOOP_MAX'] ?? 0;
+        $script = $_SERVER['SCRIPT_FILENAME'] ?? '';
+        return new self(
+            $own['listen'] ?? null,
+            isset($own['workers']) ? (int) $own['workers'] : null,
+            $own['public'] ?? ($script === '' ? null : dirname($script)),
+            isset($own['body_bytes']) ? (int) $own['body_bytes'] : null,
+            max(0, (int) $loops),
+        );
+    }
+}

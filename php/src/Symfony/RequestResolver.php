@@ -1,0 +1,39 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Symfony;
+
+use Fermata\Request;
+use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
+use Symfony\Component\HttpKernel\Controller\{ArgumentValueResolverInterface, ValueResolverInterface};
+use Symfony\Component\HttpKernel\ControllerMetadata\ArgumentMetadata;
+
+// Symfony 6.2 has a simpler interface for the same, and 7 only that.
+if (interface_exists(ValueResolverInterface::class)) {
+    /** Gives controllers the server's own request where they ask for it. */
+    final class RequestResolver implements ValueResolverInterface
+    {
+        /** @return list<Request> */
+        public function resolve(SymfonyRequest $request, ArgumentMetadata $argument): iterable
+        {
+            $native = $request->attributes->get('_fermata_request');
+            return $argument->getType() === Request::class && $native instanceof Request ? [$native] : [];
+        }
+    }
+} else {
+    /** Gives controllers the server's own request where they ask for it. */
+    final class RequestResolver implements ArgumentValueResolverInterface
+    {
+        public function supports(SymfonyRequest $request, ArgumentMetadata $argument): bool
+        {
+            return $argument->getType() === Request::class && $request->attributes->get('_fermata_request') instanceof Request;
+        }
+
+        /** @return list<Request> */
+        public function resolve(SymfonyRequest $request, ArgumentMetadata $argument): iterable
+        {
+            return [$request->attributes->get('_fermata_request')];
+        }
+    }
+}

@@ -1,0 +1,115 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Symfony;
+
+use Fermata\Internal\{FrontController, HttpFoundation};
+use Fermata\{Hold, Request, Response};
+use Symfony\Component\EventDispatcher\EventDispatcherInterface;
+use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
+use Symfony\Component\HttpKernel\EventListener\StreamedResponseListener;
+use Symfony\Component\HttpKernel\{HttpKernelInterface, KernelEvents, KernelInterface, TerminableInterface};
+use Symfony\Component\Runtime\RunnerInterface;
+
+/**
+ * Serves a kernel of Symfony until the server is stopped; Runtime makes it.
+ *
+ * The kernel is booted once, before the workers are forked. Each request is handled, sent, and then terminated; the services
+ * are reset before the next begins.
+ */
+final class Runner implements RunnerInterface
+{
+    private HttpKernelInterface $kernel;
+
+    /** Whose listeners have been prepared. */
+    private ?object $dispatcher = null;
+
+    public function __construct(
+        HttpKernelInterface $kernel,
+        private readonly Options $options,
+    ) {
+        $this->kernel = $kernel;
+    }
+
+    public function run(): int
+    {
+        if ($this->kernel instanceof KernelInterface) {
+            $this->kernel->boot();
+        }
+        $server = FrontController::server($this->options->listen, $this->options->workers);
+        $this->addRoutes($server);
+        $front = new FrontController(
+            $this->handle(...),
+            $this->options->public,
+            bodyBytes: $this->options->bodyBytes,
+            requestsMax: $this->options->requestsMax,
+        );
+        $front->register($server);
+        $server->run();
+        return 0;
+    }
+
+    private function addRoutes(\Fermata\Server $server): void
+    {
+        $container = $this->kernel instanceof KernelInterface ? $this->kernel->getContainer() : null;
+        if ($container?->has(ServerRoutes::class)) {
+            $container->get(ServerRoutes::class)->addTo($server);
+        }
+    }
+
+    private function handle(Request $native): Response|Hold
+    {
+        $request = SymfonyRequest::createFromGlobals();
+        $request->attributes->set('_fermata_request', $native);
+        $response = null;
+        if ($this->kernel instanceof KernelInterface) {
+            $this->kernel->boot();
+            $this->prepare($this->kernel);
+        }
+        FrontController::afterwards(function () use ($request, &$response): void {
+            $this->finish($request, $response);
+        });
+        $handled = $this->kernel->handle($request);
+        $answer = HttpFoundation::answer($native, $handled);
+        $response = $handled;
+        return $answer;
+    }
+
+    /** Before 6.1 Symfony prints a streamed response itself, before its end has come through. */
+    private function prepare(KernelInterface $kernel): void
+    {
+        $container = $kernel->getContainer();
+        $dispatcher = $container->has('event_dispatcher') ? $container->get('event_dispatcher') : null;
+        if ($dispatcher === $this->dispatcher) {
+            return;
+        }
+        $this->dispatcher = $dispatcher;
+        if (!$dispatcher instanceof EventDispatcherInterface || !class_exists(StreamedResponseListener::class)) {
+            return;
+        }
+        foreach ($dispatcher->getListeners(KernelEvents::RESPONSE) as $listener) {
+            if (is_array($listener) && $listener[0] instanceof StreamedResponseListener) {
+                $dispatcher->removeListener(KernelEvents::RESPONSE, $listener);
+            }
+        }
+    }
+
+    private function finish(SymfonyRequest $request, ?\Symfony\Component\HttpFoundation\Response $response): void
+    {
+        if ($response === null) {
+            // exit(), or an exception: the kernel still counts the request, and would never reset its services.
+            if ($this->kernel instanceof KernelInterface) {
+                $this->kernel = clone $this->kernel;
+            }
+            return;
+        }
+        if ($this->kernel instanceof TerminableInterface) {
+            $this->kernel->terminate($request, $response);
+        }
+        if ($this->kernel instanceof KernelInterface) {
+            // Resets the services, so that nothing of this request is there while none runs.
+            $this->kernel->boot();
+        }
+    }
+}

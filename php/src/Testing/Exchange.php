@@ -1,0 +1,167 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Testing;
+
+/** One request of a test on a connection of its own, whose answer is read whole or as it comes. */
+final class Exchange
+{
+    /** @var resource|null */
+    private $stream;
+    private string $inbox = '';
+    private string $body = '';
+    private bool $isChunked = false;
+    private ?int $left = null;
+
+    public readonly int $status;
+
+    /** @var array<string, list<string>> by lower-case name */
+    public readonly array $headers;
+
+    /**
+     * @param array<string, string|int|list<string>> $headers
+     * @param float $timeout seconds that any single read may take
+     * @internal see TestServer
+     */
+    public function __construct(string $address, string $method, string $target, array $headers, string $body, float $timeout)
+    {
+        $stream = @stream_socket_client("tcp://$address", $code, $message, $timeout);
+        if ($stream === false) {
+            throw new \RuntimeException("the server at $address cannot be reached: $message");
+        }
+        stream_set_timeout($stream, (int) ceil($timeout));
+        $this->stream = $stream;
+        $head = "$method $target HTTP/1.1\r\nConnection: close\r\n";
+        $headers += ['Host' => $address];
+        if ($body !== '') {
+            $headers += ['Content-Length' => strlen($body)];
+        }
+        foreach ($headers as $name => $values) {
+            foreach ((array) $values as $value) {
+                $head .= "$name: $value\r\n";
+            }
+        }
+        fwrite($stream, "$head\r\n$body");
+        $this->readHead($method);
+    }
+
+    public function answer(): Answer
+    {
+        while ($this->readMore()) {
+        }
+        return new Answer($this->status, $this->headers, $this->body);
+    }
+
+    /** Reads until the body, as far as it has come, contains this. */
+    public function waitFor(string $text): string
+    {
+        while (!str_contains($this->body, $text)) {
+            if (!$this->readMore()) {
+                throw new \RuntimeException("the answer has ended without $text: $this->body");
+            }
+        }
+        return $this->body;
+    }
+
+    /** The data of the next server-sent event; null when the stream has ended. */
+    public function event(): ?string
+    {
+        for (;;) {
+            while (($end = strpos($this->body, "\n\n")) === false) {
+                if (!$this->readMore()) {
+                    return null;
+                }
+            }
+            preg_match_all('/^data: ?(.*)$/m', substr($this->body, 0, $end), $lines);
+            $this->body = substr($this->body, $end + 2);
+            if ($lines[1] !== []) {
+                return implode("\n", $lines[1]);
+            }
+        }
+    }
+
+    /** Leaves without having read everything. */
+    public function close(): void
+    {
+        if ($this->stream !== null) {
+            fclose($this->stream);
+            $this->stream = null;
+        }
+    }
+
+    private function readHead(string $method): void
+    {
+        $lines = explode("\r\n", $this->until("\r\n\r\n"));
+        $status = (int) (explode(' ', array_shift($lines))[1] ?? 0);
+        $headers = [];
+        foreach ($lines as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $headers[strtolower($name)][] = trim($value);
+        }
+        $this->status = $status;
+        $this->headers = $headers;
+        $this->isChunked = ($headers['transfer-encoding'][0] ?? '') === 'chunked';
+        $length = $headers['content-length'][0] ?? null;
+        $isEmpty = $method === 'HEAD' || $status === 204 || $status === 304;
+        $this->left = $isEmpty ? 0 : ($length === null ? null : (int) $length);
+        $this->isChunked = $this->isChunked && !$isEmpty;
+    }
+
+    /** False at the end. */
+    private function readMore(): bool
+    {
+        if ($this->isChunked) {
+            $size = (int) hexdec($this->until("\r\n"));
+            $this->body .= $this->take($size);
+            $this->take(2);
+            $this->isChunked = $size > 0;
+            $this->left = $size > 0 ? null : 0;
+            return $size > 0;
+        }
+        if ($this->left === 0) {
+            return false;
+        }
+        if ($this->inbox === '' && !$this->fill(mayEnd: $this->left === null)) {
+            return false;
+        }
+        $piece = $this->left === null ? $this->inbox : substr($this->inbox, 0, $this->left);
+        $this->inbox = substr($this->inbox, strlen($piece));
+        $this->body .= $piece;
+        $this->left = $this->left === null ? null : $this->left - strlen($piece);
+        return true;
+    }
+
+    private function until(string $end): string
+    {
+        while (($at = strpos($this->inbox, $end)) === false) {
+            $this->fill();
+        }
+        $taken = substr($this->inbox, 0, $at);
+        $this->inbox = substr($this->inbox, $at + strlen($end));
+        return $taken;
+    }
+
+    private function take(int $bytes): string
+    {
+        while (strlen($this->inbox) < $bytes) {
+            $this->fill();
+        }
+        $taken = substr($this->inbox, 0, $bytes);
+        $this->inbox = substr($this->inbox, $bytes);
+        return $taken;
+    }
+
+    private function fill(bool $mayEnd = false): bool
+    {
+        $bytes = $this->stream === null ? false : fread($this->stream, 65536);
+        if ($bytes === '' || $bytes === false) {
+            if ($mayEnd && $this->stream !== null && feof($this->stream)) {
+                return false;
+            }
+            throw new \RuntimeException('the answer did not come whole: the connection has ended or timed out');
+        }
+        $this->inbox .= $bytes;
+        return true;
+    }
+}

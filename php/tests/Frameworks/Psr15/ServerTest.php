@@ -1,0 +1,203 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\Psr15;
+
+use Fermata\Testing\TestServer;
+use PHPUnit\Framework\TestCase;
+
+/** The bridge over a real server, with each PSR-7 library that Debian has. */
+final class ServerTest extends TestCase
+{
+    private const LARGE = 700_000;
+
+    private static string $folder;
+
+    /** @var array<string, TestServer> */
+    private static array $servers = [];
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$folder = sys_get_temp_dir() . '/fermata-psr15-' . bin2hex(random_bytes(6));
+        mkdir(self::$folder . '/public/build', recursive: true);
+        file_put_contents(self::$folder . '/large.bin', random_bytes(self::LARGE));
+        file_put_contents(self::$folder . '/public/build/app.js', 'export const a = 1;');
+        file_put_contents(self::$folder . '/public/index.php', '<?php secret();');
+        file_put_contents(self::$folder . '/public/.env', 'secret');
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$servers = [];
+        exec('rm -rf ' . escapeshellarg(self::$folder));
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function libraries(): iterable
+    {
+        yield 'nyholm' => ['nyholm'];
+        yield 'guzzle' => ['guzzle'];
+        yield 'slim' => ['slim'];
+    }
+
+    private static function server(string $library): TestServer
+    {
+        return self::$servers[$library] ??= new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder]);
+    }
+
+    /** @dataProvider libraries */
+    public function testARequestIsWhole(string $library): void
+    {
+        $server = self::server($library);
+        self::assertSame('Hello Ada', $server->get('/?name=Ada')->body);
+        $answer = $server->request('POST', '/all?a[]=1&a[]=2', [
+            'Host' => 'shop.example', 'X-Many' => ['one', 'two'], 'Cookie' => 'c=d; e=f', 'Content-Type' => 'application/x-www-form-urlencoded',
+        ], 'field=value&list[x]=y');
+        self::assertSame([
+            'method' => 'POST', 'uri' => 'http://shop.example/all?' . parse_url($answer->json()['uri'], PHP_URL_QUERY), 'version' => '1.1',
+            'query' => ['a' => ['1', '2']], 'cookies' => ['c' => 'd', 'e' => 'f'], 'parsed' => ['field' => 'value', 'list' => ['x' => 'y']],
+            'many' => ['one', 'two'], 'same' => true,
+        ], array_diff_key($answer->json(), ['server' => 1, 'time' => 1]));
+        self::assertEquals([
+            'SERVER_PROTOCOL' => 'HTTP/1.1', 'REMOTE_ADDR' => '127.0.0.1', 'REQUEST_METHOD' => 'POST', 'SCRIPT_NAME' => '/index.php',
+            'QUERY_STRING' => 'a[]=1&a[]=2', 'HTTP_HOST' => 'shop.example',
+        ], $answer->json()['server']);
+        self::assertTrue($answer->json()['time']);
+    }
+
+    /** @dataProvider libraries */
+    public function testHeadersAreTakenLeniently(string $library): void
+    {
+        $answer = self::server($library)->get('/headers');
+        self::assertSame(207, $answer->status);
+        self::assertSame(['a', 'b', 'c'], $answer->headers['x-many']);
+        self::assertSame(['a=1', 'b=2; Path=/'], $answer->headers['set-cookie']);
+        self::assertSame('0', $answer->header('Content-Length'));
+    }
+
+    /** @dataProvider libraries */
+    public function testBodiesOfEverySizeAndMethod(string $library): void
+    {
+        $server = self::server($library);
+        foreach (['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as $method) {
+            $answer = $server->request($method, '/echo', [], 'body');
+            self::assertSame([200, 'body', '4'], [$answer->status, $answer->body, $answer->header('X-Size')], $method);
+        }
+        $large = random_bytes(3_000_000);
+        self::assertTrue($server->request('POST', '/echo', [], $large)->body === $large);
+        self::assertSame('', $server->request('HEAD', '/')->body);
+        self::assertSame('12345', $server->request('HEAD', '/head')->header('Content-Length'));
+        self::assertSame('nothing at /a%2Fb', $server->get('/a%2Fb')->body);
+    }
+
+    /** @dataProvider libraries */
+    public function testUploads(string $library): void
+    {
+        $part = fn(string $name, string $file, string $text): string => "--x\r\nContent-Disposition: form-data; name=\"$name\"; filename=\"$file\"\r\n"
+            . "Content-Type: text/plain\r\n\r\n$text\r\n";
+        $body = $part('one', 'a.txt', 'first') . $part('many[]', 'b.txt', 'second') . $part('many[]', 'large.txt', str_repeat('x', 2000))
+            . "--x\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nA title\r\n--x--\r\n";
+        $answer = self::server($library)->request('POST', '/upload', ['Content-Type' => 'multipart/form-data; boundary=x'], $body);
+        self::assertSame([
+            [
+                'one' => ['a.txt', 'text/plain', 5, UPLOAD_ERR_OK, 'first'],
+                'many' => [['b.txt', 'text/plain', 6, UPLOAD_ERR_OK, 'second'], ['large.txt', 'text/plain', 2000, UPLOAD_ERR_INI_SIZE, null]],
+            ],
+            ['title' => 'A title'],
+        ], $answer->json());
+    }
+
+    /** @dataProvider libraries */
+    public function testAHeldClientGetsWhatIsPublished(string $library): void
+    {
+        $server = self::server($library);
+        $client = $server->open('GET', '/hold');
+        self::assertSame(['text/event-stream', 'yes'], [$client->headers['content-type'][0], $client->headers['x-own'][0]]);
+        $id = $server->request('POST', '/publish', [], 'first')->body;
+        self::assertSame('first', $client->event());
+        $client->close();
+        $server->request('POST', '/publish', [], 'second');
+        self::assertSame('second', $server->open('GET', '/hold', ['Last-Event-ID' => $id])->event());
+    }
+
+    /** @dataProvider libraries */
+    public function testBodiesThatTheServerMakes(string $library): void
+    {
+        $server = self::server($library);
+        $events = $server->open('GET', '/events');
+        self::assertSame(['one', 'two', null], [$events->event(), $events->event(), $events->event()]);
+        $printed = $server->get('/printed');
+        self::assertSame([201, 'text/csv', 'a,b'], [$printed->status, $printed->header('Content-Type'), $printed->body]);
+        $large = file_get_contents(self::$folder . '/large.bin');
+        $file = $server->get('/body-file');
+        self::assertSame([true, 'yes'], [$file->body === $large, $file->header('X-Own')]);
+    }
+
+    /** @dataProvider libraries */
+    public function testStreamsOfResponses(string $library): void
+    {
+        $server = self::server($library);
+        $large = file_get_contents(self::$folder . '/large.bin');
+        $file = $server->get('/file');
+        self::assertSame([true, 'text/own', (string) self::LARGE], [$file->body === $large, $file->header('Content-Type'), $file->header('Content-Length')]);
+        self::assertNotNull($file->header('ETag'), 'the kernel sends a plain file');
+        $range = $server->get('/file', ['Range' => 'bytes=10-19']);
+        self::assertSame([206, substr($large, 10, 10)], [$range->status, $range->body]);
+        self::assertSame(str_repeat('t', 1_000_000), $server->get('/temporary')->body);
+        if ($library === 'guzzle') {
+            self::assertSame("piece 4\npiece 3\npiece 2\npiece 1\npiece 0\n", $server->get('/pump')->body);
+        }
+    }
+
+    /** @dataProvider libraries */
+    public function testFilesOfThePublicFolder(string $library): void
+    {
+        $server = self::server($library);
+        self::assertSame('export const a = 1;', $server->get('/build/app.js')->body);
+        self::assertSame(404, $server->get('/.env')->status);
+        self::assertSame('nothing at /index.php', $server->get('/index.php')->body);
+        self::assertSame('nothing at /build/none.js', $server->get('/build/none.js')->body);
+        self::assertSame('nothing at /build/app.js', $server->request('POST', '/build/app.js')->body);
+    }
+
+    /** @dataProvider libraries */
+    public function testSessionsAndCookiesOfPhpReachTheClient(string $library): void
+    {
+        $server = self::server($library);
+        $first = $server->get('/session');
+        self::assertSame(['1', 'x'], [$first->body, $first->cookies()['extra']]);
+        $cookie = ['Cookie' => 'PHPSESSID=' . $first->cookies()['PHPSESSID']];
+        self::assertSame('2', $server->get('/session', $cookie)->body);
+        self::assertSame('1', $server->get('/session')->body);
+        self::assertSame('3', $server->get('/session', $cookie)->body);
+    }
+
+    /** @dataProvider libraries */
+    public function testExitAndExceptions(string $library): void
+    {
+        $server = self::server($library);
+        $answer = $server->get('/exit');
+        self::assertSame([402, 'printed'], [$answer->status, $answer->body]);
+        self::assertSame('printed and answered', $server->get('/prints')->body);
+        $answer = $server->get('/throw');
+        self::assertSame(500, $answer->status);
+        self::assertStringNotContainsString('detail', $answer->body);
+        self::assertStringContainsString('a detail for the log', $server->log());
+    }
+
+    public function testAWorkerIsReplacedAfterItsRequests(): void
+    {
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_REQUESTS_MAX' => '3']);
+        $counts = [];
+        for ($i = 0; $i < 20; $i++) {
+            $answer = $server->get('/count');
+            self::assertSame(200, $answer->status);
+            $counts[] = (int) $answer->body;
+        }
+        // A request that has come before the worker was told is its last.
+        self::assertGreaterThanOrEqual(3, max($counts));
+        self::assertLessThan(10, max($counts));
+        self::assertGreaterThanOrEqual(2, count(array_keys($counts, 1, true)));
+    }
+}

@@ -1,0 +1,133 @@
+<?php
+
+declare(strict_types=1);
+
+// What the tests of the PSR-15 bridge ask for, over the PSR-7 library that TEST_PSR7 names.
+
+require dirname(__DIR__, 2) . '/autoload.php';
+$library = (string) getenv('TEST_PSR7');
+require ['nyholm' => 'Nyholm/Psr7', 'guzzle' => 'GuzzleHttp/Psr7', 'slim' => 'Slim/Psr7'][$library] . '/autoload.php';
+
+use Fermata\{Channel, Hold};
+use Fermata\Psr15\{Body, Factories, Server};
+use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, UploadedFileInterface};
+use Psr\Http\Server\RequestHandlerInterface;
+
+$folder = (string) getenv('TEST_FOLDER');
+
+final class App implements RequestHandlerInterface
+{
+    private static int $count = 0;
+
+    public function __construct(private readonly object $responses, private readonly object $streams, private readonly string $folder) {}
+
+    private function text(string $text, int $status = 200): ResponseInterface
+    {
+        return $this->responses->createResponse($status)->withHeader('Content-Type', 'text/plain')->withBody($this->streams->createStream($text));
+    }
+
+    public function handle(ServerRequestInterface $request): ResponseInterface
+    {
+        $path = $request->getUri()->getPath();
+        $native = $request->getAttribute(Fermata\Request::class);
+        return match (true) {
+            $path === '/' => $this->text('Hello ' . ($request->getQueryParams()['name'] ?? 'nobody')),
+            $path === '/all' => $this->text(json_encode($this->all($request), JSON_THROW_ON_ERROR)),
+            $path === '/headers' => $this->responses->createResponse(207)->withHeader('X-Many', ['a', 'b'])->withAddedHeader('x-many', 'c')
+                ->withHeader('Content-Length', '999')->withHeader('Connection', 'close')->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('set-cookie', 'b=2; Path=/')
+                ->withHeader('X-Number', '5'),
+            $path === '/echo' => $this->text((string) $request->getBody())->withHeader('X-Size', (string) $request->getBody()->getSize()),
+            $path === '/upload' => $this->upload($request),
+            $path === '/hold' => $this->responses->createResponse()->withHeader('X-Own', 'yes')
+                ->withBody(Body::hold(Hold::sse('news')->since($native->lastEventId()))),
+            $path === '/publish' => $this->text(Channel::get('news')->publish((string) $request->getBody())),
+            $path === '/events' => $this->responses->createResponse()->withBody(Body::events(function (Fermata\EventSink $sink): void {
+                $sink->send('one');
+                $sink->send('two');
+            })),
+            $path === '/printed' => $this->responses->createResponse(201)->withHeader('Content-Type', 'text/csv')
+                ->withBody(Body::output(fn() => print 'a,b')),
+            $path === '/body-file' => $this->responses->createResponse()->withHeader('X-Own', 'yes')->withBody(Body::file("$this->folder/large.bin")),
+            $path === '/file' => $this->responses->createResponse()->withHeader('Content-Type', 'text/own')
+                ->withBody($this->streams->createStreamFromFile("$this->folder/large.bin")),
+            $path === '/temporary' => $this->responses->createResponse()->withBody($this->temporary()),
+            $path === '/pump' => $this->responses->createResponse()->withBody(new GuzzleHttp\Psr7\PumpStream(function () {
+                static $left = 5;
+                return $left-- > 0 ? "piece $left\n" : false;
+            })),
+            $path === '/head' => $this->responses->createResponse()->withHeader('Content-Length', '12345'),
+            $path === '/session' => $this->session(),
+            $path === '/exit' => $this->leave(),
+            $path === '/throw' => throw new RuntimeException('a detail for the log'),
+            $path === '/prints' => $this->text((print 'printed ') ? 'and answered' : ''),
+            $path === '/count' => $this->text((string) ++self::$count),
+            default => $this->text("nothing at $path", 404),
+        };
+    }
+
+    private function all(ServerRequestInterface $request): array
+    {
+        $server = $request->getServerParams();
+        return [
+            'method' => $request->getMethod(), 'uri' => (string) $request->getUri(), 'version' => $request->getProtocolVersion(),
+            'query' => $request->getQueryParams(), 'cookies' => $request->getCookieParams(), 'parsed' => $request->getParsedBody(),
+            'many' => $request->getHeader('X-Many'), 'same' => $server == $_SERVER,
+            'server' => array_intersect_key($server, array_flip(['SERVER_PROTOCOL', 'REMOTE_ADDR', 'REQUEST_METHOD', 'SCRIPT_NAME', 'QUERY_STRING', 'HTTP_HOST'])),
+            'time' => abs($server['REQUEST_TIME_FLOAT'] - microtime(true)) < 60,
+        ];
+    }
+
+    private function upload(ServerRequestInterface $request): ResponseInterface
+    {
+        $show = function (mixed $file) use (&$show): mixed {
+            if (is_array($file)) {
+                return array_map($show, $file);
+            }
+            assert($file instanceof UploadedFileInterface);
+            $error = $file->getError();
+            $text = $error === UPLOAD_ERR_OK ? (string) $file->getStream() : null;
+            if ($error === UPLOAD_ERR_OK) {
+                $file->moveTo("$this->folder/moved");
+                unlink("$this->folder/moved");
+            }
+            return [$file->getClientFilename(), $file->getClientMediaType(), $file->getSize(), $error, $text];
+        };
+        return $this->text(json_encode([$show($request->getUploadedFiles()), $request->getParsedBody()]));
+    }
+
+    private function temporary(): object
+    {
+        $file = tmpfile();
+        fwrite($file, str_repeat('t', 1_000_000));
+        return $this->streams->createStreamFromResource($file);
+    }
+
+    private function session(): ResponseInterface
+    {
+        session_save_path($this->folder);
+        session_start();
+        $_SESSION['visits'] = ($_SESSION['visits'] ?? 0) + 1;
+        setcookie('extra', 'x');
+        return $this->text((string) $_SESSION['visits']);
+    }
+
+    private function leave(): never
+    {
+        http_response_code(402);
+        echo 'printed';
+        exit;
+    }
+}
+
+$found = Factories::find();
+$responses = match ($library) {
+    'slim' => new Slim\Psr7\Factory\ResponseFactory(),
+    default => $found->requests,
+};
+(new Server(
+    new App($responses, $found->streams, $folder),
+    public: "$folder/public",
+    bodyBytes: 20_000_000,
+    uploadBytes: 1000,
+    requestsMax: (int) getenv('TEST_REQUESTS_MAX'),
+))->run();

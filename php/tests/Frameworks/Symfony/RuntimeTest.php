@@ -1,0 +1,152 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\Symfony;
+
+use Fermata\Testing\TestServer;
+use PHPUnit\Framework\TestCase;
+
+/** A whole Symfony application, of Debian's packages, over a real server. */
+final class RuntimeTest extends TestCase
+{
+    private static string $folder;
+    private static TestServer $server;
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$folder = sys_get_temp_dir() . '/fermata-symfony-' . bin2hex(random_bytes(6));
+        mkdir(self::$folder . '/public', recursive: true);
+        file_put_contents(self::$folder . '/large.bin', random_bytes(700_000));
+        file_put_contents(self::$folder . '/public/app.css', 'body {}');
+        self::$server = self::serve('prod');
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$server->stop();
+        exec('rm -rf ' . escapeshellarg(self::$folder));
+    }
+
+    private static function serve(string $environment): TestServer
+    {
+        return new TestServer(__DIR__ . '/app.php', ['TEST_FOLDER' => self::$folder, 'APP_ENV' => $environment, 'APP_DEBUG' => $environment === 'dev' ? '1' : '0'],
+            options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+    }
+
+    public function testARequestIsWhole(): void
+    {
+        self::assertSame('Hello Ada', self::$server->get('/?name=Ada')->body);
+        $answer = self::$server->request('POST', '/all?a[]=1', ['Host' => 'shop.example', 'Cookie' => 'c=d',
+            'Content-Type' => 'application/x-www-form-urlencoded'], 'field=value')->json();
+        self::assertSame([
+            'method' => 'POST', 'uri' => 'http://shop.example/all?a%5B0%5D=1', 'query' => ['a' => ['1']], 'post' => ['field' => 'value'], 'cookies' => ['c' => 'd'],
+            'ip' => '127.0.0.1', 'base' => '', 'path' => '/all', 'content' => 'field=value', 'protocol' => 'HTTP/1.1', 'native' => '/all', 'env' => 'prod', 'secure' => false,
+        ], $answer);
+        $put = self::$server->request('PUT', '/all', ['Content-Type' => 'application/x-www-form-urlencoded'], 'by=put')->json();
+        self::assertSame([['by' => 'put'], 'by=put'], [$put['post'], $put['content']]);
+        self::assertSame('body {}', self::$server->get('/app.css')->body);
+        self::assertSame(['', 404], [self::$server->request('HEAD', '/none')->body, self::$server->get('/none')->status]);
+        self::assertSame('native', self::$server->get('/native')->body);
+    }
+
+    public function testServicesAreResetAfterEachRequest(): void
+    {
+        self::assertSame('none ada', self::$server->get('/remember?user=ada')->body);
+        self::assertSame('none bob', self::$server->get('/remember?user=bob')->body);
+        $resets = (int) self::$server->get('/resets')->body;
+        self::assertSame($resets + 1, (int) self::$server->get('/resets')->body);
+    }
+
+    public function testSessions(): void
+    {
+        $first = self::$server->get('/session');
+        self::assertSame('1', $first->body);
+        $cookies = $first->cookies();
+        self::assertCount(1, $first->headers['set-cookie']);
+        $cookie = ['Cookie' => 'PHPSESSID=' . $cookies['PHPSESSID']];
+        self::assertSame(['2', '1', '3'], [self::$server->get('/session', $cookie)->body, self::$server->get('/session')->body, self::$server->get('/session', $cookie)->body]);
+        $migrated = self::$server->get('/session?migrate=1', $cookie);
+        self::assertSame('4', $migrated->body);
+        self::assertNotSame($cookies['PHPSESSID'], $migrated->cookies()['PHPSESSID']);
+        self::assertSame('5', self::$server->get('/session', ['Cookie' => 'PHPSESSID=' . $migrated->cookies()['PHPSESSID']])->body);
+    }
+
+    public function testCookiesAreLinesOfTheirOwn(): void
+    {
+        self::assertSame(['a' => '1', 'b' => '2'], self::$server->get('/cookies')->cookies());
+    }
+
+    public function testStreamsAndFiles(): void
+    {
+        $stream = self::$server->open('GET', '/streamed');
+        self::assertSame([201, 'text/x'], [$stream->status, strtok($stream->headers['content-type'][0], ';')]);
+        $stream->waitFor('first');
+        self::assertSame('first second', $stream->answer()->body);
+        $large = file_get_contents(self::$folder . '/large.bin');
+        $file = self::$server->get('/file');
+        self::assertSame([true, 'yes', '700000'], [$file->body === $large, $file->header('X-Own'), $file->header('Content-Length')]);
+        self::assertNotNull($file->header('ETag'), 'the kernel sends it');
+        self::assertSame(304, self::$server->get('/file', ['If-None-Match' => $file->header('ETag')])->status);
+        $range = self::$server->get('/file', ['Range' => 'bytes=100-199']);
+        self::assertSame([206, substr($large, 100, 100)], [$range->status, $range->body]);
+        self::assertStringContainsString("filename*=utf-8''n%C3%A4me.bin", self::$server->get('/download')->header('Content-Disposition'));
+        self::assertSame(300_000, strlen(self::$server->get('/gone-after')->body));
+        for ($deadline = microtime(true) + 60; file_exists(self::$folder . '/once') && microtime(true) < $deadline; usleep(1000)) {
+            clearstatcache();
+        }
+        self::assertFileDoesNotExist(self::$folder . '/once');
+    }
+
+    public function testUploads(): void
+    {
+        $part = fn(string $name, string $text): string => "--x\r\nContent-Disposition: form-data; name=\"$name\"; filename=\"a.txt\"\r\n\r\n$text\r\n";
+        $body = $part('one', 'first') . $part('many[]', 'b') . $part('many[]', 'c') . "--x\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nTitle\r\n--x--\r\n";
+        $answer = self::$server->request('POST', '/upload', ['Content-Type' => 'multipart/form-data; boundary=x'], $body);
+        self::assertSame(['a.txt', true, 'first', 2, 'Title', 'first'], $answer->json());
+    }
+
+    public function testAControllerHoldsAClient(): void
+    {
+        $client = self::$server->open('GET', '/held');
+        self::assertSame('text/event-stream', $client->headers['content-type'][0]);
+        self::assertSame('published', self::$server->request('POST', '/publish', [], 'news')->body);
+        self::assertSame('news', $client->event());
+    }
+
+    public function testTerminateRunsAfterTheAnswer(): void
+    {
+        self::assertSame('early', self::$server->get('/late')->body);
+        self::assertFileDoesNotExist(self::$folder . '/terminated');
+        // The next request waits for it.
+        self::assertSame('Hello nobody', self::$server->get('/')->body);
+        self::assertFileExists(self::$folder . '/terminated');
+    }
+
+    public function testExitAnswersAndLeavesNothing(): void
+    {
+        self::assertSame('printed and answered', self::$server->get('/printed')->body);
+        $answer = self::$server->get('/exit');
+        self::assertSame([200, 'dumped'], [$answer->status, $answer->body]);
+        self::assertSame('none ada', self::$server->get('/remember?user=ada')->body);
+        self::assertSame(500, self::$server->get('/broken')->status);
+        self::assertSame('none bob', self::$server->get('/remember?user=bob')->body);
+    }
+
+    public function testNothingOfARequestReachesTheNext(): void
+    {
+        $before = self::$server->get('/state')->json();
+        $left = self::$server->get('/leave-state?q=1');
+        self::assertSame(['left', 'here'], [$left->body, $left->header('X-Left')]);
+        self::assertSame($before, self::$server->get('/state')->json());
+    }
+
+    public function testDevelopmentShowsErrors(): void
+    {
+        $server = self::serve('dev');
+        $answer = $server->get('/broken', ['Accept' => 'text/html']);
+        self::assertSame(500, $answer->status);
+        self::assertStringContainsString('a detail', $answer->body);
+        self::assertSame('Hello nobody', $server->get('/')->body);
+    }
+}

@@ -1,0 +1,205 @@
+<?php
+
+declare(strict_types=1);
+
+// A Symfony application with what the tests of the bridge ask for. It is served as any other: the runtime is the only difference.
+
+namespace Fermata\Tests\Frameworks\Symfony;
+
+use Fermata\{Channels, Hold, Server};
+use Fermata\Symfony\{FermataBundle, NativeResponse, RoutesInterface, Runtime};
+use Symfony\Bundle\FrameworkBundle\FrameworkBundle;
+use Symfony\Bundle\FrameworkBundle\Kernel\MicroKernelTrait;
+use Symfony\Component\DependencyInjection\Loader\Configurator\ContainerConfigurator;
+use Symfony\Component\EventDispatcher\EventSubscriberInterface;
+use Symfony\Component\HttpFoundation\{BinaryFileResponse, Cookie, JsonResponse, Request, Response, StreamedResponse};
+use Symfony\Component\HttpKernel\Event\TerminateEvent;
+use Symfony\Component\HttpKernel\Kernel;
+use Symfony\Component\HttpKernel\KernelEvents;
+use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
+use Symfony\Contracts\Service\ResetInterface;
+
+require_once dirname(__DIR__, 2) . '/autoload.php';
+foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml'] as $package) {
+    require_once "Symfony/$package/autoload.php";
+}
+
+/** Keeps what a request leaves in a service, until it is reset. */
+final class Memory implements ResetInterface
+{
+    public ?string $user = null;
+    public int $resets = 0;
+
+    public function reset(): void
+    {
+        $this->user = null;
+        $this->resets++;
+    }
+}
+
+final class Late implements EventSubscriberInterface
+{
+    public static function getSubscribedEvents(): array
+    {
+        return [KernelEvents::TERMINATE => 'terminate'];
+    }
+
+    public function terminate(TerminateEvent $event): void
+    {
+        if ($event->getRequest()->getPathInfo() === '/late') {
+            // Holds the worker; the answer must have left before.
+            usleep(400_000);
+            file_put_contents(getenv('TEST_FOLDER') . '/terminated', 'yes');
+        }
+    }
+}
+
+final class Sockets implements RoutesInterface
+{
+    public function addTo(Server $server): void
+    {
+        $server->get('/native', static fn(): \Fermata\Response => \Fermata\Response::text('native'));
+    }
+}
+
+final class TestKernel extends Kernel
+{
+    use MicroKernelTrait;
+
+    public function registerBundles(): iterable
+    {
+        return [new FrameworkBundle(), new FermataBundle()];
+    }
+
+    public function getProjectDir(): string
+    {
+        return (string) getenv('TEST_FOLDER');
+    }
+
+    protected function configureContainer(ContainerConfigurator $container): void
+    {
+        $container->extension('framework', [
+            'secret' => 'test',
+            'test' => false,
+            'http_method_override' => false,
+            'session' => ['storage_factory_id' => 'session.storage.factory.native', 'handler_id' => null, 'save_path' => getenv('TEST_FOLDER'), 'cookie_secure' => 'auto', 'cookie_samesite' => 'lax'],
+            'router' => ['utf8' => true],
+        ]);
+        $services = $container->services()->defaults()->autowire()->autoconfigure();
+        $services->set(Memory::class)->public();
+        $services->set(Late::class);
+        $services->set(Sockets::class);
+        $services->set('logger', \Psr\Log\NullLogger::class);
+        $services->alias('test.channels', Channels::class)->public();
+    }
+
+    protected function configureRoutes(RoutingConfigurator $routes): void
+    {
+        $routes->add('all', '/{action}')->controller([self::class, 'act'])->defaults(['action' => 'index'])->requirements(['action' => '.*']);
+    }
+
+    public function act(Request $request, string $action, \Fermata\Request $native): Response
+    {
+        $folder = (string) getenv('TEST_FOLDER');
+        $memory = $this->container->get(Memory::class);
+        return match ($action) {
+            '', 'index' => new Response('Hello ' . $request->query->get('name', 'nobody')),
+            'all' => new JsonResponse([
+                'method' => $request->getMethod(), 'uri' => $request->getUri(), 'query' => $request->query->all(), 'post' => $request->request->all(),
+                'cookies' => $request->cookies->all(), 'ip' => $request->getClientIp(), 'base' => $request->getBaseUrl(), 'path' => $request->getPathInfo(),
+                'content' => $request->getContent(), 'protocol' => $request->server->get('SERVER_PROTOCOL'), 'native' => $native->path(),
+                'env' => $request->server->get('APP_ENV'), 'secure' => $request->isSecure(),
+            ]),
+            'remember' => new Response(($memory->user ?? 'none') . ' ' . ($memory->user = $request->query->get('user'))),
+            'resets' => new Response((string) $memory->resets),
+            'session' => $this->session($request),
+            'cookies' => $this->cookies(),
+            'streamed' => new StreamedResponse(function (): void {
+                echo 'first';
+                flush();
+                \Fermata\delay(0.05);
+                echo ' second';
+            }, 201, ['Content-Type' => 'text/x']),
+            'file' => new BinaryFileResponse("$folder/large.bin", 200, ['X-Own' => 'yes']),
+            'download' => (new BinaryFileResponse("$folder/large.bin"))->setContentDisposition('attachment', 'näme.bin'),
+            'gone-after' => $this->temporary($folder),
+            'upload' => $this->upload($request, $folder),
+            'held' => new NativeResponse(Hold::sse('news')->since($native->lastEventId())),
+            'publish' => $this->publish($request),
+            'late' => new Response('early'),
+            'printed' => new Response((print 'printed ') ? 'and answered' : ''),
+            'exit' => $this->leave(),
+            'broken' => throw new \RuntimeException('a detail'),
+            'state' => new JsonResponse([$_GET, date_default_timezone_get(), ini_get('precision'), setlocale(LC_NUMERIC, '0'), error_reporting(), ob_get_level(), headers_list(),
+                session_status(), getenv('LEFT'), http_response_code()]),
+            'leave-state' => $this->leaveState(),
+            default => new Response("nothing at $action", 404),
+        };
+    }
+
+    private function session(Request $request): Response
+    {
+        $session = $request->getSession();
+        $session->set('visits', $session->get('visits', 0) + 1);
+        if ($request->query->has('migrate')) {
+            $session->migrate();
+        }
+        return new Response((string) $session->get('visits'));
+    }
+
+    private function cookies(): Response
+    {
+        $response = new Response('cookies');
+        $response->headers->setCookie(Cookie::create('a', '1'));
+        $response->headers->setCookie(Cookie::create('b', '2', httpOnly: false));
+        return $response;
+    }
+
+    private function temporary(string $folder): Response
+    {
+        file_put_contents("$folder/once", str_repeat('o', 300_000));
+        return (new BinaryFileResponse("$folder/once"))->deleteFileAfterSend();
+    }
+
+    private function upload(Request $request, string $folder): Response
+    {
+        $file = $request->files->get('one');
+        $many = $request->files->get('many');
+        $text = [$file->getClientOriginalName(), $file->isValid(), $file->getContent(), count($many), $request->request->get('title')];
+        $file->move($folder, 'moved.txt');
+        return new JsonResponse([...$text, file_get_contents("$folder/moved.txt")]);
+    }
+
+    private function publish(Request $request): Response
+    {
+        $this->container->get('test.channels')->publish('news', $request->getContent());
+        return new Response('published');
+    }
+
+    private function leave(): never
+    {
+        $this->container->get(Memory::class)->user = 'left by exit';
+        echo 'dumped';
+        exit(1);
+    }
+
+    private function leaveState(): Response
+    {
+        date_default_timezone_set('Asia/Tokyo');
+        ini_set('precision', '3');
+        setlocale(LC_ALL, 'C.UTF-8');
+        putenv('LEFT=here');
+        set_error_handler(static fn(): bool => true);
+        error_reporting(0);
+        ob_start();
+        header('X-Left: here');
+        http_response_code(418);
+        return new Response('left');
+    }
+}
+
+/** As vendor/autoload_runtime.php does. */
+$class = $_SERVER['APP_RUNTIME'] ?? Runtime::class;
+$runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => 0, 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000]]);
+[$application, $arguments] = $runtime->getResolver(static fn(array $context): TestKernel => new TestKernel($context['APP_ENV'], (bool) $context['APP_DEBUG']))->resolve();
+exit($runtime->getRunner($application(...$arguments))->run());
