@@ -122,6 +122,7 @@ fn until_end(stream: &mut TcpStream) {
 
 /// The backend. It serves until the process ends, but for the ports of ZHTTP, which it leaves when it is dropped.
 pub struct Failing {
+    origin: Origin,
     pub http: u16,
     pub fastcgi: u16,
     has_ended: Arc<AtomicBool>,
@@ -190,9 +191,16 @@ impl Failing {
         });
         Self {
             http: origin.port(),
+            origin,
             fastcgi: port,
             has_ended: Arc::default(),
         }
+    }
+
+    /// Whether there was a request by HTTP for this path.
+    pub fn has_been_asked(&self, path: &str) -> bool {
+        let kind = path.split('/').nth(1).unwrap_or_default();
+        self.origin.seen(kind).iter().any(|it| it.target == path)
     }
 
     /// Serves what an edge asks at this port of its own, and again when that edge has gone.

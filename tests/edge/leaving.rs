@@ -1,23 +1,26 @@
 //! Nobody's leaving costs a place: conversations of every kind, whose clients leave in every way while their backends fail
 //! in every way, and in the end nothing of any of them is left.
 //!
-//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer.
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and `FERMATA_TEST_RESULTS` names a folder for
+//! what was played: `make soak-leaving`.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fermata_testkit::websocket::{TEXT, frame};
-use fermata_testkit::{
-    Directory, Random, Signal, deadline, free_port, reset_on_close, send_signal, wait_until,
-};
+use fermata_testkit::{Directory, Random, Signal, deadline, free_port, send_signal, wait_until};
+use fermata_tls::development;
+use serde_json::json;
 
 use crate::client::Client;
 use crate::failing::{Failing, Fault};
+use crate::link::Link;
 use crate::own::Own;
 
 /// Conversations at a time.
@@ -73,6 +76,8 @@ enum Leaving {
     Resets,
     /// It ends its side, and waits for the other to do the same.
     HalfCloses,
+    /// It never sends all of its request, and waits to be thrown out.
+    Stalls,
 }
 
 const LEAVINGS: [Leaving; 4] = [
@@ -81,6 +86,10 @@ const LEAVINGS: [Leaving; 4] = [
     Leaving::Resets,
     Leaving::HalfCloses,
 ];
+/// One of so many stalls instead: the time-out takes as long as twenty others.
+const STALLS: usize = 50;
+/// One of so many comes by TLS.
+const TLS: usize = 3;
 
 /// One client and what happens to it.
 #[derive(Clone, Copy, Debug)]
@@ -88,16 +97,22 @@ struct Plan {
     kind: Kind,
     fault: Fault,
     leaving: Leaving,
+    is_tls: bool,
     after: Duration,
     number: usize,
 }
 
 impl Plan {
     fn random(random: &mut Random, number: usize) -> Self {
+        let leaving = match random.within(0..STALLS) {
+            0 => Leaving::Stalls,
+            _ => LEAVINGS[random.within(0..LEAVINGS.len())],
+        };
         Self {
             kind: KINDS[random.within(0..KINDS.len())],
             fault: Fault::ALL[random.within(0..Fault::ALL.len())],
-            leaving: LEAVINGS[random.within(0..LEAVINGS.len())],
+            leaving,
+            is_tls: random.within(0..TLS) == 0,
             after: Duration::from_millis(random.within(0..LEAVES_WITHIN_MS) as u64),
             number,
         }
@@ -167,11 +182,13 @@ impl Plan {
     }
 
     /// Plays the client. The error says what the edge owes it.
-    fn run(&self, port: u16) -> Result<(), String> {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+    fn run(&self, ports: Ports) -> Result<(), String> {
+        let Ok(mut stream) = self.open(ports) else {
             return Err("it does not listen".into());
         };
-        let _ = stream.set_nodelay(true);
+        if self.leaving == Leaving::Stalls {
+            return self.stall(stream);
+        }
         let begun = Instant::now();
         let mut is_sent = stream.write_all(&self.request()).is_ok();
         for piece in self.pieces() {
@@ -186,7 +203,7 @@ impl Plan {
         }
         // It reads what comes until it leaves, some of it.
         let mut buffer = [0; 16_384];
-        let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
+        stream.set_patience(Duration::from_millis(50));
         while begun.elapsed() < self.after {
             match stream.read(&mut buffer) {
                 Ok(0) => break,
@@ -199,13 +216,20 @@ impl Plan {
             }
         }
         match self.leaving {
-            Leaving::Stays | Leaving::Closes => Ok(()),
+            Leaving::Stays | Leaving::Stalls => Ok(()),
+            Leaving::Closes => {
+                // Many a client of TLS does not say that it goes.
+                if self.number.is_multiple_of(2) {
+                    stream.say_goodbye();
+                }
+                Ok(())
+            }
             Leaving::Resets => {
-                reset_on_close(&stream);
+                stream.reset_on_close();
                 Ok(())
             }
             Leaving::HalfCloses => {
-                let _ = stream.shutdown(Shutdown::Write);
+                stream.half_close();
                 match read_to_end(&mut stream) {
                     Some(_) => Ok(()),
                     None => Err("its half-closed connection stays".into()),
@@ -214,8 +238,28 @@ impl Plan {
         }
     }
 
+    fn open(&self, ports: Ports) -> std::io::Result<Link> {
+        let port = if self.is_tls { ports.tls } else { ports.plain };
+        Link::open(port, self.is_tls)
+    }
+
+    /// Sends a part of its request and waits to be thrown out.
+    fn stall(&self, mut stream: Link) -> Result<(), String> {
+        let request = self.request();
+        // With a body the head is whole, and the body is not.
+        let bytes = match self.pieces().into_iter().next() {
+            Some(piece) => [request, piece].concat(),
+            None => request[..request.len() - 2].to_vec(),
+        };
+        let _ = stream.write_all(&bytes);
+        match read_to_end(&mut stream) {
+            Some(_) => Ok(()),
+            None => Err("its unfinished request stays".into()),
+        }
+    }
+
     /// Waits for what it came for.
-    fn stay(&self, mut stream: TcpStream, is_sent: bool) -> Result<(), String> {
+    fn stay(&self, mut stream: Link, is_sent: bool) -> Result<(), String> {
         let is_held = matches!(
             self.kind,
             Kind::Stream | Kind::Filtered | Kind::Link | Kind::Socket | Kind::Over
@@ -225,7 +269,7 @@ impl Plan {
         let is_held = is_held || self.kind == Kind::Next && !self.fault.answers();
         let mut got = Vec::new();
         let end = Instant::now() + deadline();
-        let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+        stream.set_patience(Duration::from_millis(100));
         let is_closed = loop {
             if Instant::now() > end {
                 return Err(format!("neither answer nor end after {:?}", shown(&got)));
@@ -294,10 +338,10 @@ fn shown(got: &[u8]) -> String {
 }
 
 /// Reads all there is. `None`: it does not end.
-fn read_to_end(stream: &mut TcpStream) -> Option<usize> {
+fn read_to_end(stream: &mut Link) -> Option<usize> {
     let mut buffer = [0; 65_536];
     let mut bytes = 0;
-    let _ = stream.set_read_timeout(Some(deadline()));
+    stream.set_patience(deadline());
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Some(bytes),
@@ -308,23 +352,54 @@ fn read_to_end(stream: &mut TcpStream) -> Option<usize> {
     }
 }
 
+/// Where clients connect.
+#[derive(Clone, Copy)]
+struct Ports {
+    plain: u16,
+    tls: u16,
+}
+
 /// An edge in front of all these backends.
 struct Bench {
     own: Own,
     backend: Failing,
     zhttp: u16,
+    tls: u16,
 }
 
 impl Bench {
     fn start(arguments: &[&str]) -> Self {
         let (backend, zhttp, folder) = (Failing::start(), free_port(), Directory::new());
         folder.write("routes", Self::routes(&backend, zhttp, 0));
-        let own = Own::start_in(folder, arguments);
+        for serial in 0..2 {
+            provide_certificate(&folder, serial);
+        }
+        exchange_certificate(&folder, 0);
+        let tls = free_port();
+        let listen = format!("127.0.0.1:{tls}");
+        let secure = [
+            "--listen-tls",
+            &listen,
+            "--tls-certificates",
+            "certificates",
+        ];
+        let own = Own::start_in(folder, &[&secure, arguments].concat());
+        wait_until("the edge listens by TLS", || {
+            std::net::TcpStream::connect(("127.0.0.1", tls)).ok()
+        });
         backend.serve_zhttp(zhttp);
         Self {
             own,
             backend,
             zhttp,
+            tls,
+        }
+    }
+
+    fn ports(&self) -> Ports {
+        Ports {
+            plain: self.own.port,
+            tls: self.tls,
         }
     }
 
@@ -355,6 +430,12 @@ impl Bench {
             self.own.folder.join("routes"),
         );
         std::fs::rename(from, to).expect("it was just written");
+    }
+
+    /// Another certificate for clients to come.
+    fn exchange_certificate(&self, serial: usize) {
+        exchange_certificate(&self.own.folder, serial);
+        self.own.signal("-HUP");
     }
 
     /// What is still there of conversations.
@@ -395,7 +476,30 @@ impl Bench {
     }
 }
 
-const QUICK_FAILURES: [&str; 10] = [
+/// Makes the certificate of this number.
+fn provide_certificate(folder: &Directory, serial: usize) {
+    let unix_s = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    let unix_s = unix_s.expect("it is later than 1970").as_secs();
+    let own = folder.join(&format!("certificate.{serial}"));
+    development::provide(&own, unix_s).expect("a certificate");
+}
+
+/// Has the edge find one of the two certificates, key and chain of one, at its next look.
+fn exchange_certificate(folder: &Directory, serial: usize) {
+    let from = folder.join(&format!("certificate.{}", serial % 2));
+    let to = folder.join("certificates");
+    std::fs::create_dir_all(&to).expect("a folder");
+    for (source, name) in [
+        ("localhost-key.pem", "localhost.key"),
+        ("localhost.pem", "localhost.crt"),
+    ] {
+        let new = folder.join("certificate.new");
+        std::fs::copy(from.join(source), &new).expect("it was made");
+        std::fs::rename(&new, to.join(name)).expect("it was just written");
+    }
+}
+
+const QUICK_FAILURES: [&str; 14] = [
     "--origin-response-timeout-ms",
     "1500",
     "--origin-connect-timeout-ms",
@@ -406,6 +510,11 @@ const QUICK_FAILURES: [&str; 10] = [
     "500",
     "--subscription-linger-ms",
     "1",
+    // Of clients that stall.
+    "--body-timeout-ms",
+    "1500",
+    "--body-rate-min",
+    "0",
 ];
 
 #[test]
@@ -438,12 +547,13 @@ fn a_client_that_leaves_keeps_no_place() {
                     kind,
                     fault,
                     leaving,
+                    is_tls: number.is_multiple_of(TLS),
                     after,
                     number,
                 });
-                let port = bench.own.port;
+                let ports = bench.ports();
                 let running: Vec<_> = plans
-                    .map(|plan| scope.spawn(move || plan.run(port)))
+                    .map(|plan| scope.spawn(move || plan.run(ports)))
                     .collect();
                 for one in running {
                     one.join().expect("it runs").expect("it is let go");
@@ -459,70 +569,137 @@ fn seconds() -> u64 {
     given.ok().and_then(|it| it.parse().ok()).unwrap_or(SECONDS)
 }
 
-/// Plays clients for this long. `is_calm`: what a client gets is what its backend has said.
-fn play(
-    bench: &Bench,
-    random: &mut Random,
-    for_seconds: u64,
+/// A run: what is played, and what the environment has said of it.
+struct Run {
+    name: &'static str,
+    seed: u64,
+    seconds: u64,
+    /// What a client gets is what its backend has said.
     is_calm: bool,
-    disturb: impl Fn() + Sync,
-) {
-    let (count, has_ended) = (AtomicUsize::new(1), AtomicBool::new(false));
-    let failures = Mutex::new(Vec::new());
-    let end = Instant::now() + Duration::from_secs(for_seconds);
-    let seeds: Vec<u64> = (0..CLIENTS).map(|_| random.bits()).collect();
-    thread::scope(|scope| {
-        let players: Vec<_> = seeds
-            .into_iter()
-            .map(|seed| {
-                let (count, failures) = (&count, &failures);
-                scope.spawn(move || {
-                    let mut random = Random::new(seed);
-                    while Instant::now() < end {
-                        let number = count.fetch_add(1, Ordering::Relaxed);
-                        let plan = Plan::random(&mut random, number);
-                        let outcome = plan.run(bench.own.port);
-                        if let Err(error) = outcome
-                            && is_calm
-                        {
-                            let mut failures =
-                                failures.lock().unwrap_or_else(PoisonError::into_inner);
-                            failures.push(format!("{plan:?}: {error}"));
-                        }
-                    }
-                })
-            })
-            .collect();
-        scope.spawn(|| {
-            while !has_ended.load(Ordering::Relaxed) {
-                disturb();
-            }
-        });
-        for player in players {
-            player.join().expect("it plays");
+}
+
+impl Run {
+    fn new(name: &'static str, seconds: u64, is_calm: bool) -> Self {
+        let seed = Random::seed_from_environment();
+        Self {
+            name,
+            seed,
+            seconds,
+            is_calm,
         }
-        has_ended.store(true, Ordering::Relaxed);
-    });
-    let failures = failures.into_inner().unwrap_or_default();
-    let count = count.load(Ordering::Relaxed);
-    assert!(
-        failures.is_empty(),
-        "{} of {count}:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
-    println!("{count} conversations");
+    }
+
+    /// Plays clients, and `disturb` beside them.
+    fn play(&self, bench: &Bench, disturb: impl Fn() + Sync) {
+        let count = AtomicUsize::new(1);
+        let has_ended = AtomicBool::new(false);
+        let (played, failures) = (Mutex::new(Played::default()), Mutex::new(Vec::new()));
+        let begun = Instant::now();
+        let end = begun + Duration::from_secs(self.seconds);
+        let mut random = Random::new(self.seed);
+        let seeds: Vec<u64> = (0..CLIENTS).map(|_| random.bits()).collect();
+        thread::scope(|scope| {
+            let players: Vec<_> = seeds
+                .into_iter()
+                .map(|seed| {
+                    let (count, played, failures) = (&count, &played, &failures);
+                    scope.spawn(move || {
+                        let mut random = Random::new(seed);
+                        while Instant::now() < end {
+                            let number = count.fetch_add(1, Ordering::Relaxed);
+                            let plan = Plan::random(&mut random, number);
+                            let outcome = plan.run(bench.ports());
+                            lock(played).add(&plan);
+                            if let Err(error) = outcome
+                                && self.is_calm
+                            {
+                                lock(failures).push(format!("{plan:?}: {error}"));
+                            }
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    disturb();
+                }
+            });
+            for player in players {
+                player.join().expect("it plays");
+            }
+            has_ended.store(true, Ordering::Relaxed);
+        });
+        let failures = failures.into_inner().unwrap_or_default();
+        let played = played.into_inner().unwrap_or_default();
+        self.note(&played, &failures, begun.elapsed());
+        assert!(
+            failures.is_empty(),
+            "{} of {}:\n{}",
+            failures.len(),
+            played.count,
+            failures.join("\n")
+        );
+        println!("{} conversations", played.count);
+    }
+
+    /// Writes down what was played, where somebody wants to keep it.
+    fn note(&self, played: &Played, failures: &[String], took: Duration) {
+        let Ok(folder) = std::env::var("FERMATA_TEST_RESULTS") else {
+            return;
+        };
+        let result = json!({
+            "test": self.name,
+            "seed": self.seed,
+            "seconds": took.as_secs(),
+            "conversations": played.count,
+            "by_tls": played.by_tls,
+            "by_kind_fault_and_leaving": played.counts,
+            "failures": failures,
+        });
+        let file = Path::new(&folder).join(format!("{}.json", self.name));
+        std::fs::write(file, format!("{result:#}\n")).expect("a folder for results");
+    }
+}
+
+/// How many conversations of which kind.
+#[derive(Default)]
+struct Played {
+    count: u64,
+    by_tls: u64,
+    counts: BTreeMap<String, BTreeMap<String, BTreeMap<String, u64>>>,
+}
+
+impl Played {
+    fn add(&mut self, plan: &Plan) {
+        self.count += 1;
+        self.by_tls += u64::from(plan.is_tls);
+        let kind = self.counts.entry(word(&plan.kind)).or_default();
+        let fault = kind.entry(plan.fault.word()).or_default();
+        *fault.entry(word(&plan.leaving)).or_default() += 1;
+    }
+}
+
+fn word(of: &dyn Debug) -> String {
+    format!("{of:?}").to_ascii_lowercase()
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
 fn nothing_is_left_of_any_conversation() {
-    let mut random = Random::from_environment();
+    let run = Run::new("conversations", seconds(), true);
     let bench = Bench::start(&[&QUICK_FAILURES[..], &["--workers", "2"]].concat());
     bench.settle(usize::MAX, &"nobody");
     let descriptors = bench.descriptors() + 8;
-    let serial = AtomicUsize::new(1);
-    play(&bench, &mut random, seconds(), true, || {
-        bench.reload(serial.fetch_add(1, Ordering::Relaxed));
+    let turn = AtomicUsize::new(1);
+    run.play(&bench, || {
+        let turn = turn.fetch_add(1, Ordering::Relaxed);
+        bench.reload(turn);
+        if turn.is_multiple_of(4) {
+            bench.exchange_certificate(turn / 4);
+        }
         bench.own.publish("c", "news");
         thread::sleep(Duration::from_millis(250));
     });
@@ -531,15 +708,16 @@ fn nothing_is_left_of_any_conversation() {
 
 #[test]
 fn nothing_is_left_when_workers_are_killed() {
-    let mut random = Random::from_environment();
+    let run = Run::new("killed", seconds(), false);
     let bench = Bench::start(&[&QUICK_FAILURES[..], &["--workers", "2"]].concat());
     bench.settle(usize::MAX, &"nobody");
     let descriptors = bench.descriptors() + 8;
     let turn = AtomicUsize::new(0);
-    play(&bench, &mut random, seconds(), false, || {
+    run.play(&bench, || {
         thread::sleep(Duration::from_millis(1_500));
         let workers = bench.own.workers();
         let turn = turn.fetch_add(1, Ordering::Relaxed);
+        bench.reload(turn);
         if let Some(&pid) = workers.get(turn % workers.len().max(1)) {
             send_signal(pid, Signal::Kill);
         }
@@ -550,13 +728,134 @@ fn nothing_is_left_when_workers_are_killed() {
     bench.settle(descriptors, &"conversations");
 }
 
+/// Four clients of a kind, two of them by TLS, that wait for what does not come.
+struct Waiting {
+    plans: Vec<(Plan, Link)>,
+}
+
+impl Waiting {
+    fn open(bench: &Bench, kind: Kind) -> Self {
+        let plans = (0..4).map(|number| Plan {
+            kind,
+            fault: match kind {
+                // Their clients are held, or their sockets open.
+                Kind::Poll | Kind::Stream | Kind::Filtered | Kind::Link => Fault::Quick,
+                Kind::Socket | Kind::Over | Kind::SockJs => Fault::Quick,
+                _ => Fault::Never,
+            },
+            leaving: Leaving::Stays,
+            is_tls: number % 2 == 1,
+            after: Duration::ZERO,
+            number,
+        });
+        let open = |plan: Plan| {
+            let mut link = plan.open(bench.ports()).expect("it listens");
+            link.write_all(&plan.request()).expect("a request");
+            if kind == Kind::SockJs {
+                // The first request opens the session, and the second one waits.
+                let mut opened = [0; 4096];
+                while !String::from_utf8_lossy(&opened).contains("\r\n\r\no\n") {
+                    assert!(link.read(&mut opened).expect("an answer") > 0);
+                }
+                link.write_all(&plan.request()).expect("a request");
+            }
+            for piece in plan.pieces() {
+                link.write_all(&piece).expect("a body");
+            }
+            (plan, link)
+        };
+        Self {
+            plans: plans.map(open).collect(),
+        }
+    }
+
+    /// All of them end, whatever they get before.
+    fn wait_for_end(self) {
+        for (plan, mut link) in self.plans {
+            assert!(read_to_end(&mut link).is_some(), "{plan:?} stays");
+        }
+    }
+}
+
+#[test]
+fn a_reload_ends_no_conversation_and_a_killed_worker_leaves_none() {
+    let slow = ["--sockjs-linger-ms", "500", "--subscription-linger-ms", "1"];
+    let bench = Bench::start(&[&slow[..], &["--workers", "1"]].concat());
+    bench.settle(usize::MAX, &"nobody");
+    let descriptors = bench.descriptors() + 8;
+    // Those of clients, and the sessions of SockJS.
+    let connections = || -> u64 {
+        let figures = bench.own.figures("fermata_connections{");
+        let clients = figures.iter().filter(|(name, _)| !name.contains("control"));
+        clients.map(|(_, value)| value).sum()
+    };
+    let all_there = |kind| match kind {
+        Kind::SockJs => 8,
+        _ => 4,
+    };
+    for (serial, kind) in KINDS.into_iter().enumerate() {
+        // A long poll is answered after a second, and a link that fails is given up.
+        let stays = !matches!(kind, Kind::Poll | Kind::Next | Kind::Link);
+        let waiting = Waiting::open(&bench, kind);
+        let count = all_there(kind);
+        wait_until("all are there", || (connections() >= count).then_some(()));
+        bench.reload(serial);
+        bench.exchange_certificate(serial);
+        bench.own.publish("c", "news");
+        thread::sleep(Duration::from_millis(300));
+        if stays {
+            assert_eq!(connections(), count, "{kind:?} after a reload");
+        }
+        drop(waiting);
+        bench.settle(descriptors, &kind);
+        let waiting = Waiting::open(&bench, kind);
+        wait_until("all are there", || (connections() >= count).then_some(()));
+        let worker = bench.own.workers()[0];
+        send_signal(worker, Signal::Kill);
+        waiting.wait_for_end();
+        wait_until("another worker serves", || {
+            let workers = bench.own.workers();
+            let is_there = workers.first().is_some_and(|&pid| pid != worker);
+            (is_there && Link::open(bench.tls, false).is_ok()).then_some(())
+        });
+        bench.settle(descriptors, &kind);
+    }
+}
+
+#[test]
+fn an_edge_that_stops_ends_every_conversation() {
+    let mut bench = Bench::start(&[&QUICK_FAILURES[..], &["--workers", "2"]].concat());
+    let waiting: Vec<_> = KINDS
+        .into_iter()
+        .map(|kind| Waiting::open(&bench, kind))
+        .collect();
+    let plan = Plan {
+        kind: Kind::Plain,
+        fault: Fault::Slow,
+        leaving: Leaving::Stays,
+        is_tls: false,
+        after: Duration::ZERO,
+        number: 1_000,
+    };
+    let mut answered = plan.open(bench.ports()).expect("it listens");
+    answered.write_all(&plan.request()).expect("a request");
+    wait_until("it is asked", || {
+        bench.backend.has_been_asked(&plan.path()).then_some(())
+    });
+    bench.own.signal("-TERM");
+    // What is answered in time is answered.
+    plan.stay(answered, true).expect("an answer");
+    for waiting in waiting {
+        waiting.wait_for_end();
+    }
+    wait_until("it has ended", || bench.own.has_ended().then_some(()));
+}
+
 #[test]
 fn an_edge_that_stops_waits_for_nobody_who_has_left() {
-    let mut random = Random::from_environment();
+    let run = Run::new("stopped", 2, false);
     let mut bench = Bench::start(&[&QUICK_FAILURES[..], &["--workers", "2"]].concat());
-    play(&bench, &mut random, 2, false, || {
-        thread::sleep(Duration::from_millis(100));
-    });
+    run.play(&bench, || thread::sleep(Duration::from_millis(100)));
     bench.own.signal("-TERM");
     wait_until("it has ended", || bench.own.has_ended().then_some(()));
 }

@@ -25,6 +25,7 @@ mod heartbeats;
 mod hygiene;
 mod journal;
 mod leaving;
+mod link;
 mod listeners;
 mod origin;
 mod own;

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// Of each name, where they are not all kept.
+const SEEN_MAX: usize = 50;
+
 /// A request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -83,7 +86,8 @@ impl Origin {
         Self::start_on(0)
     }
 
-    /// The same, but connections without a request for this long are closed.
+    /// The same for a run of hours: connections without a request for this long are closed, and of requests the last few are
+    /// kept.
     pub fn start_impatient(patience: Duration) -> Self {
         Self::serve_on(0, Some(patience))
     }
@@ -148,11 +152,11 @@ impl Origin {
                 .to_owned();
             let handler = {
                 let mut state = self.lock();
-                state
-                    .seen
-                    .entry(name.clone())
-                    .or_default()
-                    .push(request.clone());
+                let seen = state.seen.entry(name.clone()).or_default();
+                seen.push(request.clone());
+                if patience.is_some() && seen.len() > SEEN_MAX {
+                    seen.remove(0);
+                }
                 state.handlers.get(&name).cloned()
             };
             let reply = match handler {

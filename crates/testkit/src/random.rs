@@ -12,12 +12,17 @@ pub struct Random {
 impl Random {
     /// A generator seeded from `FERMATA_TEST_SEED` when set, else from the system. Prints the seed.
     pub fn from_environment() -> Random {
+        Random::new(Random::seed_from_environment())
+    }
+
+    /// The seed of [`Random::from_environment`], for a test that notes it. Prints it.
+    pub fn seed_from_environment() -> u64 {
         let given = std::env::var("FERMATA_TEST_SEED")
             .ok()
             .and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         println!("seed {seed}; repeat with FERMATA_TEST_SEED={seed}");
-        Random::new(seed)
+        seed
     }
 
     /// A generator with a known seed.
