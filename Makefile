@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -80,6 +80,11 @@ soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SEC
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench soak $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-edge: ## 20,000 clients of the edge for ten minutes: killed workers, changing routes and certificates, backends that stop; SECONDS=60 is shorter
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench soak --server edge $(if $(SECONDS),--duration-s $(SECONDS))
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench
@@ -166,6 +171,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench million --quick
 	python3 -m bench million --quick --server edge
 	python3 -m bench soak --quick --out build/bench/quick
+	python3 -m bench soak --quick --server edge --out build/bench/quick
 	python3 -m bench attack --quick
 
 # The last command takes all crates, so that it compiles what test-rust runs.

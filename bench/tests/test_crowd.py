@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from bench.suites.crowd import kernel, plot, report
 from bench.suites.crowd.network import Network
 from bench.suites.crowd.parts import Part, Size, faults, rate_within
-from bench.suites.crowd.soak import Size as SoakSize
-from bench.suites.crowd.soak import Soak, judge
+from bench.suites.crowd.polls import Message, Messages, Plan, Polls, checksum
+from bench.suites.crowd.soaking import Size as SoakSize
+from bench.suites.crowd.soaking import Soak
 from bench.suites.crowd.watch import Reading, costs
 
 
@@ -84,14 +85,47 @@ class Soaking(unittest.TestCase):
         soak = Soak(SoakSize(duration_s=10, kill_every_s=5), seed=1)
         soak.kills = [(5.0, 1)]
         soak.samples = [{"pss": 100.0} for _ in range(8)]
-        self.assertTrue(all(passed for _, passed in judge(soak, good, quick=False)))
+        soak.loads["streams"] = good
+        self.assertTrue(passes(soak, quick=False))
         for changed in ({"lost": 1}, {"disconnects": 0}, {"churned": 0}, {"deliveries": 0}):
             counters = good["counters"] | changed
-            self.assertFalse(all(passed for _, passed in judge(soak, good | {"counters": counters}, quick=True)), changed)
+            soak.loads["streams"] = good | {"counters": counters}
+            self.assertFalse(passes(soak, quick=True), changed)
+        soak.loads["streams"] = good
         soak.samples[-2:] = [{"pss": 110.0}] * 2
-        self.assertFalse(all(passed for _, passed in judge(soak, good, quick=False)))
+        self.assertFalse(passes(soak, quick=False))
         soak.kills = []
-        self.assertFalse(all(passed for _, passed in judge(soak, good, quick=True)))
+        self.assertFalse(passes(soak, quick=True))
+
+
+def passes(soak: Soak, quick: bool) -> bool:
+    return all(passed for _, passed in soak.verdicts(quick))
+
+
+def message(sequence: int, confirmed: int, group: int = 3) -> bytes:
+    """As `fermata load` writes it."""
+    content = f"fl1.00000001.{group:08x}.{sequence:08x}.{confirmed:08x}.00000009.{5:016x}.".encode()
+    content += b"a" * (120 - len(content))
+    return content + f"{checksum(content):08x}".encode()
+
+
+class Asking(unittest.TestCase):
+    def test_messages_are_found_and_damaged_ones_told(self) -> None:
+        good = message(7, 6)
+        found = Messages().find(b"[" + good + b"," + good.replace(b"a", b"b") + b"]")
+        self.assertEqual(found, [Message(3, 7, 6), None])
+
+    def test_each_fault_is_counted(self) -> None:
+        polls = Polls(Plan("poll", clients=4, groups=4, port=1, tls_port=0, connect_rate=1, churn=0, settle_s=1))
+        client = polls.clients[3]
+        for one in (message(1, 0), message(4, 2), message(4, 2), message(5, 4, group=2)):
+            polls._take(client, one)
+        self.assertEqual(dict(polls.counts), {
+            "lost": 1, "unconfirmed": 1, "deliveries": 2, "repeated": 1, "misdirected": 1,
+        })
+        self.assertEqual(polls.missing(), 0)
+        polls.newest[3] = 6
+        self.assertEqual(polls.missing(), 2)
 
 
 if __name__ == "__main__":

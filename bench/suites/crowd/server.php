@@ -30,6 +30,23 @@ $server->get('/groups/{id}/events', fn (Request $request) => Hold::sse("group.{$
     ->since($request->lastEventId())
     ->keepAlive($keepAlive));
 
+// A long poll behind an edge: what the group has had after message N, or what comes next. `fermata load` has numbered them.
+$server->get('/groups/{id}/poll', function (Request $request): Response {
+    $name = "group.{$request->route('id')}";
+    $after = (int) ($request->query('after') ?? 0);
+    $history = Channel::get($name)->history(count: 100);
+    $number = static fn (string $data): int => (int) hexdec(explode('.', $data)[3] ?? '0');
+    $missed = array_filter($history, static fn (Event $event): bool => $number($event->data) > $after);
+    if ($missed !== []) {
+        return Response::text(implode("\n", array_map(static fn (Event $event): string => $event->data, $missed)));
+    }
+    $newest = $history === [] ? '' : '; prev-id=' . end($history)->id;
+    return Response::text('')
+        ->withHeader('Grip-Hold', 'response')
+        ->withHeader('Grip-Channel', $name . $newest)
+        ->withHeader('Grip-Timeout', '20');
+});
+
 $server->post('/groups/{id}/messages', function (Request $request): Response {
     Channel::get("group.{$request->route('id')}")->publish(new Event($request->body()));
     return Response::accepted();

@@ -40,9 +40,10 @@ class Server:
         script: Path = SCRIPT,
         behind: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        port: int | None = None,
     ) -> None:
-        """`behind`: a command that becomes what follows it, such as `prlimit`."""
-        port = process.free_port()
+        """`behind`: a command that becomes what follows it, such as `prlimit`. Without a port it is a free one."""
+        port = port or process.free_port()
         command = [*behind, PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(script)]
         own = {
             "WORKERS": str(workers),
@@ -102,6 +103,14 @@ class Server:
 
     def worker_pids(self) -> list[int]:
         return [pid for pid in self.pids() if pid != self.process.pid]
+
+    def stop(self) -> None:
+        """Ends it as an administrator does."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Ends it at once: its clients are gone or to be dropped."""
