@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Internal;
 
-use Fermata\{Hold, Limits, Request, Response, Server};
+use Fermata\{Hold, Limits, Poll, Request, Response, Server};
 
 use function Fermata\shield;
 
@@ -102,11 +102,15 @@ final class FrontController
 
     /**
      * Calls this when the handler has ended, however: by an answer, an exception or exit(). The answer has left before, and the
-     * next handler waits for it.
+     * next handler waits for it. After a fatal error it is not called: the worker ends.
      */
     public static function afterwards(\Closure $work): void
     {
-        register_shutdown_function(static fn(): mixed => shield($work));
+        register_shutdown_function(static function () use ($work): void {
+            if (Poll::inHandler()) {
+                shield($work);
+            }
+        });
     }
 
     /** A file of the public folder; null when there is none of that name. */

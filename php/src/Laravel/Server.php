@@ -1,0 +1,110 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel;
+
+use Fermata\Internal\{FrontController, HttpFoundation};
+use Fermata\{Hold, Request, Response};
+use Illuminate\Contracts\Http\Kernel;
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Bootstrap\{RegisterProviders, SetRequestForConsole};
+use Illuminate\Http\Request as LaravelRequest;
+
+/**
+ * Serves a Laravel application: it is booted once, before the workers are forked, and each request gets a copy of it.
+ *
+ * `php artisan fermata:start` does this with a ServiceProvider; a program of its own is
+ * `(new Fermata\Laravel\Server(__DIR__))->run();`
+ */
+final class Server
+{
+    private readonly Application $application;
+
+    /** @var list<\Closure(\Fermata\Server): void> */
+    private array $routes = [];
+
+    /**
+     * @param string $basePath the application's folder, with bootstrap/app.php
+     * @param string|list<string>|null $listen
+     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
+     * @throws \RuntimeException when there is no application
+     */
+    public function __construct(
+        private readonly string $basePath,
+        private readonly string|array|null $listen = null,
+        private readonly ?int $workers = null,
+        private readonly ?int $bodyBytes = null,
+        private readonly int $requestsMax = 0,
+    ) {
+        $this->application = $this->boot();
+    }
+
+    /**
+     * Adds routes of the server's own, such as WebSockets, before it runs.
+     *
+     * @param \Closure(\Fermata\Server): void $routes
+     */
+    public function routes(\Closure $routes): static
+    {
+        $this->routes[] = $routes;
+        return $this;
+    }
+
+    public function run(): void
+    {
+        $server = FrontController::server($this->listen, $this->workers);
+        foreach ($this->routes as $routes) {
+            $routes($server);
+        }
+        $public = $this->basePath . '/public';
+        $front = new FrontController(
+            $this->handle(...),
+            is_dir($public) ? $public : null,
+            bodyBytes: $this->bodyBytes,
+            requestsMax: $this->requestsMax,
+        );
+        $front->register($server);
+        $server->run();
+    }
+
+    private function boot(): Application
+    {
+        // It serves, although PHP runs on a command line.
+        $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
+        $file = $this->basePath . '/bootstrap/app.php';
+        $application = is_file($file) ? require $file : null;
+        if (!$application instanceof Application) {
+            throw new \RuntimeException("there is no application of Laravel in $file");
+        }
+        $kernel = $application->make(Kernel::class);
+        $bootstrappers = (fn(): array => $this->bootstrappers())->call($kernel);
+        // Providers may ask for the request before there is one.
+        $at = array_search(RegisterProviders::class, $bootstrappers, true);
+        array_splice($bootstrappers, $at === false ? count($bootstrappers) : $at, 0, [SetRequestForConsole::class]);
+        $application->bootstrapWith($bootstrappers);
+        $application->loadDeferredProviders();
+        return $application;
+    }
+
+    private function handle(Request $native): Response|Hold
+    {
+        $request = LaravelRequest::capture();
+        $request->attributes->set('_fermata_request', $native);
+        $sandbox = new Sandbox($this->application);
+        $response = null;
+        FrontController::afterwards(static function () use ($sandbox, $request, &$response): void {
+            try {
+                if ($response !== null) {
+                    $sandbox->terminate($request, $response);
+                }
+            } finally {
+                $sandbox->close();
+            }
+        });
+        $handled = $sandbox->handle($request);
+        $answer = HttpFoundation::answer($native, $handled);
+        $response = $handled;
+        return $answer;
+    }
+}

@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel;
+
+use Fermata\{Channels, Request};
+use Illuminate\Broadcasting\BroadcastManager;
+use Illuminate\Support\ServiceProvider as Base;
+
+/**
+ * The command fermata:start, the broadcasting driver `fermata`, Fermata\Channels, and in controllers the Fermata\Request.
+ */
+final class ServiceProvider extends Base
+{
+    public function register(): void
+    {
+        $this->app->singleton(Channels::class);
+        $this->app->bind(Request::class, static fn($app) => $app['request']->attributes->get('_fermata_request'));
+    }
+
+    public function boot(): void
+    {
+        if ($this->app->bound(BroadcastManager::class)) {
+            $this->app->make(BroadcastManager::class)->extend('fermata', static fn($app): Broadcaster => new Broadcaster($app->make(Channels::class)));
+        }
+        $this->commands([StartCommand::class]);
+    }
+}

@@ -1,0 +1,101 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\Laravel;
+
+use Fermata\Testing\{Answer, TestServer};
+use PHPUnit\Framework\TestCase;
+
+/** A whole Laravel application, of Debian's packages, over a real server. */
+final class ServerTest extends TestCase
+{
+    private static string $folder;
+    private static TestServer $server;
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
+        foreach (['sessions', 'views', 'cache'] as $name) {
+            mkdir(self::$folder . "/$name", recursive: true);
+        }
+        touch(self::$folder . '/database.sqlite');
+        file_put_contents(self::$folder . '/large.bin', random_bytes(700_000));
+        self::$server = new TestServer(__DIR__ . '/app.php', [
+            'TEST_FOLDER' => self::$folder,
+            'APP_SERVICES_CACHE' => self::$folder . '/cache/services.php',
+            'APP_PACKAGES_CACHE' => self::$folder . '/cache/packages.php',
+        ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$server->stop();
+        exec('rm -rf ' . escapeshellarg(self::$folder));
+    }
+
+    /** @return array{Cookie: string} */
+    private static function session(Answer $answer): array
+    {
+        return ['Cookie' => 'laravel_session=' . $answer->cookies()['laravel_session']];
+    }
+
+    public function testARequestIsWhole(): void
+    {
+        self::assertSame('Hello Ada', self::$server->get('/?name=Ada')->body);
+        $answer = self::$server->request('PUT', '/all?a=1', ['Host' => 'shop.example', 'Content-Type' => 'application/json'], '{"b":2}')->json();
+        self::assertSame(['method' => 'PUT', 'url' => 'http://shop.example/all?a=1', 'input' => ['b' => 2, 'a' => '1'], 'ip' => '127.0.0.1', 'content' => '{"b":2}', 'console' => false], $answer);
+        self::assertSame("body {}\n", self::$server->get('/app.css')->body);
+        self::assertSame(404, self::$server->get('/none')->status);
+        self::assertStringContainsString('<h1>&lt;Title&gt;</h1>', self::$server->get('/view')->body);
+    }
+
+    public function testUsersAndSessionsAreTheirOwn(): void
+    {
+        $ada = self::$server->get('/sign-in/ada');
+        self::assertSame('in as ada', $ada->body);
+        self::assertSame('nobody', self::$server->get('/user')->body);
+        self::assertSame('ada', self::$server->get('/user', self::session($ada))->body);
+        self::assertSame('nobody', self::$server->get('/user')->body);
+        $first = self::$server->get('/visits');
+        self::assertSame(['1', '2', '1', '3'], [$first->body, self::$server->get('/visits', self::session($first))->body, self::$server->get('/visits')->body,
+            self::$server->get('/visits', self::session($first))->body]);
+    }
+
+    public function testNothingOfARequestReachesTheNext(): void
+    {
+        $before = self::$server->get('/state')->json();
+        $left = self::$server->get('/leave');
+        self::assertArrayHasKey('left', $left->cookies());
+        self::assertSame($before, self::$server->get('/state')->json());
+        self::assertSame(['Test', 'en', false, null, null, 'UTC', false, 0, 'state'], array_slice($before, 0, 9));
+        self::assertSame(['1', '1'], [self::$server->get('/count')->body, self::$server->get('/count')->body]);
+        self::assertSame(['1', '1'], [self::$server->get('/controller')->body, self::$server->get('/controller')->body]);
+    }
+
+    public function testExitAndExceptions(): void
+    {
+        $answer = self::$server->get('/exit');
+        self::assertSame([200, 'dumped'], [$answer->status, $answer->body]);
+        self::assertSame('nobody', self::$server->get('/user')->body);
+        $answer = self::$server->get('/throw');
+        self::assertSame(500, $answer->status);
+        self::assertStringNotContainsString('a detail', $answer->body);
+        self::assertSame('Hello nobody', self::$server->get('/')->body);
+    }
+
+    public function testFilesAndStreams(): void
+    {
+        $file = self::$server->get('/file');
+        self::assertTrue($file->body === file_get_contents(self::$folder . '/large.bin'));
+        self::assertSame(100_000, strlen(self::$server->get('/download')->body));
+    }
+
+    public function testBroadcastsReachHeldClients(): void
+    {
+        $client = self::$server->open('GET', '/events');
+        self::assertSame(200, $client->status);
+        self::assertSame('published', self::$server->request('POST', '/publish', [], 'news')->body);
+        self::assertSame('{"text":"news"}', $client->event());
+    }
+}

@@ -1,0 +1,132 @@
+<?php
+
+declare(strict_types=1);
+
+// Serves the application in project/, with what the tests of the bridge ask for.
+
+namespace Fermata\Tests\Frameworks\Laravel;
+
+use Fermata\Hold;
+use Fermata\Laravel\Server;
+use Fermata\Symfony\NativeResponse;
+use Illuminate\Auth\GenericUser;
+use Illuminate\Contracts\Auth\{Authenticatable, UserProvider};
+use Illuminate\Cookie\Middleware\{AddQueuedCookiesToResponse, EncryptCookies};
+use Illuminate\Http\Request;
+use Illuminate\Routing\Middleware\SubstituteBindings;
+use Illuminate\Session\Middleware\StartSession;
+use Illuminate\Support\Facades\{App, Auth, Broadcast, Cache, Config, Cookie, DB, Route, View};
+use Illuminate\Support\ServiceProvider;
+
+require_once dirname(__DIR__, 2) . '/autoload.php';
+require_once 'Illuminate/autoload.php';
+
+final class Kernel extends \Illuminate\Foundation\Http\Kernel
+{
+    protected $middlewareGroups = ['web' => [EncryptCookies::class, AddQueuedCookiesToResponse::class, StartSession::class, SubstituteBindings::class]];
+}
+
+/** Users who are what they say they are. */
+final class Named implements UserProvider
+{
+    public function retrieveById($identifier): GenericUser
+    {
+        return new GenericUser(['id' => $identifier, 'remember_token' => null]);
+    }
+
+    public function retrieveByToken($identifier, $token): ?Authenticatable
+    {
+        return null;
+    }
+
+    public function updateRememberToken(Authenticatable $user, $token): void {}
+
+    public function retrieveByCredentials(array $credentials): ?Authenticatable
+    {
+        return null;
+    }
+
+    public function validateCredentials(Authenticatable $user, array $credentials): bool
+    {
+        return false;
+    }
+}
+
+final class Counter
+{
+    public int $count = 0;
+}
+
+final class Page
+{
+    private int $calls = 0;
+
+    public function show(): string
+    {
+        return (string) ++$this->calls;
+    }
+}
+
+final class RouteProvider extends ServiceProvider
+{
+    public function register(): void
+    {
+        $this->app->singleton(Counter::class);
+    }
+
+    public function boot(): void
+    {
+        // Resolves the manager at the start, as many packages do.
+        Auth::provider('named', static fn(): Named => new Named());
+        View::share('shared', 'by all');
+        Route::middleware('web')->group(static function (): void {
+            Route::get('/', static fn(Request $request): string => 'Hello ' . $request->query('name', 'nobody'));
+            Route::any('/all', static fn(Request $request): array => [
+                'method' => $request->method(), 'url' => $request->fullUrl(), 'input' => $request->input(), 'ip' => $request->ip(), 'content' => $request->getContent(),
+                'console' => App::runningInConsole(),
+            ]);
+            Route::get('/view', static fn() => view('page', ['title' => '<Title>']));
+            Route::get('/user', static fn(): string => (string) (Auth::id() ?? 'nobody'));
+            Route::get('/sign-in/{name}', static function (string $name): string {
+                Auth::loginUsingId($name);
+                return 'in as ' . Auth::id();
+            });
+            Route::get('/visits', static function (Request $request): string {
+                $request->session()->put('visits', $request->session()->get('visits', 0) + 1);
+                return (string) $request->session()->get('visits');
+            });
+            Route::get('/count', static fn(): string => (string) ++app(Counter::class)->count);
+            Route::get('/controller', [Page::class, 'show']);
+            Route::get('/leave', static function (): string {
+                Config::set('app.name', 'Changed');
+                App::setLocale('de');
+                Cookie::queue('left', 'here');
+                Cache::put('left', 'here');
+                View::share('title', 'left');
+                DB::beginTransaction();
+                date_default_timezone_set('Asia/Tokyo');
+                app()->instance('left', 'here');
+                return 'left';
+            });
+            Route::get('/state', static fn(): array => [
+                Config::get('app.name'), App::getLocale(), Cookie::hasQueued('left'), Cache::get('left'), View::shared('title'), date_default_timezone_get(), app()->bound('left'),
+                DB::transactionLevel(), request()->path(), url('/x'), Auth::check(),
+            ]);
+            Route::get('/exit', static function (): never {
+                Auth::loginUsingId('exiting');
+                echo 'dumped';
+                exit;
+            });
+            Route::get('/throw', static fn() => throw new \RuntimeException('a detail'));
+            Route::get('/file', static fn() => response()->file(getenv('TEST_FOLDER') . '/large.bin'));
+            Route::get('/download', static fn() => response()->streamDownload(static function (): void { echo str_repeat('d', 100_000); }, 'd.txt'));
+            Route::get('/events', static fn(\Fermata\Request $native): NativeResponse => new NativeResponse(Hold::sse('news')->since($native->lastEventId())));
+            Route::post('/publish', static function (Request $request): string {
+                Broadcast::connection()->broadcast(['news'], 'posted', ['text' => $request->getContent()]);
+                return 'published';
+            });
+        });
+    }
+}
+
+(new Server(__DIR__ . '/project'))->run();

@@ -1,0 +1,3 @@
+<?php
+
+return ['default' => 'sqlite', 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => getenv('TEST_FOLDER') . '/database.sqlite', 'prefix' => '']]];

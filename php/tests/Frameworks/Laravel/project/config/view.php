@@ -1,0 +1,3 @@
+<?php
+
+return ['paths' => [dirname(__DIR__) . '/views'], 'compiled' => getenv('TEST_FOLDER') . '/views'];
