@@ -2,16 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+mod completions;
 mod control;
+mod doctor;
 mod edge;
 mod format;
+mod php;
 mod publish;
+mod scaffold;
+mod serve;
 mod stats;
 mod top;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// What a run whose verification failed ends with.
 const EXIT_FAILED: u8 = 1;
@@ -20,8 +25,8 @@ const EXIT_MISUSED: u8 = 2;
 
 /// Native real-time server for PHP.
 ///
-/// The server itself is the PHP extension: load fermata.so and start your script with `php server.php`.
-/// This command carries what works without PHP.
+/// A server is a PHP program that the extension serves: `fermata serve server.php` runs it, as `php server.php` does with
+/// fermata.so loaded. The rest of this command works without PHP.
 #[derive(Parser)]
 #[command(
     name = "fermata",
@@ -36,15 +41,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Completions(completions::Shells),
+    Doctor(doctor::Arguments),
     Edge(edge::Arguments),
     Load(Box<fermata_load::Arguments>),
+    Man(completions::Pages),
+    New(scaffold::Arguments),
     Publish(Box<publish::Arguments>),
+    Serve(Box<serve::Arguments>),
+    #[command(name = serve::LINES_COMMAND, hide = true)]
+    ServeLines,
     Stats(stats::Arguments),
     Top(top::Arguments),
 }
 
 fn main() -> ExitCode {
     let (command, outcome) = match Arguments::parse().command {
+        Command::Completions(arguments) => (
+            "completions",
+            completions::write(&arguments, Arguments::command()).map(|()| true),
+        ),
+        Command::Doctor(arguments) => ("doctor", doctor::run(&arguments)),
         Command::Edge(arguments) => match edge::run(&arguments) {
             Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
             Err(error) => ("edge", Err(error)),
@@ -54,6 +71,13 @@ fn main() -> ExitCode {
             fermata_load::run(&arguments).map_err(|error| error.to_string()),
         ),
         Command::Publish(arguments) => ("publish", publish::run(&arguments).map(|()| true)),
+        Command::Man(arguments) => (
+            "man",
+            completions::write_pages(&arguments, Arguments::command()).map(|()| true),
+        ),
+        Command::New(arguments) => ("new", scaffold::run(&arguments).map(|()| true)),
+        Command::Serve(arguments) => ("serve", serve::run(&arguments).map(|()| true)),
+        Command::ServeLines => (serve::LINES_COMMAND, serve::show_lines().map(|()| true)),
         Command::Stats(arguments) => ("stats", stats::run(&arguments).map(|()| true)),
         Command::Top(arguments) => ("top", top::run(&arguments).map(|()| true)),
     };
@@ -69,8 +93,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

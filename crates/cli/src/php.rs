@@ -1,0 +1,198 @@
+//! The PHP that runs servers: which it is, and which `fermata.so` fits it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+/// What PHP is asked; the answer is JSON, behind whatever its ini files make it print.
+const QUESTION: &str = r#"
+$status = function_exists('opcache_get_status');
+echo "\nfermata:", json_encode([
+    'version' => PHP_VERSION,
+    'id' => PHP_VERSION_ID,
+    'is_thread_safe' => (bool) PHP_ZTS,
+    'is_debug' => (bool) PHP_DEBUG,
+    'extension_dir' => (string) ini_get('extension_dir'),
+    'ini_file' => php_ini_loaded_file() ?: null,
+    'memory_limit' => (string) ini_get('memory_limit'),
+    'fermata' => phpversion('fermata') ?: null,
+    'has_opcache' => $status,
+    'has_jit' => $status && ini_get('opcache.jit') !== false && in_array(php_uname('m'), ['x86_64', 'aarch64', 'arm64'], true),
+    'xdebug' => phpversion('xdebug') ?: null,
+]);
+"#;
+const ANSWER: &str = "\nfermata:";
+
+/// Versions of PHP that the extension is made for, as PHP_VERSION_ID.
+pub const VERSIONS: std::ops::Range<u32> = 80_200..80_600;
+
+/// Which PHP, and which extension.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// The PHP that runs the program
+    #[arg(
+        long,
+        env = "FERMATA_PHP",
+        value_name = "PROGRAM",
+        default_value = "php"
+    )]
+    php: PathBuf,
+    /// The extension. Default: the one that PHP loads by itself, else fermata.so beside this command or in PHP's extension_dir
+    #[arg(long, env = "FERMATA_EXTENSION", value_name = "FILE")]
+    extension: Option<PathBuf>,
+}
+
+/// What PHP says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Facts {
+    pub version: String,
+    pub id: u32,
+    pub is_thread_safe: bool,
+    pub is_debug: bool,
+    pub extension_dir: String,
+    pub ini_file: Option<String>,
+    pub memory_limit: String,
+    /// The version of Fermata that PHP loads by itself.
+    pub fermata: Option<String>,
+    pub has_opcache: bool,
+    pub has_jit: bool,
+    pub xdebug: Option<String>,
+}
+
+/// A PHP that can be started.
+#[derive(Clone, Debug)]
+pub struct Php {
+    pub program: PathBuf,
+    pub facts: Facts,
+    /// The file to load; `None`: PHP loads Fermata by itself, or there is none.
+    pub extension: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Asks PHP what it is and looks for the extension.
+    ///
+    /// # Errors
+    /// One sentence for the user: there is no such program, or it does not answer.
+    pub fn find(&self) -> Result<Php, String> {
+        let program = self.php.clone();
+        let facts = ask(&program, &[])?;
+        let extension = match &self.extension {
+            Some(file) if !file.is_file() => {
+                return Err(format!("--extension {}: no such file", file.display()));
+            }
+            Some(file) => Some(absolute(file)),
+            None if facts.fermata.is_some() => None,
+            None => beside_command(&facts),
+        };
+        Ok(Php {
+            program,
+            facts,
+            extension,
+        })
+    }
+}
+
+impl Php {
+    /// Whether a server can be started.
+    pub fn has_extension(&self) -> bool {
+        self.facts.fermata.is_some() || self.extension.is_some()
+    }
+
+    /// PHP with the extension, and OPcache and its JIT where there are.
+    ///
+    /// Debian switches both off for the command line, where servers run; what an ini file says in another way is kept
+    /// nevertheless out of reach of nobody: options given behind these win.
+    pub fn command(&self, has_jit: bool) -> Command {
+        let mut command = Command::new(&self.program);
+        if let Some(file) = &self.extension {
+            command
+                .arg("-d")
+                .arg(format!("extension={}", file.display()));
+        }
+        if self.facts.has_opcache {
+            command.args(["-d", "opcache.enable_cli=1"]);
+            // Xdebug and the JIT exclude each other, and PHP says so at each start.
+            if has_jit && self.facts.has_jit && self.facts.xdebug.is_none() {
+                command.args([
+                    "-d",
+                    "opcache.jit=tracing",
+                    "-d",
+                    "opcache.jit_buffer_size=64M",
+                ]);
+            }
+        }
+        command
+    }
+
+    /// The version of Fermata that this PHP gets.
+    ///
+    /// # Errors
+    /// What PHP prints when it cannot load the file: it was built for another PHP, for example.
+    pub fn loaded_version(&self) -> Result<String, String> {
+        let Some(file) = &self.extension else {
+            return match &self.facts.fermata {
+                Some(version) => Ok(version.clone()),
+                None => Err(format!(
+                    "there is no fermata.so beside this command and none in {}",
+                    self.facts.extension_dir
+                )),
+            };
+        };
+        let option = format!("extension={}", file.display());
+        let output = Command::new(&self.program)
+            .args(["-d", &option, "-r", "echo phpversion('fermata');"])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{}: {error}", self.program.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.lines().last() {
+            Some(version) if version.starts_with(|it: char| it.is_ascii_digit()) => {
+                Ok(version.to_owned())
+            }
+            _ => {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned() + &text;
+                let line = said.lines().map(str::trim).find(|it| !it.is_empty());
+                Err(line.unwrap_or("PHP did not load it").to_owned())
+            }
+        }
+    }
+}
+
+fn ask(program: &Path, options: &[&str]) -> Result<Facts, String> {
+    let output = Command::new(program)
+        .args(options)
+        .args(["-d", "display_errors=stderr", "-r", QUESTION])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| {
+            let name = program.display();
+            format!("{name}: {error}; install PHP, or name one by --php or FERMATA_PHP")
+        })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answer = text.rsplit_once(ANSWER).map(|(_, it)| it);
+    answer
+        .and_then(|it| serde_json::from_str(it).ok())
+        .ok_or_else(|| {
+            format!(
+                "{} is no PHP for the command line: {}",
+                program.display(),
+                String::from_utf8_lossy(&output.stderr)
+                    .lines()
+                    .next()
+                    .unwrap_or("it answered nothing")
+            )
+        })
+}
+
+/// `fermata.so` of a build or a package: beside this command, or where PHP's extensions lie.
+fn beside_command(facts: &Facts) -> Option<PathBuf> {
+    let command = std::env::current_exe().ok()?;
+    let beside = command.parent()?.join("fermata.so");
+    let installed = Path::new(&facts.extension_dir).join("fermata.so");
+    [beside, installed].into_iter().find(|it| it.is_file())
+}
+
+fn absolute(file: &Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+}

@@ -1,0 +1,35 @@
+<?php
+
+declare(strict_types=1);
+
+use Fermata\{Channel, Event, Hold, Request, Response, Server};
+use Fermata\Exception\BadRequestException;
+
+// FERMATA_LISTEN and every other setting of the environment win over what is said here.
+$server = new Server(listen: 'http://127.0.0.1:8080');
+
+$server->get('/', fn () => Response::file(__DIR__ . '/public/index.html'));
+
+// The handler ends here; the core holds the client and replays what it missed when it comes back.
+$server->get('/rooms/{room}/events', fn (string $room, Request $request) => Hold::sse("room.$room")
+    ->as($request->query('name', 'somebody'))
+    ->since($request->lastEventId()));
+
+$server->post('/rooms/{room}/messages', function (string $room, Request $request): Response {
+    $message = $request->json();
+    if (!is_array($message) || !is_string($message['text'] ?? null) || !is_string($message['name'] ?? null)) {
+        throw new BadRequestException('send {"name": "…", "text": "…"}');
+    }
+    Channel::get("room.$room")->publish(Event::json([
+        'name' => mb_substr($message['name'], 0, 40),
+        'text' => mb_substr($message['text'], 0, 2000),
+        'at' => time(),
+    ]));
+    return Response::accepted();
+});
+
+$server->get('/rooms/{room}/members', fn (string $room) => Response::json(
+    array_column(Channel::get("room.$room")->members(limit: 100), 'user'),
+));
+
+$server->run();

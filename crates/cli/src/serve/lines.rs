@@ -1,0 +1,114 @@
+//! Lines of the access log for a person at a terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use fermata_io::signal::{Pipe, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use serde::Deserialize;
+
+use crate::format;
+
+/// Longest line that is taken apart; the server's own are far shorter. What is longer passes as it is.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Width of the request, so that what stands behind it makes a column.
+const TARGET_WIDTH: usize = 40;
+
+/// A line of the access log as JSON; others are what the program prints.
+#[derive(Deserialize)]
+struct Request {
+    time: String,
+    method: String,
+    target: String,
+    status: u16,
+    bytes: u64,
+    duration_ms: f64,
+    worker: u32,
+}
+
+/// Shows what comes on standard input until it ends: with the last process of the server.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run() -> Result<(), String> {
+    // Ctrl+C is for the server, whose last lines are still to come.
+    let _pipe = Pipe::install(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])
+        .map_err(|error| format!("signals: {error}"))?;
+    let is_coloured = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut input = io::stdin().lock();
+    let mut output = io::stdout().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = io::Read::take(&mut input, LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
+        match read {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(format!("standard input: {error}")),
+        }
+        let written = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) => output.write_all(request.shown(is_coloured).as_bytes()),
+            Err(_) => output.write_all(&line),
+        };
+        if written.and_then(|()| output.flush()).is_err() {
+            // Nobody looks any more; the server goes on without.
+            return Ok(());
+        }
+    }
+}
+
+impl Request {
+    fn shown(&self, is_coloured: bool) -> String {
+        // "2026-11-22T07:12:02.123Z": the time of day.
+        let time = self.time.get(11..19).unwrap_or(&self.time);
+        let colour = match self.status {
+            101 => "35",
+            200..300 => "32",
+            300..400 => "36",
+            400..500 => "33",
+            _ => "31",
+        };
+        let (begin, end, dim) = match is_coloured {
+            true => (format!("\x1b[{colour}m"), "\x1b[0m", "\x1b[2m"),
+            false => (String::new(), "", ""),
+        };
+        format!(
+            "{dim}{time}{end} {begin}{}{end} {:7} {:TARGET_WIDTH$} {:>9} {:>9} {dim}worker {}{end}\n",
+            self.status,
+            format::harmless(&self.method),
+            format::harmless(&self.target),
+            took(self.duration_ms),
+            format::bytes(self.bytes),
+            self.worker,
+        )
+    }
+}
+
+fn took(ms: f64) -> String {
+    match ms {
+        ..10.0 => format!("{ms:.2} ms"),
+        ..1_000.0 => format!("{ms:.0} ms"),
+        _ => format::duration(ms as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"time":"2026-11-22T07:12:02.123Z","client":"127.0.0.1","port":1,"method":"GET","target":"/a\u001b[2J","protocol":"HTTP/1.1","referer":"","user_agent":"","status":404,"bytes":9,"duration_ms":0.25,"worker":1}"#;
+
+    #[test]
+    fn a_request_is_one_line_that_steers_no_terminal() {
+        let request: Request = serde_json::from_str(LINE).expect("the format of the server");
+        let shown = request.shown(false);
+        assert!(
+            shown.starts_with("07:12:02 404 GET     /a?[2J "),
+            "{shown:?}"
+        );
+        assert!(
+            shown.ends_with(" 0.25 ms       9 B worker 1\n"),
+            "{shown:?}"
+        );
+        assert!(request.shown(true).contains("\x1b[33m404\x1b[0m"));
+    }
+}

@@ -1,0 +1,138 @@
+//! `fermata serve`: a server's program, run as it should be run.
+
+mod lines;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::php::{self, Php};
+
+pub use lines::run as show_lines;
+
+/// The command that shows the lines of a server's access log; not for people.
+pub const LINES_COMMAND: &str = "serve-lines";
+
+/// Run a server: `php` with the extension, OPcache and its JIT.
+///
+/// On a terminal every request has a line. The process becomes PHP, so signals, exit code and pid are the server's:
+/// Ctrl+C stops it, SIGHUP reloads.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    php: php::Arguments,
+    /// Address to listen at, in place of what the program says
+    #[arg(long, value_name = "http://HOST:PORT")]
+    listen: Option<String>,
+    /// Worker processes, in place of what the program says
+    #[arg(long, value_name = "COUNT")]
+    workers: Option<u32>,
+    /// Do not switch the JIT on
+    #[arg(long)]
+    no_jit: bool,
+    /// No line per request, also on a terminal
+    #[arg(long)]
+    quiet: bool,
+    /// Print the command and do not run it
+    #[arg(long)]
+    dry_run: bool,
+    /// The PHP program that makes the server and calls run()
+    program: PathBuf,
+    /// What the program gets as its arguments
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes the server; returns only when that fails.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let program = &arguments.program;
+    if program.is_dir() {
+        return Err(format!(
+            "{} is a folder; name the program, such as {}",
+            program.display(),
+            program.join("server.php").display()
+        ));
+    }
+    if !program.is_file() {
+        return Err(format!("{}: no such file", program.display()));
+    }
+    let php = arguments.php.find()?;
+    check(&php)?;
+    let mut command = php.command(!arguments.no_jit);
+    command.arg(program).args(&arguments.arguments);
+    if let Some(listen) = &arguments.listen {
+        command.env("FERMATA_LISTEN", listen);
+    }
+    if let Some(workers) = arguments.workers {
+        command.env("FERMATA_WORKERS", workers.to_string());
+    }
+    if arguments.dry_run {
+        return crate::format::print(&shown(&command));
+    }
+    let has_own_log = std::env::var_os("FERMATA_ACCESS_LOG").is_some();
+    if !arguments.quiet && !has_own_log && io::stdout().is_terminal() {
+        show_requests(&mut command)?;
+    }
+    let error = command.exec();
+    Err(format!("{}: {error}", php.program.display()))
+}
+
+/// That PHP can run a server at all.
+fn check(php: &Php) -> Result<(), String> {
+    let facts = &php.facts;
+    if facts.is_thread_safe {
+        return Err(format!(
+            "{} is PHP {} with threads (ZTS); Fermata needs one without (NTS)",
+            php.program.display(),
+            facts.version
+        ));
+    }
+    if !php::VERSIONS.contains(&facts.id) {
+        return Err(format!(
+            "{} is PHP {}; Fermata needs 8.2 to 8.5, name another by --php",
+            php.program.display(),
+            facts.version
+        ));
+    }
+    if !php.has_extension() {
+        return Err(format!(
+            "there is no fermata.so: not loaded by PHP, not beside this command, not in {}; \
+            build it with `make`, or name it by --extension",
+            facts.extension_dir
+        ));
+    }
+    // A wrong one would only be a warning of PHP's, followed by a class that does not exist.
+    php.loaded_version().map(|_| ())
+}
+
+/// Has the server write its access log into a process that shows it; that ends when the server and its workers have.
+fn show_requests(command: &mut Command) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot show requests: {error}; --quiet does without");
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let own = std::env::current_exe().map_err(failed)?;
+    Command::new(own)
+        .arg(LINES_COMMAND)
+        .stdin(Stdio::from(reader))
+        .spawn()
+        .map_err(failed)?;
+    command
+        .stdout(Stdio::from(writer))
+        .env("FERMATA_ACCESS_LOG", "stdout")
+        .env("FERMATA_ACCESS_LOG_FORMAT", "json");
+    Ok(())
+}
+
+fn shown(command: &Command) -> String {
+    let mut words: Vec<String> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), value?.display())))
+        .collect();
+    words.push(command.get_program().display().to_string());
+    words.extend(command.get_args().map(|it| it.display().to_string()));
+    words.join(" ") + "\n"
+}
