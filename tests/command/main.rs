@@ -56,7 +56,8 @@ impl Served {
         wait_until("the server answers", || {
             let ended = served.child.try_wait().expect("it is our child");
             assert!(ended.is_none(), "{ended:?}");
-            is_open(port).then_some(())
+            // A port that is bound is not yet served.
+            (!served.curl(&[], "/").is_empty()).then_some(())
         });
         served
     }
@@ -203,10 +204,12 @@ fn a_terminal_shows_requests() {
     };
     let banner = wait_for("pid ");
     assert!(banner.contains("opcache on"), "{banner}");
-    wait_until("the server answers", || is_open(port).then_some(()));
     let url = format!("http://127.0.0.1:{port}/notes/0");
-    let mut curl = Command::new("curl");
-    run(curl.args(["--silent", &url]));
+    wait_until("the server answers", || {
+        let mut curl = Command::new("curl");
+        let (is_good, ..) = run(curl.args(["--silent", "--max-time", "20", &url]));
+        is_good.then_some(())
+    });
     wait_for("\x1b[33m404\x1b[0m GET     /notes/0 ");
     let banner = wait_for(", pid ");
     let pid = banner.split(", pid ").nth(1).expect("it was waited for");
