@@ -1,9 +1,10 @@
 //! Time limits. Each test sets one to a fraction of a second and waits for its effect.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use fermata_testkit::{Connection, End, ReadError, Target, wait_until};
+use fermata_testkit::{Connection, End, ReadError, Server, Target, wait_until};
 use fermata_tests::fixture;
 
 /// The limit under test; the others keep defaults far above any test's length.
@@ -170,4 +171,72 @@ fn a_client_that_does_not_read_is_dropped() {
         matches!(answer, Err(ReadError::Truncated(..) | ReadError::Ended(_))),
         "dropped midway"
     );
+}
+
+/// The state of the server's end of a connection in the kernel's table (`proc_pid_net(5)`), while there is one.
+fn kernel_state(server: &Server, client: SocketAddr) -> Option<String> {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+    let ends = format!(
+        ":{:04X} 0100007F:{:04X} ",
+        server.address().port(),
+        client.port()
+    );
+    let line = table.lines().find(|line| line.contains(&ends))?;
+    line.split_whitespace().nth(3).map(str::to_owned)
+}
+
+#[test]
+fn an_answer_that_lies_in_the_kernel_is_given_up_as_well() {
+    for io in ["epoll", "io_uring"] {
+        let server = fixture("http")
+            .workers(1)
+            .control()
+            .setting("io", io)
+            .setting("write_timeout_ms", 1_000)
+            .start();
+        let target = Target {
+            address: server.address(),
+            source: None,
+            receive_bytes: Some(4_096),
+        };
+        // The kernel has taken all of it, the client nearly nothing; and the connection stays open.
+        let mut connection = target.connect().expect("the server listens");
+        connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\n\r\n");
+        wait_until("the server gives up", || {
+            let figures = fermata_tests::stats(&server);
+            let dropped = figures.pointer("/total/connections_dropped/write_timeout");
+            (dropped.and_then(|count| count.as_u64()) == Some(1)).then_some(())
+        });
+        let (bytes, end) = connection.read_to_end();
+        assert_eq!(end, Some(End::Reset), "{io}");
+        assert!(bytes.len() < 65_536, "{io}: {}", bytes.len());
+    }
+}
+
+#[test]
+fn an_answer_that_lies_in_the_kernel_behind_a_close_is_given_up() {
+    for io in ["epoll", "io_uring"] {
+        let server = fixture("http")
+            .workers(1)
+            .setting("io", io)
+            .setting("write_timeout_ms", 1_000)
+            .start();
+        let target = Target {
+            address: server.address(),
+            source: None,
+            receive_bytes: Some(4_096),
+        };
+        let mut connection = target.connect().expect("the server listens");
+        let client = connection.local_address();
+        connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut seen = false;
+        // FIN_WAIT1: the server has closed, and its kernel has bytes left.
+        wait_until("the kernel has dropped it", || {
+            let state = kernel_state(&server, client);
+            seen |= state.is_some();
+            (seen && state.is_none()).then_some(())
+        });
+        let (bytes, _) = connection.read_to_end();
+        assert!(bytes.len() < 65_536, "{io}: {}", bytes.len());
+    }
 }

@@ -185,3 +185,38 @@ fn a_frozen_worker_stops_publishers_instead_of_losing_messages() {
         (publisher.post("/publish/news", "1").status() == 200).then_some(())
     });
 }
+
+#[test]
+fn a_subscriber_whose_events_lie_in_the_kernel_is_given_up() {
+    for io in ["epoll", "io_uring"] {
+        let server = fixture("hub")
+            .workers(1)
+            .control()
+            .setting("io", io)
+            .setting("write_timeout_ms", 1_000)
+            .start();
+        let mut slow = open_slow(&server, "/events?keepalive=0");
+        let mut attentive = Stream::open(server.connect(), "/events?keepalive=0", None);
+        // Too little for the server to notice anything: the kernel takes all of it.
+        for number in 0..4 {
+            let data = format!("{number:0width$}", width = MESSAGE_BYTES);
+            publish(&server, "news", &data);
+            assert_eq!(number_of(&attentive.next_event()), number);
+        }
+        wait_until("the server gives up", || {
+            let figures = fermata_tests::stats(&server);
+            let figure = |path| figures.pointer(path).and_then(|count| count.as_u64());
+            let dropped = figure("/total/connections_dropped/write_timeout");
+            (dropped == Some(1) && figure("/total/connections/sse") == Some(1)).then_some(())
+        });
+        // Whoever has taken everything is not slow, however long nothing comes.
+        publish(&server, "news", "the end");
+        assert_eq!(attentive.next_event().data, "the end", "{io}");
+        let end = loop {
+            if let Item::End(end) = slow.next_item() {
+                break end;
+            }
+        };
+        assert!(matches!(end, StreamEnd::Cut(_)), "{io}: {end:?}");
+    }
+}

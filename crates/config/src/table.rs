@@ -298,8 +298,9 @@ settings! {
          After it the connection is closed; held clients are not idle.";
     write_timeout_ms: u64 = "30000", Kind::Milliseconds { min: 1, max: HOUR },
         Some("Limits writeTimeoutMs"),
-        "Time a client may take no byte while some wait for it.\n\
-         After it the connection is closed.";
+        "Time a client may take no byte while some wait for it, in the server or in its kernel.\n\
+         After it the connection is closed.\n\
+         Bytes in the kernel count for TCP alone (TCP_USER_TIMEOUT); a client that has lost its network is noticed by them.";
     drain_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 0, max: HOUR },
         Some("Limits drainTimeoutMs"),
         "Time a stopping server gives its open requests and held clients to end.\n\

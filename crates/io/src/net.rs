@@ -106,6 +106,16 @@ pub fn keep_alive(fd: Fd) {
         .and_then(|()| sockopt::set_socket_keepalive(fd, true));
 }
 
+/// Has the kernel break a connection of `listener` when its peer has taken nothing for so long of what was sent, whether its
+/// window is closed or it does not answer: also one whose bytes are all with the kernel, and one that is closed already.
+///
+/// Accepted connections inherit it, so none of them pays a call. A socket that is not TCP is left as it is.
+pub fn limit_undelivered(listener: impl AsFd, timeout_ms: u64) {
+    let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
+    // Refused where it means nothing; what the owner counts itself is left then.
+    let _ = sockopt::set_tcp_user_timeout(listener, timeout_ms);
+}
+
 /// The address a TCP socket is bound to.
 ///
 /// # Errors

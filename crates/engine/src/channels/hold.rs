@@ -597,7 +597,7 @@ impl<D: Driver> Worker<D> {
                 self.block(index);
             }
             Ok(None) => self.block(index),
-            Err(_) => self.close(index),
+            Err(error) => self.close_broken(index, &error),
         }
     }
 

@@ -167,6 +167,7 @@ impl<D: Driver> Worker<D> {
         body_bytes_max: u64,
     ) -> io::Result<u64> {
         self.wires.body_bytes_max.insert(handler, body_bytes_max);
+        net::limit_undelivered(&listener, self.settings.write_timeout_ms);
         self.watch_listener(listener, Kind::Requests(handler))
     }
 

@@ -328,6 +328,10 @@ impl Master {
         }
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
+        let metrics_listener = metrics.iter().map(|(listener, _)| listener);
+        for listener in listeners.iter().flatten().chain(metrics_listener) {
+            net::limit_undelivered(listener, settings.write_timeout_ms);
+        }
         let ring = memory::open(&settings, &logger)?;
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);

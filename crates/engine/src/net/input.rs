@@ -117,7 +117,7 @@ impl<D: Driver> Worker<D> {
                 Err(error) => {
                     // Reset by the peer; there is nobody to tell.
                     self.note_recv_error(index, &error);
-                    self.close(index);
+                    self.close_broken(index, &error);
                     return false;
                 }
             }
@@ -616,8 +616,12 @@ impl<D: Driver> Worker<D> {
         let fd = connection.fd;
         let hung_up = connection.has_hung_up;
         let has_more = match self.net.driver.recv(fd, &mut self.input[..READ_BYTES]) {
-            Ok(Some(0)) | Err(_) => {
+            Ok(Some(0)) => {
                 self.close(index);
+                return;
+            }
+            Err(error) => {
+                self.close_broken(index, &error);
                 return;
             }
             Ok(Some(read)) => {

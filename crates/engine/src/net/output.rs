@@ -62,8 +62,8 @@ impl<D: Driver> Worker<D> {
                     self.on_refused(index, sent);
                     return;
                 }
-                Err(_) => {
-                    self.close(index);
+                Err(error) => {
+                    self.close_broken(index, &error);
                     return;
                 }
             }
@@ -148,8 +148,8 @@ impl<D: Driver> Worker<D> {
                         self.on_refused(index, sent);
                         return false;
                     }
-                    Err(_) => {
-                        self.close(index);
+                    Err(error) => {
+                        self.close_broken(index, &error);
                         return false;
                     }
                 }
@@ -356,7 +356,10 @@ impl<D: Driver> Worker<D> {
         let peer = connection.peer;
         match error {
             // The client's doing, not the file's.
-            Some(error) if is_of_connection(&error) => {}
+            Some(error) if is_of_connection(&error) => {
+                self.close_broken(index, &error);
+                return;
+            }
             Some(error) => {
                 self.log_for_client(
                     LogLevel::Error,
@@ -370,6 +373,15 @@ impl<D: Driver> Worker<D> {
                     &format!("file for {peer} cut short: {cause}"),
                 );
             }
+        }
+        self.close(index);
+    }
+
+    /// Ends a connection that a call on its socket has found broken. What the kernel has taken of the output is its to
+    /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
+    pub(crate) fn close_broken(&mut self, index: u32, error: &io::Error) {
+        if error.kind() == io::ErrorKind::TimedOut {
+            self.note_write_timeout(index);
         }
         self.close(index);
     }

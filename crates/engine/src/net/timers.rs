@@ -143,13 +143,10 @@ impl<D: Driver> Worker<D> {
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
         if connection.is_blocked {
-            let message = format!(
-                "{}: the client took nothing for write_timeout_ms",
-                connection.peer
-            );
-            self.log
-                .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
-            self.net.counts.add(Counter::DroppedWriteTimeout, 1);
+            self.note_write_timeout(index);
+            let Some(connection) = self.net.connections.at(index) else {
+                return;
+            };
             // Else the kernel would keep megabytes for each client that takes nothing.
             let fd = connection.fd;
             self.net.driver.reset_on_close(fd);
@@ -188,6 +185,19 @@ impl<D: Driver> Worker<D> {
             Reading::Handling => self.on_body_deadline(index),
             Reading::Lingering => self.close(index),
         }
+    }
+
+    /// A client is given up that has taken nothing for `write_timeout_ms`.
+    pub(crate) fn note_write_timeout(&mut self, index: u32) {
+        let Some(connection) = self.net.connections.at(index) else {
+            return;
+        };
+        let message = format!(
+            "{}: the client took nothing for write_timeout_ms",
+            connection.peer
+        );
+        self.log_for_client(LogLevel::Info, &message);
+        self.net.counts.add(Counter::DroppedWriteTimeout, 1);
     }
 }
 

@@ -182,7 +182,7 @@ impl<D: Driver> Worker<D> {
                     }
                     Err(error) => {
                         self.note_recv_error(index, &error);
-                        self.close(index);
+                        self.close_broken(index, &error);
                         return Err(ReadError::Gone);
                     }
                 }
