@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fermata_testkit::sse::{Event, Stream};
-use fermata_testkit::{Builder, Server, Signal, send_signal, wait_until};
+use fermata_testkit::{Builder, Server, Signal, Target, send_signal, wait_until};
 use fermata_tests::{fixture, json, stats};
 use serde_json::{Value, json};
 
@@ -225,6 +225,83 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
     let _tab = Stream::open(server.connect(), "/events?user=o1", None);
     wait_until("it is counted", || {
         let refused = &stats(&server)["total"]["members_refused"];
-        (refused == &json!({"members_max": 1, "members_per_channel_max": 40})).then_some(())
+        (refused == &json!({"members_max": 1, "members_per_channel_max": 40, "members_per_address_max": 0})).then_some(())
+    });
+}
+
+/// The status that a client with this address gets when it asks to be held as `user`.
+fn status_of(server: &Server, from: &Client<'_>, user: &str) -> u16 {
+    let target = Target {
+        address: server.address(),
+        source: from
+            .source
+            .map(|source| source.parse().expect("an address")),
+        receive_bytes: None,
+    };
+    let mut connection = target.connect().expect("the server listens");
+    let path = from.path;
+    let said = from.said;
+    connection.send(format!(
+        "GET {path}?channels={user}&user={user} HTTP/1.1\r\nHost: a\r\n{said}\r\n"
+    ));
+    connection.peek_status()
+}
+
+struct Client<'a> {
+    source: Option<&'a str>,
+    path: &'a str,
+    said: &'a str,
+}
+
+#[test]
+fn a_client_with_many_names_leaves_room_for_the_users_of_others() {
+    let server = hub()
+        .workers(2)
+        .setting("leave_delay_ms", 60_000)
+        .setting("members_per_address_max", 10)
+        .setting("trusted_proxies", "127.0.0.9")
+        .control()
+        .start();
+    let direct = |source| Client {
+        source: Some(source),
+        path: "/events",
+        said: "",
+    };
+    let proxied = |path, said| Client {
+        source: Some("127.0.0.9"),
+        path,
+        said,
+    };
+    let crowds = [
+        direct("127.0.0.2"),
+        proxied("/events", "X-Forwarded-For: 192.0.2.1\r\n"),
+        // After a wait, when the head is gone.
+        proxied("/events-later", "X-Forwarded-For: 192.0.2.2\r\n"),
+        // One client has all addresses of such a network.
+        proxied("/events", "X-Forwarded-For: 2001:db8::1\r\n"),
+    ];
+    for (crowd, client) in crowds.iter().enumerate() {
+        for user in 0..15 {
+            // Each in a channel of its own; those that have left are still counted.
+            let status = status_of(&server, client, &format!("u{crowd}-{user}"));
+            assert_eq!(status, if user < 10 { 200 } else { 503 }, "{crowd} {user}");
+        }
+    }
+    let others = [
+        direct("127.0.0.3"),
+        proxied("/events", "X-Forwarded-For: 192.0.2.3\r\n"),
+        proxied("/events-later", "X-Forwarded-For: 192.0.2.4\r\n"),
+        proxied("/events", "X-Forwarded-For: 2001:db8:0:1::1\r\n"),
+    ];
+    for (other, client) in others.iter().enumerate() {
+        assert_eq!(status_of(&server, client, &format!("o{other}")), 200);
+    }
+    let same = proxied("/events", "X-Forwarded-For: 2001:db8::2\r\n");
+    assert_eq!(status_of(&server, &same, "late"), 503);
+    // Who is there already may come back.
+    assert_eq!(status_of(&server, &direct("127.0.0.2"), "u0-3"), 200);
+    wait_until("it is counted", || {
+        let refused = &stats(&server)["total"]["members_refused"];
+        (refused["members_per_address_max"] == json!(21)).then_some(())
     });
 }

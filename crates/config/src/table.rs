@@ -440,6 +440,10 @@ settings! {
     members_per_channel_max: usize = "8192", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
         "Of those, users present in one channel, so that a crowd in one leaves room for the users of all others.\n\
          A hold over either limit is answered with 503; WebSocket::join() throws BackpressureException.";
+    members_per_address_max: usize = "2048", Kind::Count { min: 1, max: 1_000_000, unit: "users" }, None,
+        "Of those, users whose first connection came from one client address (of IPv6, one network of 64 bits), over all workers.\n\
+         So one client with many names leaves room for all others; it is refused like those over the other limits.\n\
+         Behind a proxy that trusted_proxies does not name, all clients have the proxy's address.";
     leave_delay_ms: u64 = "2000", Kind::Milliseconds { min: 0, max: HOUR }, None,
         "Time after a user's last connection before the user counts as gone.\n\
          A page that reloads within it causes no leave and no join.";

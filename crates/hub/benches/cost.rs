@@ -179,6 +179,7 @@ fn main() {
         channel: b"room.17",
         user: b"alice",
         info: b"{\"name\":\"Alice\"}",
+        source: b"",
         announce: None,
     };
     ring.join(&who, &presence, 0).expect("there is room");

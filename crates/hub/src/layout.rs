@@ -124,8 +124,9 @@ pub struct Layout {
 pub(crate) struct PresenceLayout {
     /// Words about the whole table.
     pub(crate) header: usize,
-    /// Bucket heads of the index by channel, then as many by channel and user.
+    /// Bucket heads of the index by channel, then as many by source, and by channel and user.
     pub(crate) by_channel: usize,
+    pub(crate) by_source: usize,
     pub(crate) by_key: usize,
     pub(crate) buckets_len: usize,
     pub(crate) entries: usize,
@@ -137,7 +138,7 @@ pub(crate) struct PresenceLayout {
 /// Words about the whole presence table (see `presence`).
 pub(crate) const PRESENCE_HEADER_WORDS: usize = LINE;
 /// Fixed words of a presence entry (see `presence`).
-pub(crate) const ENTRY_FIXED_WORDS: usize = 12;
+pub(crate) const ENTRY_FIXED_WORDS: usize = 17;
 
 impl Layout {
     /// Checks the configuration and places all sections.
@@ -244,7 +245,8 @@ impl PresenceLayout {
     fn new(at: usize, members_max: usize, workers_max: usize) -> PresenceLayout {
         let buckets_len = members_max.next_power_of_two();
         let by_channel = at + PRESENCE_HEADER_WORDS;
-        let by_key = by_channel + buckets_len;
+        let by_source = by_channel + buckets_len;
+        let by_key = by_source + buckets_len;
         let entries = (by_key + buckets_len).next_multiple_of(LINE);
         let text = words_for(CHANNEL_BYTES_MAX)
             + words_for(USER_BYTES_MAX)
@@ -253,6 +255,7 @@ impl PresenceLayout {
         PresenceLayout {
             header: at,
             by_channel,
+            by_source,
             by_key,
             buckets_len,
             entries,

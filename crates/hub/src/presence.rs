@@ -40,6 +40,9 @@ pub struct Presence<'a> {
     pub user: &'a [u8],
     /// What is known about the user, up to 1024 bytes; a later join replaces it.
     pub info: &'a [u8],
+    /// Where the connection comes from, such as its client's address: of one source at most so many users are present, see
+    /// [`Ring::set_source_members_max`]. Empty = not known, and not bounded.
+    pub source: &'a [u8],
     /// Data of the join event to publish if this is the user's first connection; `None` = join and leave silently.
     pub announce: Option<&'a [u8]>,
 }
@@ -76,6 +79,12 @@ pub enum PresenceError {
     /// The channel has as many users as one may have.
     #[error("members_per_channel_max ({max}) users are present in this channel already")]
     ChannelFull {
+        /// The configured bound.
+        max: usize,
+    },
+    /// The connection's source has as many users present as one may have.
+    #[error("members_per_address_max ({max}) users of this client's address are present already")]
+    SourceFull {
         /// The configured bound.
         max: usize,
     },
@@ -123,6 +132,7 @@ impl Ring {
             channel,
             user,
             info,
+            source,
             announce,
         } = *presence;
         if user.is_empty() || user.len() > USER_BYTES_MAX {
@@ -144,8 +154,14 @@ impl Ring {
         let guard = self.lock(who, None)?;
         let table = self.table();
         let keys = table.keys(&self.hasher, channel, user);
+        let source = table.source(&self.hasher, source);
         let found = table.find(&keys, channel, user);
         let first = found.is_none();
+        if first && table.source_count(source) >= self.source_members_max {
+            return Err(PresenceError::SourceFull {
+                max: self.source_members_max,
+            });
+        }
         if first && table.channel_count(&keys) >= self.channel_members_max {
             return Err(PresenceError::ChannelFull {
                 max: self.channel_members_max,
@@ -164,7 +180,7 @@ impl Ring {
         };
         self.change(|| {
             if first {
-                table.insert(entry, &keys, channel, user, info, who.slot);
+                table.insert(entry, (&keys, source), (channel, user, info), who.slot);
             } else {
                 table.connect(entry, info, who.slot);
             }
@@ -180,6 +196,12 @@ impl Ring {
     /// own joins; without it `members_max` is the only bound.
     pub fn set_channel_members_max(&mut self, max: usize) {
         self.channel_members_max = max;
+    }
+
+    /// Bounds the users that came from one source, those that are leaving among them, so that one client with many names
+    /// leaves room for all others. A process sets it for its own joins.
+    pub fn set_source_members_max(&mut self, max: usize) {
+        self.source_members_max = max;
     }
 
     /// Counts one connection of a user less. Without any left on all workers, the user becomes leaving: `Ok(true)`.

@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 
 /// Words at the start of a ring that tell what it is.
 pub const HEAD_WORDS: usize = 3;
@@ -55,6 +55,7 @@ pub struct Ring {
     pub(crate) history_age_ms_max: u64,
     pub(crate) leave_delay_ms: u64,
     pub(crate) channel_members_max: usize,
+    pub(crate) source_members_max: usize,
     /// Positions and sizes of the records a replay gives; kept for its memory.
     pub(crate) found: Vec<(Seq, usize)>,
     pub(crate) record: Record,
@@ -215,6 +216,7 @@ impl Ring {
             history_age_ms_max: config.history_age_ms_max,
             leave_delay_ms: config.leave_delay_ms,
             channel_members_max: usize::MAX,
+            source_members_max: usize::MAX,
             found: Vec::new(),
             record: Record::empty(),
             texts: Default::default(),

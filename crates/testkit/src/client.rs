@@ -377,6 +377,19 @@ impl Connection {
         }
     }
 
+    /// The status of the response that arrives next, which is left as it is: an event stream has no end to wait for.
+    ///
+    /// # Panics
+    /// Panics when the connection ends or the deadline passes first, or what arrives is no response.
+    #[track_caller]
+    pub fn peek_status(&mut self) -> u16 {
+        const LINE: &[u8] = b"HTTP/1.1 ";
+        self.wait_for_bytes(LINE.len() + 3);
+        let status = self.inbox.strip_prefix(LINE).map(|rest| &rest[..3]);
+        let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        status.unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&self.inbox)))
+    }
+
     /// Everything that still arrives, and how the connection ended: `None` when it was open at the deadline.
     pub fn read_to_end(&mut self) -> (Vec<u8>, Option<End>) {
         let end = Instant::now() + deadline();

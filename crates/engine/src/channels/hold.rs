@@ -5,6 +5,7 @@
 //! takes a part of an event, of which the rest is then kept so that events are never cut.
 
 use std::io::IoSlice;
+use std::net::IpAddr;
 
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::{Backlog, IdRef, LockError, PresenceError, Seq, SubId};
@@ -149,7 +150,7 @@ impl<D: Driver> Worker<D> {
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.channels.ring.newest();
         if !ends_at_once {
-            self.join(index, hold)?;
+            self.join(index, hold, self.client_of(handle))?;
         }
         self.write_hold_head(index, hold);
         let mut opening = std::mem::take(&mut self.scratch);
@@ -271,26 +272,34 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Counts the client in the presence of its channels.
-    fn join(&mut self, index: u32, hold: &Hold<'_>) -> Result<(), HoldError> {
+    fn join(
+        &mut self,
+        index: u32,
+        hold: &Hold<'_>,
+        client: Option<IpAddr>,
+    ) -> Result<(), HoldError> {
         let Some(user) = hold.user else {
             return Ok(());
         };
-        let presence = self.enter(hold.channels, user, hold.info, hold.announces)?;
+        let member = (user, hold.info.unwrap_or_default());
+        let presence = self.enter(hold.channels, &member, client, hold.announces)?;
         if let Some(connection) = self.net.connections.at_mut(index) {
             connection.presence = Some(Box::new(presence));
         }
         Ok(())
     }
 
-    /// Counts a user in the presence of all these channels, or of none.
+    /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
+    /// connection came from.
     pub(crate) fn enter(
         &mut self,
         channels: &[&[u8]],
-        user: &[u8],
-        info: Option<&[u8]>,
+        &(user, info): &(&[u8], &[u8]),
+        client: Option<IpAddr>,
         announces: bool,
     ) -> Result<Presence, HoldError> {
-        let joined = announces.then(|| announcement(user, info));
+        let joined = announces.then(|| announcement(user, Some(info)));
+        let source = client.map(network_of).unwrap_or_default();
         let unix_ms = self.net.driver.unix_ms();
         let mut presence = Presence {
             user: user.to_vec(),
@@ -300,7 +309,8 @@ impl<D: Driver> Worker<D> {
             let member = fermata_hub::Presence {
                 channel,
                 user,
-                info: info.unwrap_or_default(),
+                info,
+                source: &source,
                 announce: joined.as_deref(),
             };
             let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
@@ -314,7 +324,7 @@ impl<D: Driver> Worker<D> {
                     continue;
                 }
                 Ok(Err(cause)) => {
-                    self.note_refused_member(channel, &cause);
+                    self.note_refused_member(channel, client, &cause);
                     HoldError::Backpressure(format!("presence: {cause}"))
                 }
                 Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
@@ -326,15 +336,24 @@ impl<D: Driver> Worker<D> {
         Ok(presence)
     }
 
-    fn note_refused_member(&mut self, channel: &[u8], cause: &PresenceError) {
+    fn note_refused_member(
+        &mut self,
+        channel: &[u8],
+        client: Option<IpAddr>,
+        cause: &PresenceError,
+    ) {
         let counter = match cause {
             PresenceError::Full { .. } => Counter::MembersRefused,
             PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
+            PresenceError::SourceFull { .. } => Counter::MembersRefusedAddress,
             _ => return,
         };
         self.net.counts.add(counter, 1);
         let channel = String::from_utf8_lossy(channel);
-        let message = format!("a user was not let into channel {channel}: {cause}");
+        let mut message = format!("a user was not let into channel {channel}: {cause}");
+        if let Some(address) = client {
+            message += &format!("; the client is {address}");
+        }
         self.log_for_client(LogLevel::Warning, &message);
     }
 
@@ -724,6 +743,14 @@ pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(
         ));
     }
     Ok(())
+}
+
+/// The part of an address that tells clients apart: of IPv6 the network, whose 2^64 addresses one client may have.
+fn network_of(address: IpAddr) -> Vec<u8> {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets()[..8].to_vec(),
+    }
 }
 
 /// `{"user": …, "info": …}`, what `join` and `leave` events carry.

@@ -6,6 +6,7 @@
 //! (`Event::Wake`), and can hold back new work when it has no room for another handler that waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -42,6 +43,8 @@ pub(crate) struct Asked {
     handle: u64,
     pub method: Method,
     pub headers: ContentHeaders<'static>,
+    /// The client's address, as a trusted proxy says.
+    pub client: Option<IpAddr>,
     /// The first `Accept` line.
     pub accept: Option<Box<[u8]>>,
 }
@@ -177,6 +180,7 @@ impl<D: Driver> Worker<D> {
                 handle,
                 method: self.http.request.head.method,
                 headers: ContentHeaders::of(&view).into_owned(),
+                client: self.client_address().map(|(address, _)| address),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
             self.waiting.remember(Box::new(asked));

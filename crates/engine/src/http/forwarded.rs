@@ -238,6 +238,10 @@ impl<D: Driver> Worker<D> {
         }
         let request = self.request();
         let peer = request.peer();
+        if is_unnamed(peer) {
+            // Nothing is believed of it whatever it sends.
+            return;
+        }
         if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
             return;
         }
@@ -272,6 +276,35 @@ impl<D: Driver> Worker<D> {
     pub fn is_http10(&self, handle: u64) -> bool {
         let connection = self.net.connections.at(Key::from_u64(handle).index);
         connection.is_some_and(|connection| connection.is_http10)
+    }
+
+    /// The address of the client of a request, also when its handler has waited and its head is gone.
+    pub(crate) fn client_of(&self, handle: u64) -> Option<IpAddr> {
+        if self.http.lent == handle {
+            return self.client_address().map(|(address, _)| address);
+        }
+        match self.waiting.asked(handle) {
+            Some(asked) => asked.client,
+            None => self.net.connections.at(handle as u32)?.peer.ip(),
+        }
+    }
+
+    /// The current request asks for a WebSocket: whose it is, is not told again.
+    pub(crate) fn note_socket_client(&mut self, index: u32) {
+        match self.claim().address {
+            Some((address, _)) => {
+                self.sockets.clients.insert(index, address);
+            }
+            None => {
+                self.sockets.clients.remove(&index);
+            }
+        }
+    }
+
+    /// The address of the client of a WebSocket.
+    pub(crate) fn socket_client(&self, index: u32) -> Option<IpAddr> {
+        let claimed = self.sockets.clients.get(&index).copied();
+        claimed.or_else(|| self.net.connections.at(index)?.peer.ip())
     }
 
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.

@@ -414,6 +414,9 @@ impl<D: Driver> Worker<D> {
         if !self.sockets.upgrades.is_empty() {
             self.sockets.upgrades.remove(&index);
         }
+        if !self.sockets.clients.is_empty() {
+            self.sockets.clients.remove(&index);
+        }
         self.net.driver.close(connection.fd);
         self.channels.local.unsubscribe(connection.chain);
         if let Some(presence) = connection.presence {

@@ -4,6 +4,7 @@ use fermata_config::{Builder, Settings, Source};
 
 use super::client::answers;
 use super::{Rig, get, settings};
+use crate::stats::Counter;
 
 const HEADER: &[u8] = b"PROXY TCP4 198.51.100.7 192.0.2.1 4711 80\r\n";
 
@@ -45,4 +46,18 @@ fn who_has_connected_before_a_drain_is_answered_behind_a_proxy_too() {
     rig.advance(3_000);
     assert!(rig.is_stopped);
     assert!(rig.worker.net.addresses.is_empty());
+}
+
+#[test]
+fn headers_of_a_connection_without_a_client_are_no_contradiction() {
+    for (header, count) in [(HEADER, 0), (&b"PROXY UNKNOWN\r\n"[..], 0)] {
+        let mut rig = rig();
+        let peer = rig.connect();
+        peer.write(header);
+        peer.write(b"GET /hello HTTP/1.1\r\nHost: a\r\nForwarded: for=192.0.2.9\r\n\r\n");
+        rig.run();
+        assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+        let ignored = rig.worker.net.counts.get(Counter::ProxyHeadersIgnored);
+        assert_eq!(ignored, count, "{}", String::from_utf8_lossy(header));
+    }
 }

@@ -379,3 +379,48 @@ fn pings_and_messages_pass_between_channel_messages() {
     };
     assert_eq!((count("message"), count("echo"), count("p")), (50, 50, 50));
 }
+
+#[test]
+fn users_are_counted_by_the_address_of_the_client_behind_a_proxy() {
+    let mut builder = fermata_config::Builder::new();
+    let proxies = ("trusted_proxies", "192.0.2.0/24");
+    builder
+        .set(proxies.0, proxies.1, fermata_config::Source::Code)
+        .expect("a network");
+    let of_proxies = builder.build().expect("settings");
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            trusted_proxies: of_proxies.trusted_proxies,
+            proxy_headers: of_proxies.proxy_headers,
+            members_per_address_max: 1,
+            ..settings()
+        },
+    );
+    // The server accepts on the first route, the program on the second.
+    for path in ["/ws", "/asked/x"] {
+        for (address, users) in [
+            ("198.51.100.1", [true, false]),
+            ("198.51.100.2", [true, false]),
+        ] {
+            for (at, is_let_in) in users.into_iter().enumerate() {
+                let peer = rig.connect();
+                peer.write(
+                    format!("PROXY TCP4 192.0.2.7 192.0.2.8 {} 80\r\n", 1000 + at).as_bytes(),
+                );
+                let line = format!("X-Forwarded-For: {address}{}\r\n", path.len());
+                peer.write(&super::sockets::handshake(path, &line));
+                rig.run();
+                let mut client = super::sockets::Client::new(peer);
+                assert!(client.accepted().contains("101"), "{}", client.head);
+                client
+                    .peer
+                    .write(&text(&format!("/as room {address}-{path}-{at}")));
+                rig.run();
+                let texts = client.texts().join(" ");
+                let is_refused = texts.contains("members_per_address_max (1)");
+                assert_eq!(is_refused, !is_let_in, "{path} {address} {at}: {texts}");
+            }
+        }
+    }
+}

@@ -85,8 +85,10 @@ impl<D: Driver> Worker<D> {
         let newest = self.channels.ring.newest();
         if let Some(user) = join.user {
             let channels = [join.channel];
+            let client = self.socket_client(key.index);
+            let member = (user, join.info.unwrap_or_default());
             let presence = self
-                .enter(&channels, user, join.info, join.announces)
+                .enter(&channels, &member, client, join.announces)
                 .map_err(|error| match error {
                     HoldError::Gone => SendError::Gone,
                     HoldError::Misuse(cause) => SendError::Misuse(cause),

@@ -18,6 +18,7 @@ mod route;
 mod upgrade;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use fermata_config::Settings;
@@ -47,6 +48,8 @@ pub(crate) struct Sockets {
     pub events: Events,
     /// Handshakes that the program has to decide on, by connection.
     pub upgrades: HashMap<u32, Upgrade>,
+    /// Clients that a trusted proxy has named, by connection.
+    pub clients: HashMap<u32, IpAddr>,
     /// Decompresses what sockets send; allocates nothing until one does.
     pub inflater: Decompressor,
 }
@@ -57,6 +60,7 @@ impl Sockets {
             served: routes.iter().map(|route| route.served(settings)).collect(),
             events: Events::new(),
             upgrades: HashMap::new(),
+            clients: HashMap::new(),
             inflater: Decompressor::new(),
         }
     }

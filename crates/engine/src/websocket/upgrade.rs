@@ -56,6 +56,9 @@ impl<D: Driver> Worker<D> {
                 return None;
             }
         };
+        self.note_socket_client(index);
+        let served = self.sockets.served.get(usize::from(route))?;
+        let head = self.http.request.view(&self.input).head;
         let supported = served.protocols.iter().map(Vec::as_slice);
         let chosen = handshake::choose_protocol(&self.http.request.head, head, supported);
         let place = |chosen: &[u8]| served.protocols.iter().position(|is| is == chosen);

@@ -26,24 +26,26 @@ const E_KEY: usize = 1;
 const E_CHANNEL: usize = 2;
 /// Lengths of channel and user (8 bits each), which information area is valid and its length (16 bits each).
 const E_LENGTHS: usize = 3;
-/// Whether joins were announced, so that the leave is too: the lowest bit. Above it, in the first entry of a channel in
-/// its list, how many the channel has.
+/// Whether joins were announced, so that the leave is too.
 const E_ANNOUNCED: usize = 4;
 /// When a leaving user has left, in wall-clock milliseconds.
 const E_DUE: usize = 5;
 /// Connections over all workers.
 const E_TOTAL: usize = 6;
 const E_KEY_NEXT: usize = 7;
+/// Links within the entries of a channel and of a source, and in the first entry of each how many it has.
 const E_CHANNEL_NEXT: usize = 8;
 const E_CHANNEL_PREV: usize = 9;
+const E_CHANNEL_COUNT: usize = 12;
+/// Hash of where the user's first connection came from; 0 = not known.
+const E_SOURCE: usize = 13;
+const E_SOURCE_NEXT: usize = 14;
+const E_SOURCE_PREV: usize = 15;
+const E_SOURCE_COUNT: usize = 16;
 const E_LEAVING_NEXT: usize = 10;
 const E_LEAVING_PREV: usize = 11;
 /// Then one count per worker slot, and the texts.
 const E_COUNTS: usize = ENTRY_FIXED_WORDS;
-
-/// The bit of `E_ANNOUNCED`, and the unit of the count above it.
-const ANNOUNCED: u64 = 1;
-const COUNTED: u64 = 2;
 
 const FREED: u64 = 0;
 pub(super) const PRESENT: u64 = 1;
@@ -54,6 +56,16 @@ pub(super) const DUE_UNSET: u64 = 0;
 
 /// Entry number.
 pub(super) type Entry = usize;
+
+/// Entries that have a hash in common: linked both ways from a bucket, and counted in the first of them.
+struct Group {
+    /// Bucket heads.
+    section: usize,
+    hash: usize,
+    next: usize,
+    prev: usize,
+    count: usize,
+}
 
 /// Hashes under which an entry is found.
 pub(super) struct Keys {
@@ -98,6 +110,14 @@ impl Table {
         }
     }
 
+    /// The hash of a source; 0 = not known.
+    pub(super) fn source(&self, hasher: &ChannelHasher, source: &[u8]) -> u64 {
+        if source.is_empty() {
+            return 0;
+        }
+        hasher.hash(source).max(1)
+    }
+
     pub(super) fn find(&self, keys: &Keys, channel: &[u8], user: &[u8]) -> Option<Entry> {
         self.list(self.words.load(self.key_bucket(keys.key)), E_KEY_NEXT)
             .find(|&entry| {
@@ -120,10 +140,8 @@ impl Table {
     pub(super) fn insert(
         &self,
         entry: Entry,
-        keys: &Keys,
-        channel: &[u8],
-        user: &[u8],
-        info: &[u8],
+        (keys, source): (&Keys, u64),
+        (channel, user, info): (&[u8], &[u8], &[u8]),
         slot: u32,
     ) {
         if self.entry_of(self.header(FREE)) == Some(entry) {
@@ -136,6 +154,7 @@ impl Table {
         }
         self.set(entry, E_KEY, keys.key);
         self.set(entry, E_CHANNEL, keys.channel);
+        self.set(entry, E_SOURCE, source);
         self.set_text(entry, 0, channel);
         self.set_text(entry, words_for(CHANNEL_BYTES_MAX), user);
         self.set_text(entry, info_at(0), info);
@@ -200,12 +219,11 @@ impl Table {
     }
 
     pub(super) fn set_announced(&self, entry: Entry) {
-        let word = self.get(entry, E_ANNOUNCED);
-        self.set(entry, E_ANNOUNCED, word | ANNOUNCED);
+        self.set(entry, E_ANNOUNCED, 1);
     }
 
     pub(super) fn announced(&self, entry: Entry) -> bool {
-        self.get(entry, E_ANNOUNCED) & ANNOUNCED != 0
+        self.get(entry, E_ANNOUNCED) != 0
     }
 
     /// Ends a leaving user.
@@ -243,19 +261,49 @@ impl Table {
 
     /// How many users a channel has, those that are leaving among them.
     pub(super) fn channel_count(&self, keys: &Keys) -> usize {
-        self.channel_first(keys.channel)
-            .map_or(0, |first| (self.get(first, E_ANNOUNCED) / COUNTED) as usize)
+        self.group_count(&self.by_channel(), keys.channel)
     }
 
-    /// The first entry of a channel in its list, which has the channel's count.
-    fn channel_first(&self, hash: u64) -> Option<Entry> {
-        self.channel_entries(hash)
-            .find(|&entry| self.get(entry, E_CHANNEL) == hash)
+    /// How many users came from a source, those that are leaving among them.
+    pub(super) fn source_count(&self, source: u64) -> usize {
+        match source {
+            0 => 0,
+            source => self.group_count(&self.by_source(), source),
+        }
     }
 
-    fn set_channel_count(&self, first: Entry, count: u64) {
-        let announced = self.get(first, E_ANNOUNCED) & ANNOUNCED;
-        self.set(first, E_ANNOUNCED, announced | (count * COUNTED));
+    fn by_channel(&self) -> Group {
+        Group {
+            section: self.layout.by_channel,
+            hash: E_CHANNEL,
+            next: E_CHANNEL_NEXT,
+            prev: E_CHANNEL_PREV,
+            count: E_CHANNEL_COUNT,
+        }
+    }
+
+    fn by_source(&self) -> Group {
+        Group {
+            section: self.layout.by_source,
+            hash: E_SOURCE,
+            next: E_SOURCE_NEXT,
+            prev: E_SOURCE_PREV,
+            count: E_SOURCE_COUNT,
+        }
+    }
+
+    fn group_count(&self, group: &Group, hash: u64) -> usize {
+        self.group_first(group, hash)
+            .map_or(0, |first| self.get(first, group.count) as usize)
+    }
+
+    /// The first entry with this hash in its bucket, which has the count.
+    fn group_first(&self, group: &Group, hash: u64) -> Option<Entry> {
+        self.list(
+            self.words.load(self.bucket(group.section, hash)),
+            group.next,
+        )
+        .find(|&entry| self.get(entry, group.hash) == hash)
     }
 
     pub(super) fn is_channel(&self, entry: Entry, hash: u64, channel: &[u8]) -> bool {
@@ -398,6 +446,11 @@ impl Table {
                 same.count(),
                 "count of a channel"
             );
+            let source = self.get(entry, E_SOURCE);
+            let same = used
+                .iter()
+                .filter(|&&other| source != 0 && self.get(other, E_SOURCE) == source);
+            assert_eq!(self.source_count(source), same.count(), "count of a source");
             let total: u64 = (0..self.layout.workers_max)
                 .map(|slot| self.get(entry, E_COUNTS + slot))
                 .sum();
@@ -461,16 +514,22 @@ impl Table {
         let bucket = self.key_bucket(self.get(entry, E_KEY));
         self.set(entry, E_KEY_NEXT, self.words.load(bucket));
         self.words.store(bucket, entry as u64 + 1);
-        let hash = self.get(entry, E_CHANNEL);
-        let before = self.channel_first(hash);
-        let count = before.map_or(0, |first| self.get(first, E_ANNOUNCED) / COUNTED);
-        self.set_channel_count(entry, count.saturating_add(1).min(u64::MAX / COUNTED));
-        let bucket = self.channel_bucket(hash);
+        self.join_group(&self.by_channel(), entry);
+        if self.get(entry, E_SOURCE) != 0 {
+            self.join_group(&self.by_source(), entry);
+        }
+    }
+
+    fn join_group(&self, group: &Group, entry: Entry) {
+        let hash = self.get(entry, group.hash);
+        let before = self.group_count(group, hash) as u64;
+        self.set(entry, group.count, before + 1);
+        let bucket = self.bucket(group.section, hash);
         let next = self.words.load(bucket);
-        self.set(entry, E_CHANNEL_NEXT, next);
-        self.set(entry, E_CHANNEL_PREV, 0);
+        self.set(entry, group.next, next);
+        self.set(entry, group.prev, 0);
         if let Some(next) = self.entry_of(next) {
-            self.set(next, E_CHANNEL_PREV, entry as u64 + 1);
+            self.set(next, group.prev, entry as u64 + 1);
         }
         self.words.store(bucket, entry as u64 + 1);
     }
@@ -488,22 +547,25 @@ impl Table {
         {
             self.set(before, E_KEY_NEXT, next);
         }
-        let (next, prev) = (
-            self.get(entry, E_CHANNEL_NEXT),
-            self.get(entry, E_CHANNEL_PREV),
-        );
-        let hash = self.get(entry, E_CHANNEL);
-        let first = self.channel_first(hash);
-        let count = first.map_or(0, |first| self.get(first, E_ANNOUNCED) / COUNTED);
+        self.leave_group(&self.by_channel(), entry);
+        if self.get(entry, E_SOURCE) != 0 {
+            self.leave_group(&self.by_source(), entry);
+        }
+    }
+
+    fn leave_group(&self, group: &Group, entry: Entry) {
+        let (next, prev) = (self.get(entry, group.next), self.get(entry, group.prev));
+        let hash = self.get(entry, group.hash);
+        let count = self.group_count(group, hash) as u64;
         match self.entry_of(prev) {
-            Some(prev) => self.set(prev, E_CHANNEL_NEXT, next),
-            None => self.words.store(self.channel_bucket(hash), next),
+            Some(prev) => self.set(prev, group.next, next),
+            None => self.words.store(self.bucket(group.section, hash), next),
         }
         if let Some(next) = self.entry_of(next) {
-            self.set(next, E_CHANNEL_PREV, prev);
+            self.set(next, group.prev, prev);
         }
-        if let Some(first) = self.channel_first(hash) {
-            self.set_channel_count(first, count.saturating_sub(1));
+        if let Some(first) = self.group_first(group, hash) {
+            self.set(first, group.count, count.saturating_sub(1));
         }
     }
 
@@ -597,11 +659,15 @@ impl Table {
     }
 
     fn key_bucket(&self, hash: u64) -> usize {
-        self.layout.by_key + (hash as usize & (self.layout.buckets_len - 1))
+        self.bucket(self.layout.by_key, hash)
     }
 
     fn channel_bucket(&self, hash: u64) -> usize {
-        self.layout.by_channel + (hash as usize & (self.layout.buckets_len - 1))
+        self.bucket(self.layout.by_channel, hash)
+    }
+
+    fn bucket(&self, section: usize, hash: u64) -> usize {
+        section + (hash as usize & (self.layout.buckets_len - 1))
     }
 
     fn get(&self, entry: Entry, word: usize) -> u64 {

@@ -225,6 +225,7 @@ fn presence<'a>(user: &'a [u8], info: &'a [u8]) -> Presence<'a> {
         channel: b"room",
         user,
         info,
+        source: b"",
         announce: Some(user),
     }
 }
@@ -307,6 +308,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                         channel: b"other",
                         user: &[user],
                         info: b"",
+                        source: b"",
                         announce: None,
                     };
                     ring.join(&worker(0), &presence, 9000).unwrap();

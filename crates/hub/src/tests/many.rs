@@ -136,6 +136,7 @@ fn presence(user: &[u8]) -> Presence<'_> {
         channel: b"room",
         user,
         info: b"",
+        source: b"",
         announce: None,
     }
 }

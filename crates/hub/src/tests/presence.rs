@@ -41,6 +41,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 const CHANNELS: [&[u8]; 2] = [b"room", b"a-second-room-with-a-longer-name"];
+/// The last is that of a connection of which it is not known.
+const SOURCES: [&[u8]; 3] = [b"192.0.2.1", b"192.0.2.2", b""];
 const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 
 #[derive(Default)]
@@ -69,10 +71,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn behaves_like_a_map(ops in proptest::collection::vec(op(), 1..150), channel_max in 3..8usize) {
+    fn behaves_like_a_map(ops in proptest::collection::vec(op(), 1..150), channel_max in 3..8usize, source_max in 2..7usize) {
         let config = Config { ring_bytes: 1 << 16, ..small() };
         let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
         ring.set_channel_members_max(channel_max);
+        ring.set_source_members_max(source_max);
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for slot in 1..3 {
             ring.worker_started(&worker(slot), 0).unwrap();
@@ -87,10 +90,15 @@ proptest! {
                         channel: CHANNELS[channel],
                         user: USERS[user],
                         info: &vec![info; usize::from(info)],
-                        announce: Some(&[user as u8]),
+                        source: SOURCES[user % 3], announce: Some(&[user as u8]),
                     };
                     let joined = ring.join(&worker(slot), &presence, now);
                     let first = !model.contains_key(&(channel, user));
+                    let of_source = model.keys().filter(|(_, of)| of % 3 == user % 3).count();
+                    if first && !SOURCES[user % 3].is_empty() && of_source == source_max {
+                        prop_assert_eq!(joined, Err(PresenceError::SourceFull { max: source_max }));
+                        continue;
+                    }
                     if first && model.keys().filter(|(of, _)| *of == channel).count() == channel_max {
                         prop_assert_eq!(joined, Err(PresenceError::ChannelFull { max: channel_max }));
                         continue;
@@ -192,12 +200,14 @@ fn a_join_that_cannot_be_announced_does_not_happen() {
         channel: b"room",
         user: b"alice",
         info: b"",
+        source: b"",
         announce: Some(b"a much longer one than that"),
     };
     let behind = PresenceError::Publish(PublishError::Behind { slot: 0 });
     assert_eq!(ring.join(&worker(0), &presence, 0), Err(behind));
     assert!(members(&mut ring, b"room").is_empty());
     let silent = Presence {
+        source: b"",
         announce: None,
         ..presence
     };
@@ -248,6 +258,7 @@ fn a_leave_event_that_is_too_large_does_not_stop_the_others() {
             channel: b"room",
             user,
             info: b"",
+            source: b"",
             announce: Some(b""),
         };
         ring.join(&worker(0), &presence, 0).unwrap();
@@ -269,6 +280,7 @@ fn a_clock_set_back_does_not_keep_users_present() {
         channel: b"room",
         user: b"a",
         info: b"",
+        source: b"",
         announce: None,
     };
     ring.join(&worker(0), &presence, 1_000_000).unwrap();
@@ -289,6 +301,7 @@ fn what_is_too_long_is_refused() {
         channel: &[1; 255],
         user: &[2; 255],
         info: &[3; 1024],
+        source: b"",
         announce: None,
     };
     let join = |ring: &mut Ring, presence| ring.join(&worker(0), &presence, 0).err();

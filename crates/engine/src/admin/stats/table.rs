@@ -201,9 +201,10 @@ figures! {
         GapsUnknown("reason" "unknown_id"),
     }
     "members_refused" "members_refused_total" Plain Sum
-    "Holds and joins of users that were refused because as many are present as there may be: in all channels, in one." {
+    "Holds and joins of users that were refused because as many are present as there may be: in all channels, in one, from one address." {
         MembersRefused("reason" "members_max"),
         MembersRefusedChannel("reason" "members_per_channel_max"),
+        MembersRefusedAddress("reason" "members_per_address_max"),
     }
     "blocked" "blocked_total" Plain Sum
     "Writes the kernel took only a part of: the client's buffer was full." { Blocked }
