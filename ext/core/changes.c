@@ -155,8 +155,10 @@ static void get_ini(const zend_ini_entry *entry, zval *value)
 static void note_ini(zend_string *name)
 {
 	const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
-	/* The runner keeps the time limit. */
-	if (!entry || zend_string_equals_literal(name, "max_execution_time")) {
+	/* The runner keeps the time limit, and stray.c the settings of sessions. */
+	bool is_kept = zend_string_equals_literal(name, "max_execution_time")
+		|| (zend_string_starts_with_literal(name, "session.") && fermata_session_begin());
+	if (!entry || is_kept) {
 		return;
 	}
 	fermata_changes *noted = changes();
@@ -175,14 +177,6 @@ static void note_ini_named(const char *name)
 	zend_string *string = zend_string_init(name, strlen(name), false);
 	note_ini(string);
 	zend_string_release(string);
-}
-
-/* Settings that a function of PHP changes by itself, such as session_name(). */
-void fermata_changes_note_ini(const char *const *names, size_t names_len)
-{
-	for (size_t i = 0; i < names_len; i++) {
-		note_ini_named(names[i]);
-	}
 }
 
 static void get_environment(const zend_string *name, zval *value)

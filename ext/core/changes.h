@@ -52,6 +52,4 @@ static zend_always_inline bool fermata_globals_differ(void)
 	return false;
 }
 
-void fermata_changes_note_ini(const char *const *names, size_t names_len);
-
 #endif

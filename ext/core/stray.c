@@ -174,13 +174,45 @@ static const char *const session_settings[] = {"session.save_handler", "session.
 	"session.gc_maxlifetime", "session.serialize_handler", "session.lazy_write", "session.sid_length",
 	"session.sid_bits_per_character", "session.trans_sid_tags", "session.trans_sid_hosts"};
 
-static bool begin_session(void)
+#define SESSION_SETTINGS (sizeof(session_settings) / sizeof(session_settings[0]))
+static zend_string *session_values[SESSION_SETTINGS]; /* as the handler has found them; NULL = as at the start of PHP */
+
+static zend_ini_entry *session_setting(size_t index)
+{
+	return zend_hash_str_find_ptr(EG(ini_directives), session_settings[index], strlen(session_settings[index]));
+}
+
+/* They stay while the handler waits: PHP changes none of them while a session is open, and nobody else can open one. False when
+ * there is none for this handler. */
+bool fermata_session_begin(void)
 {
 	if (has_globals() && !fermata_run.fiber->has_session) {
 		fermata_run.fiber->has_session = true;
-		fermata_changes_note_ini(session_settings, sizeof(session_settings) / sizeof(session_settings[0]));
+		for (size_t i = 0; i < SESSION_SETTINGS; i++) {
+			const zend_ini_entry *entry = session_setting(i);
+			session_values[i] = entry && entry->modified && entry->value ? zend_string_copy(entry->value) : NULL;
+		}
 	}
 	return has_globals();
+}
+
+static void restore_session_settings(void)
+{
+	for (size_t i = 0; i < SESSION_SETTINGS; i++) {
+		zend_ini_entry *entry = session_setting(i);
+		zend_string *before = session_values[i];
+		session_values[i] = NULL;
+		if (!entry || !entry->modified || (before && entry->value && zend_string_equals(before, entry->value))) {
+			/* As it was. */
+		} else if (before) {
+			zend_alter_ini_entry(entry->name, before, PHP_INI_USER, PHP_INI_STAGE_RUNTIME);
+		} else {
+			zend_restore_ini_entry(entry->name, PHP_INI_STAGE_RUNTIME);
+		}
+		if (before) {
+			zend_string_release(before);
+		}
+	}
 }
 
 /* Does with the session what PHP does at the end of a request: it is written and closed, and the next finds none. */
@@ -193,6 +225,7 @@ void fermata_session_end(fermata_fiber *fiber)
 	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("session"));
 	if (module) {
 		module->request_shutdown_func(module->type, module->module_number);
+		restore_session_settings();
 		module->request_startup_func(module->type, module->module_number);
 	}
 	if (EG(exception)) {
@@ -217,7 +250,7 @@ void fermata_session_end(fermata_fiber *fiber)
 	static zif_handler original_##name; \
 	static ZEND_NAMED_FUNCTION(refused_##name) \
 	{ \
-		if (is_handlers() && (changes_something) && !begin_session()) { \
+		if (is_handlers() && (changes_something) && !fermata_session_begin()) { \
 			fermata_misuse(#name "() in a handler: PHP has one session for a process, and all users of this worker would share" \
 				" it; keep an id in a cookie (Request::cookie(), Response::withCookie()) and the data in a database or cache"); \
 			RETURN_THROWS(); \

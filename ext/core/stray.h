@@ -7,6 +7,7 @@
 void fermata_stray_wrap(void);
 void fermata_stray_start(void);
 void fermata_stray_end(void);
+bool fermata_session_begin(void);
 void fermata_session_end(fermata_fiber *fiber);
 
 /* http/globals.c */

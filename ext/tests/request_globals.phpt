@@ -17,7 +17,7 @@ $server->any('/globals', function (Request $r) {
     $r->fillGlobals(['DOCUMENT_ROOT' => '/srv']);
     return Response::json([$_GET, $_POST, $_COOKIE, $_REQUEST, $_SERVER['DOCUMENT_ROOT'], $_SERVER['REQUEST_METHOD'], file_get_contents('php://input')]);
 });
-$server->get('/none', fn () => Response::json([$_GET, $_COOKIE, $_SERVER['HTTP_X'] ?? null, $_SESSION ?? null, headers_list(), http_response_code(), session_id(), file_get_contents('php://input')]));
+$server->get('/none', fn () => Response::json([$_GET, $_COOKIE, $_SERVER['HTTP_X'] ?? null, $_SESSION ?? null, headers_list(), http_response_code(), session_id(), file_get_contents('php://input'), ini_get('session.save_handler'), session_name(), ini_get('session.gc_maxlifetime')]));
 $server->post('/files', function (Request $r) {
     $r->fillGlobals();
     $files = $_FILES;
@@ -37,6 +37,7 @@ $server->get('/session', function (Request $r) use ($sent) {
 });
 $server->get('/custom', function (Request $r) use ($sent) {
     $r->fillGlobals();
+    ini_set('session.gc_maxlifetime', '77');
     session_set_save_handler(new class implements SessionHandlerInterface {
         public function open(string $path, string $name): bool { return true; }
         public function close(): bool { return true; }
@@ -45,8 +46,10 @@ $server->get('/custom', function (Request $r) use ($sent) {
         public function destroy(string $id): bool { return true; }
         public function gc(int $lifetime): int|false { return 0; }
     });
+    session_name('other');
     session_start();
     $_SESSION['more'] = 1;
+    delay(0.001);
     return $sent($_SESSION['data']);
 });
 $server->get('/custom-written', fn () => Response::text(file_get_contents(__DIR__ . '/custom')));
@@ -113,17 +116,17 @@ bool(true)
 bool(true)
 HTTP/1.0
 200 [{"q":"1","both":"get"},{"p":"2","both":"post"},{"c":"3"},{"q":"1","both":"post","p":"2","c":"3"},"/srv","POST","p=2&both=post"]
-200 [[],[],null,null,[],false,"",""]
+200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"]
 200 [{"one":{"name":"a.txt","full_path":"a.txt","type":"text/plain","tmp_name":"path","error":0,"size":5},"many":{"name":["b.txt","c.txt"],"full_path":["b.txt","c.txt"],"type":["text/plain","text/plain"],"tmp_name":["path","path"],"error":[0,0],"size":[6,5]},"deep":{"name":{"a":{"b":"d.txt"}},"full_path":{"a":{"b":"d.txt"}},"type":{"a":{"b":"text/plain"}},"tmp_name":{"a":{"b":"path"}},"error":{"a":{"b":0}},"size":{"a":{"b":1}}}},true,false,true,"first",{"field":"value"}]
 200 1 own=ID; path=/; SameSite=Lax no-store, no-cache, must-revalidate
 200 2 200 1 200 3
-200 [[],[],null,null,[],false,"",""]
+200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"]
 200 custom 200 data|s:6:"custom";more|i:1; 200 4
 200 5 200 1
 418 printed and left {"content-type":["text/html; charset=utf-8"],"x-one":["1"],"set-cookie":["a=b"]}
 302  {"location":["/there"]}
 500 The server has failed to answer; its log tells why. {"content-type":["text/plain; charset=utf-8"]}
-200 [[],[],null,null,[],false,"",""] {"content-type":["application/json"]}
+200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"] {"content-type":["application/json"]}
 200 Fermata\Exception\MisuseError {"content-type":["text/plain; charset=utf-8"]}
 200 aanull 200 bbnull 200 ccnull
 500
