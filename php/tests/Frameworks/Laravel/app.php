@@ -117,6 +117,25 @@ final class RouteProvider extends ServiceProvider
                 echo 'dumped';
                 exit;
             });
+            Route::get('/secret', static function (Request $request, Counter $memory) {
+                $session = $request->session();
+                $token = $request->query('token');
+                $session->put('token', $session->get('token') ?? $token);
+                $session->put('visits', $session->get('visits', 0) + 1);
+                $seen = [$session->get('token'), $session->get('visits'), View::shared('user'), $_GET['token'], $_SERVER['QUERY_STRING'], ini_get('precision')];
+                View::share('user', $token);
+                ini_set('precision', (string) random_int(3, 9));
+                // At the end of a request Laravel saves its session, which exit() and a client that stays away do not reach.
+                $session->save();
+                match ($request->query('end')) {
+                    'exit' => exit(print 'dumped'),
+                    'throw' => throw new \RuntimeException("of $token"),
+                    default => null,
+                };
+                return $request->query('end') === 'stream'
+                    ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
+                    : response()->json($seen);
+            });
             Route::get('/throw', static fn() => throw new \RuntimeException('a detail'));
             Route::get('/file', static fn() => response()->file(getenv('TEST_FOLDER') . '/large.bin'));
             Route::get('/download', static fn() => response()->streamDownload(static function (): void { echo str_repeat('d', 100_000); }, 'd.txt'));

@@ -57,6 +57,7 @@ final class App implements RequestHandlerInterface
             })),
             $path === '/head' => $this->responses->createResponse()->withHeader('Content-Length', '12345'),
             $path === '/session' => $this->session(),
+            $path === '/secret' => $this->secret($request),
             $path === '/exit' => $this->leave(),
             $path === '/throw' => throw new RuntimeException('a detail for the log'),
             $path === '/prints' => $this->text((print 'printed ') ? 'and answered' : ''),
@@ -109,6 +110,28 @@ final class App implements RequestHandlerInterface
         $_SESSION['visits'] = ($_SESSION['visits'] ?? 0) + 1;
         setcookie('extra', 'x');
         return $this->text((string) $_SESSION['visits']);
+    }
+
+    private function secret(ServerRequestInterface $request): ResponseInterface
+    {
+        session_save_path($this->folder);
+        session_start();
+        $token = $request->getQueryParams()['token'];
+        $_SESSION['token'] ??= $token;
+        $_SESSION['visits'] = ($_SESSION['visits'] ?? 0) + 1;
+        $seen = [$_SESSION['token'], $_SESSION['visits'], $GLOBALS['_ENV']['user'] ?? null, $_GET['token'], $_SERVER['QUERY_STRING'], ini_get('precision')];
+        $_ENV['user'] = $token;
+        ini_set('precision', (string) random_int(3, 9));
+        $end = $request->getQueryParams()['end'] ?? '';
+        match ($end) {
+            'exit' => exit(print 'dumped'),
+            'throw' => throw new RuntimeException("of $token"),
+            default => null,
+        };
+        $text = json_encode($seen);
+        return $end === 'stream'
+            ? $this->responses->createResponse()->withBody(Body::output(function () use ($text): void { echo $text, str_repeat(' ', 500_000); }))
+            : $this->text($text);
     }
 
     private function leave(): never

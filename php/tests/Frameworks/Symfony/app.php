@@ -113,6 +113,7 @@ final class TestKernel extends Kernel
             'remember' => new Response(($memory->user ?? 'none') . ' ' . ($memory->user = $request->query->get('user'))),
             'resets' => new Response((string) $memory->resets),
             'session' => $this->session($request),
+            'secret' => $this->secret($request, $memory),
             'cookies' => $this->cookies(),
             'streamed' => new StreamedResponse(function (): void {
                 echo 'first';
@@ -145,6 +146,25 @@ final class TestKernel extends Kernel
             $session->migrate();
         }
         return new Response((string) $session->get('visits'));
+    }
+
+    private function secret(Request $request, Memory $memory): Response
+    {
+        $session = $request->getSession();
+        $token = $request->query->get('token');
+        $session->set('token', $session->get('token') ?? $token);
+        $session->set('visits', $session->get('visits', 0) + 1);
+        $seen = [$session->get('token'), $session->get('visits'), $memory->user, $_GET['token'], $_SERVER['QUERY_STRING'], ini_get('precision')];
+        $memory->user = $token;
+        ini_set('precision', (string) random_int(3, 9));
+        match ($request->query->get('end')) {
+            'exit' => $this->leave(),
+            'throw' => throw new \RuntimeException("of $token"),
+            default => null,
+        };
+        return $request->query->get('end') === 'stream'
+            ? new StreamedResponse(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
+            : new JsonResponse($seen);
     }
 
     private function cookies(): Response

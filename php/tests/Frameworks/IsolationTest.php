@@ -1,0 +1,146 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks;
+
+use Fermata\Testing\TestServer;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Nothing of one user is visible to the next: random requests of several users at once, with sessions, exceptions, exit(),
+ * streams, and clients that leave at any time, over two workers.
+ *
+ * FERMATA_ISOLATION_REQUESTS says how many requests each application gets; a failure names the seed, for FERMATA_ISOLATION_SEED.
+ */
+final class IsolationTest extends TestCase
+{
+    private const CLIENTS = 3;
+    private const USERS = 4;
+
+    private string $folder;
+
+    protected function setUp(): void
+    {
+        $this->folder = sys_get_temp_dir() . '/fermata-isolation-' . bin2hex(random_bytes(6));
+        foreach (['sessions', 'views', 'cache', 'public'] as $name) {
+            mkdir("$this->folder/$name", recursive: true);
+        }
+        touch("$this->folder/database.sqlite");
+    }
+
+    protected function tearDown(): void
+    {
+        exec('rm -rf ' . escapeshellarg($this->folder));
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function applications(): iterable
+    {
+        yield 'PSR-15' => ['Psr15', 'PHPSESSID'];
+        yield 'Symfony' => ['Symfony', 'PHPSESSID'];
+        yield 'Laravel' => ['Laravel', 'laravel_session'];
+    }
+
+    /** @dataProvider applications */
+    public function testUsersSeeOnlyTheirOwn(string $application, string $cookie): void
+    {
+        $server = new TestServer(__DIR__ . "/$application/app.php", [
+            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2',
+            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
+        ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+        $requests = intdiv((int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900), self::CLIENTS);
+        $seed = (int) (getenv('FERMATA_ISOLATION_SEED') ?: random_int(1, 1_000_000));
+        $failures = [];
+        $clients = [];
+        for ($client = 0; $client < self::CLIENTS; $client++) {
+            $report = "$this->folder/client$client";
+            $process = pcntl_fork();
+            if ($process === 0) {
+                try {
+                    $this->use($server, $cookie, $requests, $seed + $client, "client$client");
+                    file_put_contents($report, '');
+                } catch (\Throwable $error) {
+                    file_put_contents($report, "seed $seed: {$error->getMessage()}");
+                }
+                // Neither PHPUnit nor the server's owner is to end here.
+                posix_kill(getmypid(), SIGKILL);
+            }
+            $clients[$process] = $report;
+        }
+        foreach ($clients as $process => $report) {
+            pcntl_waitpid($process, $status);
+            $failures[] = is_file($report) ? file_get_contents($report) : 'a client has died';
+        }
+        self::assertSame('', implode("\n", array_filter($failures)) . (str_contains($server->log(), 'fatal') ? $server->log() : ''));
+    }
+
+    private function use(TestServer $server, string $cookie, int $requests, int $seed, string $client): void
+    {
+        mt_srand($seed);
+        // What each user's session may have counted: a client that leaves does not learn whether it was heard.
+        $users = array_fill(0, self::USERS, ['id' => null, 'least' => 0, 'most' => 0]);
+        for ($i = 0; $i < $requests; $i++) {
+            $number = mt_rand(0, self::USERS - 1);
+            $user = &$users[$number];
+            $token = "$client-user$number";
+            $end = ['', '', '', 'exit', 'throw', 'stream', 'leave', 'break'][mt_rand(0, 7)];
+            if ($user['id'] === null && in_array($end, ['exit', 'leave', 'break', 'throw'], true)) {
+                $end = '';
+            }
+            $query = "token=$token&end=" . ($end === 'break' ? 'stream' : $end) . "&number=$i";
+            $headers = $user['id'] === null ? [] : ['Cookie' => "$cookie={$user['id']}"];
+            $user['most']++;
+            if ($end === 'leave') {
+                $this->leave($server, "/secret?$query", $headers);
+                continue;
+            }
+            $exchange = $server->open('GET', "/secret?$query", $headers);
+            if ($end === 'break') {
+                $exchange->close();
+                continue;
+            }
+            $answer = $exchange->answer();
+            $foreign = preg_match_all('/client\d-user\d/', $answer->body . json_encode($answer->headers), $found) ? array_diff($found[0], [$token]) : [];
+            if ($foreign !== []) {
+                throw new \RuntimeException("request $i of $token shows " . implode(', ', $foreign));
+            }
+            $user['id'] = $answer->cookies()[$cookie] ?? $user['id'];
+            if ($end === 'exit' || $end === 'throw') {
+                $status = $end === 'exit' ? 200 : 500;
+                if ($answer->status !== $status) {
+                    throw new \RuntimeException("request $i: $answer->status in place of $status: $answer->body");
+                }
+                continue;
+            }
+            if ($answer->status !== 200) {
+                throw new \RuntimeException("request $i: $answer->status $answer->body\n" . substr($server->log(), -2000));
+            }
+            [$seen, $visits, $memory, $get, $queryString, $precision] = json_decode($answer->body, true, flags: JSON_THROW_ON_ERROR);
+            $expected = [$token, null, $token, $query, '14'];
+            if ([$seen, $memory, $get, $queryString, $precision] !== $expected) {
+                throw new \RuntimeException("request $i: " . json_encode([$seen, $memory, $get, $queryString, $precision]) . ' in place of ' . json_encode($expected));
+            }
+            if ($visits < $user['least'] + 1 || $visits > $user['most']) {
+                throw new \RuntimeException("request $i: $visits visits of $token, which has made {$user['least']} to {$user['most']}");
+            }
+            $user['least'] = $visits;
+        }
+    }
+
+    /** @param array<string, string> $headers */
+    private function leave(TestServer $server, string $target, array $headers): void
+    {
+        $stream = stream_socket_client('tcp://' . substr($server->url, strlen('http://')));
+        $head = "GET $target HTTP/1.1\r\nHost: test\r\n";
+        foreach ($headers as $name => $value) {
+            $head .= "$name: $value\r\n";
+        }
+        // Sometimes in the middle of its request.
+        fwrite($stream, mt_rand(0, 3) === 0 ? substr($head, 0, mt_rand(1, strlen($head))) : "$head\r\n");
+        if (mt_rand(0, 1) === 0) {
+            usleep(mt_rand(0, 3000));
+        }
+        fclose($stream);
+    }
+}
