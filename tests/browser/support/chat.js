@@ -22,6 +22,10 @@ export function describeByEach(name, body) {
   ["sse", "websocket"].forEach((transport) => describe(`${name}, by ${transport}`, () => body(transport)));
 }
 
+export function launch() {
+  return chromium.launch({ executablePath: process.env.FERMATA_CHROMIUM ?? EXECUTABLES.find(existsSync), args: ARGUMENTS });
+}
+
 export class Chat {
   #browser;
   #transport;
@@ -37,10 +41,7 @@ export class Chat {
     await chat.server.start();
     chat.proxy = new Proxy(() => chat.server.port);
     await chat.proxy.start();
-    chat.#browser = await chromium.launch({
-      executablePath: process.env.FERMATA_CHROMIUM ?? EXECUTABLES.find(existsSync),
-      args: ARGUMENTS,
-    });
+    chat.#browser = await launch();
 
     return chat;
   }

@@ -1,4 +1,4 @@
-// The chat's own server in a child process: free port, temporary database, everything it logs kept for the report.
+// The chat's own server, or an example's, in a child process: free port, temporary folder, everything it logs kept for the report.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -20,10 +20,13 @@ export class Server {
   #directory;
   #environment;
   #exited;
+  #program;
   #lines = [];
   #waiting = new Set();
 
-  constructor(environment = {}) {
+  /** @param {string[] | null} program a script of the repository and its arguments, in place of the chat */
+  constructor(environment = {}, program = null) {
+    this.#program = program;
     this.#directory = mkdtempSync(join(tmpdir(), "fermata-chat-"));
     this.#environment = environment;
   }
@@ -52,11 +55,12 @@ export class Server {
   async start() {
     const extension = process.env.FERMATA_EXTENSION ?? join(ROOT, "build/fermata.so");
     // FERMATA_CHAT_COMMAND lets the page be tested against another server: a command line without quotes.
-    const [command, ...args] = process.env.FERMATA_CHAT_COMMAND?.split(" ")
-      ?? ["php", "-d", `extension=${extension}`, join(ROOT, "examples/chat/server.php")];
+    const [script, ...rest] = this.#program ?? ["examples/chat/server.php"];
+    const chat = this.#program === null ? process.env.FERMATA_CHAT_COMMAND?.split(" ") : undefined;
+    const [command, ...args] = chat ?? ["php", "-d", `extension=${extension}`, join(ROOT, script), ...rest];
     const from = this.#lines.length;
     this.#child = spawn(command, args, {
-      env: { ...process.env, PORT: "0", FERMATA_WORKERS: "2", CHAT_DB: this.database, ...this.#environment },
+      env: { ...process.env, PORT: "0", FERMATA_WORKERS: "2", CHAT_DB: this.database, APP_VAR: this.#directory, ...this.#environment },
       stdio: ["ignore", "ignore", "pipe"],
     });
     running.add(this.#child);
@@ -67,10 +71,10 @@ export class Server {
         resolve(code);
       });
     });
-    let rest = "";
+    let unfinished = "";
     this.#child.stderr.setEncoding("utf8").on("data", (text) => {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop();
+      const lines = (unfinished + text).split("\n");
+      unfinished = lines.pop();
       lines.forEach((line) => this.#line(line));
     });
     const match = await this.waitForLine(/listening on http:\/\/127\.0\.0\.1:(\d+)|server ended/, START_TIMEOUT_MS, from);

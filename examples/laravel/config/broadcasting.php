@@ -1,0 +1,3 @@
+<?php
+
+return ['default' => 'fermata', 'connections' => ['fermata' => ['driver' => 'fermata']]];

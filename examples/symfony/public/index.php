@@ -1,0 +1,9 @@
+<?php
+
+declare(strict_types=1);
+
+use App\Kernel;
+
+require_once dirname(__DIR__) . '/autoload_runtime.php';
+
+return static fn(array $context): Kernel => new Kernel($context['APP_ENV'], (bool) $context['APP_DEBUG']);
