@@ -1589,7 +1589,8 @@ namespace Fermata {
         /**
          * A connection that goes on when a wait in it is ended (by a client that left, timeout(), a cancelled task), where it
          * would be shut down otherwise. The next who reads from it gets what the one that was ended has not read, so it is for
-         * protocols that tell by a number in each message whom it is for, and for streams of one-sided messages.
+         * protocols that tell by a number in each message whom it is for, and for streams of one-sided messages. Handlers do not
+         * queue for it either: one may read while another writes.
          *
          * @param resource|\Socket $connection a stream over a socket, or a socket; until it is closed
          */

@@ -108,6 +108,7 @@ need_test() {
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis
     need php-predis test -e /usr/share/php/Predis/autoload.php
+    need php-symfony-mailer test -e /usr/share/php/Symfony/Component/Mailer/autoload.php
     # What the bridges to frameworks are tested with.
     need php-nyholm-psr7 test -e /usr/share/php/Nyholm/Psr7/autoload.php
     need php-guzzlehttp-psr7 test -e /usr/share/php/GuzzleHttp/Psr7/autoload.php

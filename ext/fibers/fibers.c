@@ -33,6 +33,7 @@ static struct {
 	uint32_t budget;
 	FmFibers settings;
 	uint64_t last_turn;                    /* given to a fiber that is ready or to a task */
+	uint64_t last_family;                  /* given to a handler that begins a task */
 	uint64_t wake_ms;                      /* what the core was told */
 	uint64_t now_ms;                       /* when timers were last looked at */
 	bool full, busy;                       /* likewise */
@@ -824,6 +825,10 @@ void fermata_fiber_settle(void)
 	if (UNEXPECTED(self->has_turn)) {
 		fermata_turn_end(self);
 	}
+	if (self->claims) {
+		fermata_owners_settle(self);
+	}
+	self->family = 0;
 	if (UNEXPECTED(self->keeps_guards)) {
 		fermata_guards_settle(self);
 		/* What an authorizer of SQLite's has thrown. */
@@ -959,6 +964,16 @@ uint64_t fermata_fibers_shared_wait_ms(void)
 uint64_t fermata_fibers_next_turn(void)
 {
 	return ++pool.last_turn;
+}
+
+uint64_t fermata_fiber_family(void)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	if (!self->family) {
+		self->family = ++pool.last_family;
+		self->touched = true;
+	}
+	return self->family;
 }
 
 uint32_t fermata_fibers_tasks_max(void)

@@ -48,6 +48,7 @@ typedef struct fermata_waiters {
 	fermata_waiter *first, *last;
 } fermata_waiters;
 
+typedef struct fermata_claim fermata_claim;
 typedef struct fermata_mutex fermata_mutex;
 typedef struct fermata_future fermata_future;
 
@@ -78,6 +79,8 @@ struct fermata_fiber {
 	bool is_cut_told; /* and whoever asked has been told */
 	uint64_t talks_since; /* of hooks/conversations.c: when its handler or task has first used a connection; 0 = not yet */
 	uint32_t conversations_ended; /* likewise: how many that it waited in, or had used, were shut down; only ever grows */
+	fermata_claim *claims; /* of hooks/owners.c: connections of the program's that it has used */
+	uint64_t family;  /* its handler and that one's tasks have the same; 0 = a handler that has begun none */
 	bool waits_for_library; /* of hooks/calls.c: what it waits for now is poll() of PHP's own file or of libpq */
 	uint64_t reprieve_ms; /* until when its queries go on although its client has left; 0 = it has not, or nobody has asked */
 	uint64_t held_ms; /* of hooks/calls.c: how long it has held the worker where PHP cannot wait */
@@ -142,6 +145,8 @@ uint32_t fermata_fibers_tasks_max(void);
 /* How long a connection is waited for that another handler or task of the worker uses. */
 uint64_t fermata_fibers_shared_wait_ms(void);
 uint64_t fermata_fibers_next_turn(void);
+/* That of this fiber's handler, for a task. */
+uint64_t fermata_fiber_family(void);
 void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);
 void fermata_interrupt_all(void);
@@ -162,6 +167,12 @@ uint64_t fermata_conversation_clock(void);
 void fermata_conversations_end(uint64_t since);
 /* The worker ends. */
 void fermata_conversations_free(void);
+
+/* hooks/owners.c */
+/* What this fiber has claimed since then may be used by others. */
+void fermata_owners_give_back(uint64_t since);
+/* The fiber's handler or task has ended. */
+void fermata_owners_settle(fermata_fiber *fiber);
 
 /* timers.c */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms);

@@ -454,11 +454,15 @@ ZEND_METHOD(Fermata_Pool, use)
 	/* One that was closed does not know it any more. */
 	fermata_process process = process_of(&connection);
 	uint32_t ended = fermata_run.fiber ? fermata_run.fiber->conversations_ended : 0;
+	uint64_t begun_at = fermata_conversation_clock();
 	info.retval = return_value;
 	info.params = &argument;
 	info.param_count = 1;
 	zend_call_function(&info, &function);
 	zval_ptr_dtor(&argument);
+	if (EXPECTED(fermata_run.fiber)) {
+		fermata_owners_give_back(begun_at);
+	}
 	give_back(pool, &connection, process, ended);
 }
 

@@ -5,6 +5,7 @@
 struct fermata_mutex {
 	fermata_fiber *owner; /* NULL = free */
 	fermata_mutex *next;  /* of the same owner */
+	uint64_t locked_at;   /* on the clock of hooks/conversations.c */
 	fermata_waiters waiters;
 	zend_object std;
 };
@@ -45,6 +46,7 @@ static void disown(fermata_mutex *mutex)
 static void own(fermata_mutex *mutex, fermata_fiber *fiber)
 {
 	mutex->owner = fiber;
+	mutex->locked_at = fermata_conversation_clock();
 	mutex->next = fiber->locked;
 	fiber->locked = mutex;
 	fiber->touched = true;
@@ -128,6 +130,13 @@ static void hand_over(fermata_mutex *mutex)
 	}
 }
 
+/* By its owner, who is done with what it was locked for: the next may use the same connections. */
+static void let_go(fermata_mutex *mutex)
+{
+	fermata_owners_give_back(mutex->locked_at);
+	hand_over(mutex);
+}
+
 static bool lock(fermata_mutex *mutex)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
@@ -159,7 +168,7 @@ static bool unlock(fermata_mutex *mutex)
 			: "the mutex is not locked");
 		return false;
 	}
-	hand_over(mutex);
+	let_go(mutex);
 	return true;
 }
 
@@ -218,7 +227,7 @@ ZEND_METHOD(Fermata_Sync_Mutex, synchronized)
 	info.retval = return_value;
 	zend_call_function(&info, &call);
 	if (mutex->owner == fermata_run.fiber) {
-		hand_over(mutex);
+		let_go(mutex);
 	}
 }
 

@@ -9,6 +9,8 @@
 #include "zend_smart_str.h"
 
 #define PLACE_BYTES_MAX 1024
+/* How far it is looked who waits for whom. */
+#define CHAIN_MAX 1000
 
 typedef enum fermata_future_state {
 	FUTURE_QUEUED,
@@ -29,6 +31,7 @@ struct fermata_future {
 	fermata_fiber *fiber; /* while it runs */
 	fermata_client *client; /* until it runs */
 	zend_array *context_values; /* likewise */
+	uint64_t family;
 	fermata_waiters waiters;
 	uint64_t turn;
 	fermata_future *next; /* in the queue, which holds a reference */
@@ -207,6 +210,7 @@ fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 	future->kind = kind;
 	future->is_detached = kind != FM_TASK_ASYNC;
 	if (!future->is_detached && fermata.handling) {
+		future->family = fermata_fiber_family();
 		/* What is begun inside shield() is finished although the client has left, as what shield() calls is. */
 		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
@@ -332,6 +336,7 @@ void fermata_tasks_run_next(void)
 	fiber->future = future;
 	fiber->client = future->client;
 	fiber->context_values = future->context_values;
+	fiber->family = future->family;
 	fiber->touched = true;
 	future->client = NULL;
 	future->context_values = NULL;
@@ -398,15 +403,23 @@ static void cancel(fermata_future *future)
 
 static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
 {
-	return fiber->awaits ? fiber->awaits->fiber : fiber->locks ? fermata_mutex_owner(fiber->locks)
-		: fiber->queues_for ? fermata_guard_holder(fiber->queues_for) : NULL;
+	if (fiber->awaits || fiber->locks) {
+		return fiber->awaits ? fiber->awaits->fiber : fermata_mutex_owner(fiber->locks);
+	}
+	if (!fiber->queues_for) {
+		return NULL;
+	}
+	const fermata_fiber *holder = fermata_guard_holder(fiber->queues_for);
+	return holder || !fermata_guard_is_of_fd(fiber->queues_for) ? holder
+		: fermata_owner_waited_for((int)(fiber->queues_for >> 1), fiber);
 }
 
 /* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
 bool fermata_check_deadlock(const fermata_fiber *owner)
 {
 	const fermata_fiber *last = NULL;
-	for (; owner; owner = waited_for_by(owner)) {
+	/* Others may wait for each other, until their time is over. */
+	for (uint32_t steps = 0; owner && steps < CHAIN_MAX; owner = waited_for_by(owner), steps++) {
 		if (EXPECTED(owner != fermata_run.fiber)) {
 			last = owner;
 			continue;

@@ -90,16 +90,44 @@ static conversation *find(int fd)
 	return it;
 }
 
+/* What the handler or task opens from here on is its own. */
+static void begin_talks(fermata_fiber *self)
+{
+	if (!self->talks_since) {
+		self->talks_since = ++table.clock;
+		self->touched = true;
+	}
+}
+
+uint64_t fermata_conversation_number(int fd)
+{
+	begin_talks(fermata_run.fiber);
+	const conversation *it = find(fd);
+	return it ? it->begun_at : 0;
+}
+
+bool fermata_conversation_is_kept(int fd)
+{
+	return table.at[fd].is_kept;
+}
+
+bool fermata_conversation_is_gone(int fd)
+{
+	conversation *it = &table.at[fd];
+	bool is_gone = it->inode != inode_of(fd);
+	if (UNEXPECTED(is_gone)) {
+		it->inode = 0;
+	}
+	return is_gone;
+}
+
 static conversation *use(int fd)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
 		return NULL;
 	}
-	if (!self->talks_since) {
-		self->talks_since = ++table.clock;
-		self->touched = true;
-	}
+	begin_talks(self);
 	conversation *it = find(fd);
 	if (it) {
 		it->fiber = self;
@@ -132,6 +160,7 @@ void fermata_conversation_read(int fd)
 
 void fermata_conversation_closed(int fd)
 {
+	fermata_owner_closed(fd);
 	if (fd >= 0 && (uint32_t)fd < table.capacity) {
 		table.at[fd].inode = 0;
 	}
@@ -166,6 +195,11 @@ static void copy_text(char *to, size_t size, FmStr from)
 		memcpy(to, from.ptr, len);
 	}
 	to[len] = '\0';
+}
+
+bool fermata_conversation_has_one_peer(int fd)
+{
+	return is_conversation(fd);
 }
 
 static void describe_peer(int fd, char *text, size_t size)
@@ -261,15 +295,37 @@ void fermata_conversation_end(int fd)
 	errno = before;
 }
 
+static bool is_unread(int fd)
+{
+	int waiting = 0;
+	return (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0) || fermata_stream_is_unread(fd);
+}
+
 /* Whether a reply is missing, or was not read to its end. */
 static bool owes(int fd, const conversation *it, uint64_t since)
 {
-	int waiting = 0;
-	if (it->written_at > since) {
-		return true;
+	return it->written_at > since || (it->used_at > since && is_unread(fd));
+}
+
+bool fermata_conversation_is_at_rest(int fd)
+{
+	return !table.at[fd].written_at && !is_unread(fd);
+}
+
+ZEND_COLD void fermata_conversation_end_left(int fd, const char *what)
+{
+	char peer[PEER_BYTES_MAX], line[LINE_BYTES_MAX];
+	conversation *it = &table.at[fd];
+	if (it->is_over || fermata.forked || fermata_conversation_is_gone(fd)) {
+		return;
 	}
-	return it->used_at > since
-		&& ((ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0) || fermata_stream_is_unread(fd));
+	it->is_over = true;
+	describe_peer(fd, peer, sizeof(peer));
+	int len = snprintf(line, sizeof(line), "the connection to %s was shut down: %s has ended in the middle of %s", peer,
+		fermata_run.fiber->future ? "a task" : "a handler", what);
+	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
+	shutdown(fd, SHUT_RDWR);
+	discard(fd);
 }
 
 ZEND_COLD void fermata_conversations_end(uint64_t since)
@@ -325,6 +381,7 @@ ZEND_METHOD(Fermata_Runtime, keepOnCancel)
 
 void fermata_conversations_free(void)
 {
+	fermata_owners_free();
 	if (table.at) {
 		pefree(table.at, true);
 	}

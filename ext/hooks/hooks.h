@@ -5,8 +5,9 @@
  * calls.c and sockets.c: it looks whether the call would block and whether a fiber may wait here, and is the C library's otherwise.
  * So time-outs, warnings and results stay PHP's, whose code does not change.
  *
- * hooks.c has the list of hooks, conversations.c ends connections whose reply nobody will read, streams.c keeps streams whole while a fiber waits inside one, guards.c the objects
- * of clients, processes.c has commands, spawn.c how proc_open() starts them, files.c plain files, sqlite.c SQLite, fibers/resolver.c names. */
+ * hooks.c has the list of hooks, conversations.c ends connections whose reply nobody will read, owners.c has handlers queue for
+ * those they share, streams.c keeps streams whole while a fiber waits inside one, guards.c the objects of clients, processes.c
+ * has commands, spawn.c how proc_open() starts them, files.c plain files, sqlite.c SQLite, fibers/resolver.c names. */
 #ifndef FERMATA_HOOKS_H
 #define FERMATA_HOOKS_H
 
@@ -91,6 +92,41 @@ void fermata_conversation_read(int fd);
 void fermata_conversation_closed(int fd);
 /* A wait in it was ended: nobody will read the reply. Anything but a socket with one peer is left alone. */
 void fermata_conversation_end(int fd);
+/* Of each another; 0 = the descriptor is no socket. */
+uint64_t fermata_conversation_number(int fd);
+/* Of one that has a number: */
+bool fermata_conversation_has_one_peer(int fd);
+bool fermata_conversation_is_kept(int fd);
+/* Whether the descriptor is another file's by now. */
+bool fermata_conversation_is_gone(int fd);
+/* Whether what was written was answered, and what was answered read. */
+bool fermata_conversation_is_at_rest(int fd);
+/* The handler or task that has used it has ended in the middle of something. */
+void fermata_conversation_end_left(int fd, const char *what);
+
+/* owners.c: streams and sockets of the program that handlers share. */
+typedef enum fermata_side {
+	FERMATA_SIDE_READ,
+	FERMATA_SIDE_WRITE,
+} fermata_side;
+/* Before a call: waits until the connection is this fiber's. False after an exception, and when it was closed meanwhile.
+ * `*entered`: it is to be left. */
+bool fermata_owner_enter(int fd, fermata_side side, bool *entered);
+/* `is_done`: something was read or written. `is_timed_out`: it was waited for in vain. */
+void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out);
+/* What has gone out. */
+void fermata_owner_wrote(int fd, const char *text, size_t len);
+/* Whether another fiber is inside a call of the other side. */
+bool fermata_owner_is_other_inside(int fd, fermata_side side);
+/* Of two that are inside a TLS stream: whether it was made non-blocking for both. */
+bool *fermata_owner_flipped(int fd);
+/* Who queues for it goes on, and is told that it is closed. */
+void fermata_owner_closed(int fd);
+/* The same before it is closed, unless somebody is inside a call. False when nobody queues. */
+bool fermata_owner_end_queue(int fd);
+/* Whom a fiber in the queue waits for; NULL = nobody in particular. */
+const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by);
+void fermata_owners_free(void);
 
 /* guards.c: objects of PHP's that a handler or task is inside of. */
 /* False when PHP's functions have no place left for it: other extensions took them all. */
@@ -119,10 +155,14 @@ void fermata_guard_drop(uintptr_t key);
 void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */
 void fermata_guards_settle(fermata_fiber *fiber);
-/* Of a descriptor. Those of objects are their addresses. */
+/* Of a descriptor. Those of objects are their addresses, which are even. */
 static zend_always_inline uintptr_t fermata_guard_key_of_fd(int fd)
 {
 	return (uintptr_t)fd << 1 | 1;
+}
+static zend_always_inline bool fermata_guard_is_of_fd(uintptr_t key)
+{
+	return key & 1;
 }
 ZEND_COLD void fermata_guard_refuse(const char *what);
 

@@ -96,9 +96,20 @@ static bool is_called_by_sockets(void)
 
 static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from, socklen_t *from_len)
 {
+	bool is_own = fermata_hook_is_loop() && is_called_by_sockets(), entered = false;
+	if (UNEXPECTED(is_own && !(flags & MSG_DONTWAIT) && !fermata_owner_enter(fd, FERMATA_SIDE_READ, &entered))) {
+		errno = EBADF;
+		return -1;
+	}
 	ssize_t got = receive(fd, buf, len, flags, from, from_len);
-	if (got > 0 && !(flags & MSG_PEEK) && fermata_hook_is_loop() && is_called_by_sockets()) {
+	bool is_read = got > 0 && !(flags & MSG_PEEK);
+	if (is_read && is_own) {
 		fermata_conversation_read(fd);
+	}
+	if (entered) {
+		int error = errno;
+		fermata_owner_leave(fd, FERMATA_SIDE_READ, is_read, got < 0 && (error == EAGAIN || error == EWOULDBLOCK));
+		errno = error;
 	}
 	return got;
 }
@@ -144,9 +155,20 @@ static ssize_t transmit(int fd, const void *buf, size_t len, int flags, const st
 
 static ssize_t hooked_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
+	bool is_own = fermata_hook_is_loop() && is_called_by_sockets(), entered = false;
+	if (UNEXPECTED(is_own && !(flags & MSG_DONTWAIT) && !fermata_owner_enter(fd, FERMATA_SIDE_WRITE, &entered))) {
+		errno = EBADF;
+		return -1;
+	}
 	ssize_t sent = transmit(fd, buf, len, flags, to, to_len);
-	if (sent > 0 && fermata_hook_is_loop() && is_called_by_sockets()) {
+	if (sent > 0 && is_own) {
 		fermata_conversation_wrote(fd);
+		fermata_owner_wrote(fd, buf, (size_t)sent);
+	}
+	if (entered) {
+		int error = errno;
+		fermata_owner_leave(fd, FERMATA_SIDE_WRITE, sent > 0, false);
+		errno = error;
 	}
 	return sent;
 }

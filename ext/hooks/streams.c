@@ -1,13 +1,15 @@
 /* Streams while a fiber waits inside one.
  *
  * PHP's stream functions have pointers into the stream on the C stack while they wait. So nobody else may read from it, write
- * to it or close it meanwhile: whoever tries gets an exception. That also keeps two handlers that share a connection from
- * reading each other's answers. A plain file is no conversation: who writes to it or locks it waits for its turn. The
- * functions behind the streams are exchanged in their tables, which streams of the same kind share, however they came about. */
+ * to it or close it meanwhile: for a connection of the program's others queue (owners.c), for other streams whoever tries gets
+ * an exception. Reading and writing of a connection do not meet, so one fiber may be inside of each. A plain file is no
+ * conversation: who writes to it or locks it waits for its turn. The functions behind the streams are exchanged in their
+ * tables, which streams of the same kind share, however they came about. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
 #include "hooks/hooks.h"
+#include <fcntl.h>
 #include <unistd.h>
 #include "main/php_network.h"
 #include "zend_exceptions.h"
@@ -93,6 +95,10 @@ typedef struct fermata_pin {
 	unsigned char *buffered;
 	size_t buffered_len;
 	zend_off_t read_at, write_at;
+	/* a connection of the program's */
+	int fd; /* -1 = it is none */
+	fermata_side side;
+	bool entered, is_owned; /* the call is to be left; it was entered */
 } fermata_pin;
 
 /* Who waits for a plain file that another fiber works on. Lies on its C stack. */
@@ -128,7 +134,7 @@ static bool is_ours(const php_stream *stream)
 	return false;
 }
 
-static void unpin(const fermata_pin *it);
+static void unpin(fermata_pin *it);
 
 static bool is_file(php_stream *stream)
 {
@@ -175,67 +181,6 @@ static bool hand_over(const fermata_pin *it)
 	return false;
 }
 
-/* False after an exception: another fiber waits inside it. */
-static bool pin(fermata_pin *it, php_stream *stream, bool reads)
-{
-	it->stream = NULL;
-	if (UNEXPECTED(is_pinned(stream))) {
-		if (is_ours(stream)) {
-			return true;
-		}
-		if (!reads && stream->in_free == IN_FREE_PINNED && fermata_hook_file_may_wait() && is_file(stream)) {
-			return wait_for_turn(it, stream);
-		}
-		refuse();
-		return false;
-	}
-	if (stream->in_free || !fermata_hook_may_wait()) {
-		return true;
-	}
-	it->outer = fermata_run.fiber->pins;
-	it->stream = stream;
-	fermata_run.fiber->pins = it;
-	keep_open(stream);
-	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
-	return true;
-}
-
-static void hold_arguments(const zend_execute_data *frame, fermata_held_streams *held)
-{
-	uint32_t len = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
-	for (uint32_t i = 1; i <= len && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
-		const zval *argument = ZEND_CALL_ARG(frame, i);
-		ZVAL_DEREF(argument);
-		if (EXPECTED(Z_TYPE_P(argument) != IS_RESOURCE) || !Z_RES_P(argument)->ptr
-				|| (Z_RES_P(argument)->type != php_file_le_stream() && Z_RES_P(argument)->type != php_file_le_pstream())) {
-			continue;
-		}
-		php_stream *stream = Z_RES_P(argument)->ptr;
-		keep_open(stream);
-		held->at[held->len++] = stream;
-	}
-}
-
-/* A function that copies from one stream to another goes on with both, and waits inside one of them; or inside a function of
- * the program's that it has called, such as that of a stream wrapper. */
-void fermata_hold_streams(fermata_held_streams *held)
-{
-	const zend_execute_data *frame = EG(current_execute_data);
-	held->len = 0;
-	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
-		if (frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION) {
-			hold_arguments(frame, held);
-		}
-	}
-}
-
-void fermata_let_streams_go(const fermata_held_streams *held)
-{
-	for (uint32_t i = 0; i < held->len; i++) {
-		let_close(held->at[i]);
-	}
-}
-
 /* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
 static bool belongs_to_program(const php_stream *stream)
 {
@@ -266,6 +211,129 @@ int fermata_stream_socket(const php_stream *stream)
 	return -1;
 }
 
+static php_netstream_data_t *socket_of(const php_stream *stream)
+{
+	return stream->abstract;
+}
+
+/* -1 = it is no connection that the program itself talks over. */
+static int program_socket(const php_stream *stream)
+{
+	return fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
+}
+
+/* `is_done`: something was read or written. */
+static void leave(fermata_pin *it, bool is_done)
+{
+	if (it->entered) {
+		it->entered = false;
+		fermata_owner_leave(it->fd, it->side, is_done, it->stream && socket_of(it->stream)->timeout_event);
+	}
+}
+
+/* The other side is inside, too: TLS has the socket not blocking meanwhile, and this call is to wait nevertheless. */
+static void join(const fermata_pin *it)
+{
+	if (!socket_of(it->stream)->is_blocked) {
+		socket_of(it->stream)->is_blocked = true;
+		*fermata_owner_flipped(it->fd) = true;
+	}
+}
+
+/* What TLS has set when it was done is not for the one who is still inside. */
+static void part(const fermata_pin *it, bool is_other_inside)
+{
+	bool *is_flipped = fermata_owner_flipped(it->fd);
+	if (UNEXPECTED(*is_flipped) && is_other_inside) {
+		fcntl(it->fd, F_SETFL, fcntl(it->fd, F_GETFL) | O_NONBLOCK);
+		socket_of(it->stream)->is_blocked = false;
+	} else {
+		*is_flipped = false;
+	}
+}
+
+/* False after an exception: another fiber waits inside it, or it was closed while it was queued for. */
+static bool pin(fermata_pin *it, php_stream *stream, bool reads)
+{
+	it->stream = NULL;
+	it->fd = program_socket(stream);
+	it->side = reads ? FERMATA_SIDE_READ : FERMATA_SIDE_WRITE;
+	it->entered = it->is_owned = false;
+	if (it->fd >= 0 && UNEXPECTED(!fermata_owner_enter(it->fd, it->side, &it->entered))) {
+		return false;
+	}
+	it->is_owned = it->entered;
+	if (UNEXPECTED(is_pinned(stream))) {
+		if (is_ours(stream)) {
+			return true;
+		}
+		if (it->entered && fermata_owner_is_other_inside(it->fd, it->side)) {
+			it->outer = fermata_run.fiber->pins;
+			it->stream = stream;
+			fermata_run.fiber->pins = it;
+			keep_open(stream);
+			if (reads) {
+				stream->in_free = IN_FREE_READ;
+			}
+			join(it);
+			return true;
+		}
+		if (!reads && stream->in_free == IN_FREE_PINNED && fermata_hook_file_may_wait() && is_file(stream)) {
+			return wait_for_turn(it, stream);
+		}
+		refuse();
+		leave(it, false);
+		return false;
+	}
+	if (stream->in_free || !fermata_hook_may_wait()) {
+		return true;
+	}
+	it->outer = fermata_run.fiber->pins;
+	it->stream = stream;
+	fermata_run.fiber->pins = it;
+	keep_open(stream);
+	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
+	return true;
+}
+
+static void hold_arguments(const zend_execute_data *frame, fermata_held_streams *held)
+{
+	uint32_t len = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
+	for (uint32_t i = 1; i <= len && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
+		const zval *argument = ZEND_CALL_ARG(frame, i);
+		ZVAL_DEREF(argument);
+		if (EXPECTED(Z_TYPE_P(argument) != IS_RESOURCE) || !Z_RES_P(argument)->ptr
+				|| (Z_RES_P(argument)->type != php_file_le_stream() && Z_RES_P(argument)->type != php_file_le_pstream())) {
+			continue;
+		}
+		php_stream *stream = Z_RES_P(argument)->ptr;
+		keep_open(stream);
+		held->at[held->len++] = stream;
+	}
+}
+
+static ZEND_NAMED_FUNCTION(hooked_fclose);
+
+/* A function that copies from one stream to another goes on with both, and waits inside one of them; or inside a function of
+ * the program's that it has called, such as that of a stream wrapper. */
+void fermata_hold_streams(fermata_held_streams *held)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	held->len = 0;
+	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
+		if (frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION && frame->func->internal_function.handler != hooked_fclose) {
+			hold_arguments(frame, held);
+		}
+	}
+}
+
+void fermata_let_streams_go(const fermata_held_streams *held)
+{
+	for (uint32_t i = 0; i < held->len; i++) {
+		let_close(held->at[i]);
+	}
+}
+
 /* NULL = none that is open. */
 static ZEND_COLD php_stream *stream_of(int fd)
 {
@@ -294,21 +362,27 @@ void fermata_stream_discard(int fd)
 }
 
 /* What the program itself says over a socket; a library knows what it has asked. */
-static void note_use(const php_stream *stream, bool reads)
+static void note_use(fermata_pin *it, const char *written, size_t len)
 {
-	int fd = fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
-	if (fd >= 0) {
-		if (reads) {
-			fermata_conversation_read(fd);
+	if (it->fd >= 0) {
+		if (it->side == FERMATA_SIDE_READ) {
+			fermata_conversation_read(it->fd);
 		} else {
-			fermata_conversation_wrote(fd);
+			fermata_conversation_wrote(it->fd);
+			fermata_owner_wrote(it->fd, written, len);
 		}
+		leave(it, true);
 	}
 }
 
-static void unpin(const fermata_pin *it)
+static void unpin(fermata_pin *it)
 {
 	php_stream *stream = it->stream;
+	bool is_other_inside = it->is_owned && fermata_owner_is_other_inside(it->fd, it->side);
+	if (stream && it->is_owned) {
+		part(it, is_other_inside);
+	}
+	leave(it, false);
 	if (!stream) {
 		return;
 	}
@@ -316,7 +390,7 @@ static void unpin(const fermata_pin *it)
 	if (UNEXPECTED(turns.first) && hand_over(it)) {
 		return;
 	}
-	stream->in_free = 0;
+	stream->in_free = !is_other_inside ? 0 : it->side == FERMATA_SIDE_READ ? IN_FREE_PINNED : IN_FREE_READ;
 	let_close(stream);
 	if (UNEXPECTED(fermata_hook_is_cut())) {
 		fermata_conversation_end(fermata_stream_socket(stream));
@@ -363,7 +437,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 		put_buffer_back(&it);
 	}
 	if (len > 0) {
-		note_use(stream, true);
+		note_use(&it, NULL, 0);
 	}
 	unpin(&it);
 	return len;
@@ -377,7 +451,7 @@ static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 	}
 	ssize_t len = kind_of(stream)->write(stream, buf, count);
 	if (len > 0) {
-		note_use(stream, false);
+		note_use(&it, buf, (size_t)len);
 	}
 	unpin(&it);
 	return len;
@@ -429,13 +503,18 @@ static int sync_file(php_stream *stream, int value)
 #endif
 
 /* stream_socket_sendto() and stream_socket_recvfrom() */
-static void note_datagram(const php_stream *stream, const php_stream_xport_param *done)
+static void note_datagram(fermata_pin *it, const php_stream_xport_param *done)
 {
 	bool reads = done->op == STREAM_XPORT_OP_RECV;
 	if ((reads || done->op == STREAM_XPORT_OP_SEND) && done->outputs.returncode > 0
 			&& !(reads && (done->inputs.flags & STREAM_PEEK))) {
-		note_use(stream, reads);
+		note_use(it, done->inputs.buf, (size_t)done->outputs.returncode);
 	}
+}
+
+static bool is_xport(int option, const void *parameter, int op)
+{
+	return option == PHP_STREAM_OPTION_XPORT_API && (int)((const php_stream_xport_param *)parameter)->op == op;
 }
 
 static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
@@ -452,8 +531,12 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 	if (!may_block(option, value, parameter)) {
 		return kind_of(stream)->set_option(stream, option, value, parameter);
 	}
+	if (is_xport(option, parameter, STREAM_XPORT_OP_ACCEPT)) {
+		/* Nothing in the stream is touched: many may wait for the next connection. */
+		return kind_of(stream)->set_option(stream, option, value, parameter);
+	}
 	fermata_pin it;
-	if (UNEXPECTED(!pin(&it, stream, false))) {
+	if (UNEXPECTED(!pin(&it, stream, is_xport(option, parameter, STREAM_XPORT_OP_RECV)))) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
 	int result;
@@ -466,10 +549,39 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 		result = kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	if (option == PHP_STREAM_OPTION_XPORT_API) {
-		note_datagram(stream, parameter);
+		note_datagram(&it, parameter);
 	}
 	unpin(&it);
 	return result;
+}
+
+/* fclose() */
+
+static zif_handler original_fclose;
+
+/* Those who queue for a connection keep it open: when its owner closes it they are told, and leave it first. */
+static ZEND_NAMED_FUNCTION(hooked_fclose)
+{
+	const zval *argument = fermata.handling && ZEND_CALL_NUM_ARGS(execute_data) == 1 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+	const zend_resource *resource = argument && Z_TYPE_P(argument) == IS_RESOURCE ? Z_RES_P(argument) : NULL;
+	if (resource && resource->ptr && resource->type == php_file_le_stream()
+			&& UNEXPECTED(fermata_owner_end_queue(fermata_stream_socket(resource->ptr))) && fermata_hook_may_wait()) {
+		fermata_hook_wait(0);
+		if (UNEXPECTED(!resource->ptr)) {
+			/* One of them has closed it. */
+			RETURN_TRUE;
+		}
+	}
+	original_fclose(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void exchange_fclose(void)
+{
+	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("fclose"));
+	if (function && function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler != hooked_fclose) {
+		original_fclose = function->internal_function.handler;
+		fermata_patch_pointer((void **)&function->internal_function.handler, (void *)hooked_fclose);
+	}
 }
 
 static void add_kind(const php_stream_ops *ops)
@@ -530,6 +642,7 @@ bool fermata_hook_streams(void)
 	add_kind(&php_stream_stdio_ops);
 	add_transports();
 	add_pair();
+	exchange_fclose();
 	return true;
 }
 

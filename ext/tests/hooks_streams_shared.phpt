@@ -1,5 +1,5 @@
 --TEST--
-A stream that a handler waits for cannot be read, written or closed by another; one that is kept goes on when a wait in it has ended
+A stream that a task waits for is read by one at a time, written meanwhile and not closed by another; one that is kept goes on when a wait in it has ended
 --EXTENSIONS--
 fermata
 --FILE--
@@ -13,9 +13,10 @@ $server->get('/shared', function () use ($say) {
     [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     $task = async(fn () => fgets($a));
     delay(0.001);
-    foreach ([fn () => fgets($a), fn () => fwrite($a, 'x'), fn () => @fclose($a), fn () => is_resource($a)] as $call) { echo $say($call), "\n"; }
-    fwrite($b, "line\n");
-    echo $say(fn () => await($task)), $say(fn () => fwrite($a, 'x')), $say(fn () => fclose($a)), "\n";
+    $next = async(fn () => fgets($a));
+    foreach ([fn () => fwrite($a, 'x'), fn () => fread($b, 1), fn () => @fclose($a), fn () => is_resource($a)] as $call) { echo $say($call), "\n"; }
+    fwrite($b, "line\nnext\n");
+    echo $say(fn () => await($task)), $say(fn () => await($next)), $say(fn () => fclose($a)), "\n";
     return Response::text('done');
 });
 $server->get('/ended', function () use ($say) {
@@ -67,12 +68,13 @@ echo $server->output(), $server->logged('/error/');
 200 done
 200 done
 int(0)
-Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
-Fermata\Exception\MisuseError: another handler or task waits for this stream; give each its own connection, or let one wait for the other with Fermata\Sync\Mutex
+1
+'x'
 false
 true
 'line
-'1true
+''next
+'true
 Fermata\Exception\TimeoutException: the time given to timeout() is over
 'a line
 'false

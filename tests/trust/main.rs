@@ -4,6 +4,7 @@
 #[path = "../hooks/services.rs"]
 #[allow(dead_code, reason = "each test starts those it needs")]
 mod services;
+mod shared;
 
 use fermata_testkit::{Connection, Server, wait_until};
 use fermata_tests::{fixture, json};

@@ -1,0 +1,597 @@
+/* Who talks over a connection of the program's: a blocking stream or Socket with one peer, which handlers share.
+ *
+ * Nobody but the library that has opened it knows where a conversation ends: a mail takes ten commands, a transaction of Redis
+ * any number. So a connection is owned by the handler (or task) that has used it first, together with the tasks of that
+ * handler, until it ends; others queue, for `shared_wait_timeout_ms` at most. Within one handler only calls exclude each other,
+ * those of a kind, and a request is not sent while another task waits for a reply: one may read while another writes.
+ *
+ * Of Redis and SMTP the text of the commands tells where a conversation ends, as it does for the objects of guards.c: there
+ * the next goes on as soon as the owner waits for something else with all its replies read. What is left in the middle of
+ * a transaction or a mail ends the connection, since the next would become a part of it.
+ *
+ * What Runtime::keepOnCancel() names has messages that say whom they are for: it belongs to nobody. Nor does a stream that is
+ * not blocking, whose library tells its messages apart itself. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "hooks/hooks.h"
+#include "zend_exceptions.h"
+#include <fcntl.h>
+
+#define CAPACITY_MIN 64
+#define PLACE_BYTES_MAX 512
+
+/* A fiber that has used a connection. */
+struct fermata_claim {
+	fermata_claim *next;          /* of the same connection: the last first, all of one family */
+	fermata_claim *next_of_fiber;
+	fermata_fiber *fiber;
+	int fd;
+	uint64_t begun_at;            /* on the clock of conversations.c */
+};
+
+typedef enum protocol {
+	PROTOCOL_NEW, /* nothing was written yet */
+	PROTOCOL_OTHER,
+	PROTOCOL_REDIS,
+	PROTOCOL_SMTP,
+} protocol;
+
+/* What is open in one. */
+#define OPEN_MULTI 1
+#define OPEN_WATCH 2
+#define OPEN_SUBSCRIPTION 4 /* or MONITOR: ends with the connection alone */
+#define OPEN_MAIL 8         /* and what comes before the first one: EHLO, STARTTLS, AUTH */
+#define OPEN_TEXT 16        /* between DATA and the line with a dot */
+
+typedef struct ownership {
+	uint64_t conversation;  /* 0 = nothing is known; a later one has another number */
+	bool has_peer;          /* else it is nobody's: a listener, datagrams of anybody */
+	bool is_late;           /* a reply was waited for in vain */
+	bool is_flipped;        /* two are inside a TLS stream, which is not blocking meanwhile */
+	protocol protocol;
+	uint8_t open;
+	/* of a command of Redis that was not written to its end */
+	uint32_t arguments_left;
+	bool is_name;
+	uint64_t bytes_left;
+	fermata_claim *claims;
+	const fermata_fiber *inside[2]; /* by side: in a call */
+	const fermata_fiber *asker;     /* has written, and nobody has read since */
+} ownership;
+
+/* Who waits for one. Lies on its C stack. */
+typedef struct turn {
+	fermata_waiter waiter; /* first: the list has these */
+	int fd;
+	fermata_side side;
+	bool is_kept;
+} turn;
+
+static struct {
+	ownership *at; /* by descriptor */
+	uint32_t capacity;
+	fermata_waiters turns; /* for all descriptors: mostly nobody */
+} owners;
+
+/* Fibers */
+
+static bool is_family(const fermata_fiber *one, const fermata_fiber *other)
+{
+	return one == other || (one->family && one->family == other->family);
+}
+
+static turn *first_in_queue(int fd)
+{
+	fermata_waiter *one = owners.turns.first;
+	while (one && ((turn *)one)->fd != fd) {
+		one = one->next;
+	}
+	return (turn *)one;
+}
+
+static bool queues(const fermata_fiber *fiber, int fd)
+{
+	for (const fermata_waiter *one = owners.turns.first; one; one = one->next) {
+		if (one->fiber == fiber && ((const turn *)one)->fd == fd) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether somebody of another family waits; of those that came before `before` (NULL = of all). */
+static bool others_wait(const fermata_fiber *self, int fd, const turn *before)
+{
+	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)before; one = one->next) {
+		if (((const turn *)one)->fd == fd && !is_family(one->fiber, self)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The table */
+
+/* NULL = it belongs to nobody: a file, a listener, datagrams. */
+static ownership *find(int fd)
+{
+	uint64_t conversation = fermata_conversation_number(fd);
+	if (UNEXPECTED(!conversation)) {
+		return NULL;
+	}
+	if (UNEXPECTED((uint32_t)fd >= owners.capacity)) {
+		uint32_t capacity = owners.capacity ? owners.capacity : CAPACITY_MIN;
+		while (capacity <= (uint32_t)fd) {
+			capacity *= 2;
+		}
+		owners.at = safe_perealloc(owners.at, capacity, sizeof(ownership), 0, true);
+		memset(owners.at + owners.capacity, 0, (capacity - owners.capacity) * sizeof(ownership));
+		owners.capacity = capacity;
+	}
+	ownership *it = &owners.at[fd];
+	if (UNEXPECTED(it->conversation != conversation)) {
+		fermata_owner_closed(fd);
+		it->conversation = conversation;
+		it->has_peer = fermata_conversation_has_one_peer(fd);
+	}
+	return it->has_peer ? it : NULL;
+}
+
+static ownership *known(int fd)
+{
+	return fd >= 0 && (uint32_t)fd < owners.capacity && owners.at[fd].conversation ? &owners.at[fd] : NULL;
+}
+
+/* Claims */
+
+static void claim(ownership *it, int fd, fermata_fiber *fiber)
+{
+	for (const fermata_claim *one = it->claims; one; one = one->next) {
+		if (EXPECTED(one->fiber == fiber)) {
+			return;
+		}
+	}
+	fermata_claim *mine = pemalloc(sizeof(fermata_claim), true);
+	*mine = (fermata_claim){it->claims, fiber->claims, fiber, fd, fermata_conversation_clock()};
+	it->claims = mine;
+	fiber->claims = mine;
+	fiber->touched = true;
+}
+
+static void forget_claim(fermata_claim *gone)
+{
+	for (fermata_claim **at = &gone->fiber->claims; *at; at = &(*at)->next_of_fiber) {
+		if (*at == gone) {
+			*at = gone->next_of_fiber;
+			break;
+		}
+	}
+	pefree(gone, true);
+}
+
+static void drop_claims(ownership *it)
+{
+	while (it->claims) {
+		fermata_claim *gone = it->claims;
+		it->claims = gone->next;
+		forget_claim(gone);
+	}
+}
+
+/* What the next would become a part of. */
+static const char *what_is_open(const ownership *it)
+{
+	return it->open & OPEN_MULTI ? "a transaction (MULTI)" : it->open & OPEN_WATCH ? "a WATCH" : it->open & OPEN_SUBSCRIPTION
+		? "a subscription" : it->open & OPEN_MAIL ? "a mail" : it->is_late ? "a reply that was waited for in vain" : NULL;
+}
+
+/* The last of a family has ended, or has given it back. */
+static void become_free(ownership *it, int fd)
+{
+	const char *open = what_is_open(it);
+	if (UNEXPECTED(open)) {
+		fermata_conversation_end_left(fd, open);
+	}
+	it->open = 0;
+	it->is_late = false;
+	it->asker = NULL;
+	it->protocol = PROTOCOL_NEW;
+	it->arguments_left = 0;
+	it->bytes_left = 0;
+}
+
+/* Whether the next may go on although the owners have not ended. */
+static bool is_at_rest(const ownership *it, int fd)
+{
+	return it->protocol > PROTOCOL_OTHER && !it->open && !it->bytes_left && !it->arguments_left && !it->inside[FERMATA_SIDE_READ]
+		&& !it->inside[FERMATA_SIDE_WRITE] && fermata_conversation_is_at_rest(fd);
+}
+
+/* The queue */
+
+/* Whether a call has to wait for one of another task of the same handler, or of anybody if it belongs to nobody. */
+static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fermata_side side, bool is_kept)
+{
+	if (it->inside[side] && it->inside[side] != self) {
+		return true;
+	}
+	/* A reply that another waits for comes first. */
+	return side == FERMATA_SIDE_WRITE && !is_kept && it->asker && it->asker != self
+		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
+}
+
+/* `mine` is NULL for who is not in the queue yet. */
+static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_side side, bool is_kept, const turn *mine)
+{
+	if (is_inside(it, fd, self, side, is_kept)) {
+		return false;
+	}
+	if (is_kept) {
+		return true;
+	}
+	if (it->claims && is_family(it->claims->fiber, self)) {
+		/* Before a new beginning others have their turn. */
+		return mine || side == FERMATA_SIDE_READ || EXPECTED(!owners.turns.first) || !others_wait(self, fd, NULL)
+			|| !is_at_rest(it, fd);
+	}
+	if (it->claims && !is_at_rest(it, fd)) {
+		return false;
+	}
+	return EXPECTED(!owners.turns.first) || !others_wait(self, fd, mine);
+}
+
+/* Something has changed: who may go on is woken. */
+static void wake(ownership *it, int fd)
+{
+	const fermata_fiber *first = NULL;
+	for (fermata_waiter *one = owners.turns.first; one; one = one->next) {
+		const turn *next = (turn *)one;
+		if (next->fd == fd && (!first || is_family(first, one->fiber))
+				&& may_go_on(it, fd, one->fiber, next->side, next->is_kept, next)) {
+			first = next->is_kept ? NULL : one->fiber;
+			fermata_wake(one->fiber);
+		}
+	}
+}
+
+static ZEND_COLD void throw_late(const ownership *it)
+{
+	char place[PLACE_BYTES_MAX] = "another place";
+	if (it->claims && it->claims->fiber->is_listed) {
+		fermata_fiber_place(it->claims->fiber, place, sizeof(place));
+	}
+	zend_throw_exception_ex(fermata_ce_timeout, 0, "after " ZEND_ULONG_FMT " ms (shared_wait_timeout_ms) another handler or task "
+		"still uses this connection, in %s; give handlers connections of a Fermata\\Pool",
+		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
+}
+
+/* False after an exception, or when it was closed. */
+static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, bool is_kept)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
+	turn mine = {.waiter = {.fiber = self}, .fd = fd, .side = side, .is_kept = is_kept};
+	ownership *it = &owners.at[fd];
+	if (UNEXPECTED(!fermata_hook_may_wait())) {
+		fermata_guard_refuse("stream or socket");
+		return false;
+	}
+	const fermata_fiber *holder = fermata_owner_waited_for(fd, self);
+	if (UNEXPECTED(holder && !fermata_check_deadlock(holder))) {
+		return false;
+	}
+	if (it->claims && is_family(it->claims->fiber, self) && !is_inside(it, fd, self, side, is_kept)) {
+		/* It gives it back to those who wait. */
+		drop_claims(it);
+		wake(it, fd);
+	}
+	fermata_waiters_add(&owners.turns, &mine.waiter);
+	self->queues_for = fermata_guard_key_of_fd(fd);
+	fermata_wait_result waited = FERMATA_WAIT_WOKEN;
+	bool is_mine = false;
+	while (mine.waiter.list && !(is_mine = may_go_on(&owners.at[fd], fd, self, side, is_kept, &mine))) {
+		waited = fermata_hook_wait(due_ms);
+		if (UNEXPECTED(waited != FERMATA_WAIT_WOKEN)) {
+			break;
+		}
+	}
+	self->queues_for = 0;
+	bool is_closed = !mine.waiter.list;
+	fermata_waiters_remove(&mine.waiter);
+	it = &owners.at[fd];
+	if (UNEXPECTED(!is_mine && !is_closed)) {
+		if (waited == FERMATA_WAIT_DUE) {
+			throw_late(it);
+		}
+		/* It may have been woken to go on. */
+		wake(it, fd);
+	}
+	return is_mine;
+}
+
+/* For calls */
+
+static bool is_blocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
+{
+	fermata_fiber *self = fermata_run.fiber;
+	*entered = false;
+	if (UNEXPECTED(!fermata.handling || fermata.forked || fd < 0)) {
+		return true;
+	}
+	ownership *it = find(fd);
+	/* While somebody is inside a call TLS has it not blocking. */
+	if (!it || it->inside[side] == self || (!it->claims && !it->inside[!side] && !is_blocking(fd))) {
+		return true;
+	}
+	bool is_kept = fermata_conversation_is_kept(fd);
+	if (UNEXPECTED(!may_go_on(it, fd, self, side, is_kept, NULL))) {
+		if (UNEXPECTED(fermata_conversation_is_gone(fd))) {
+			/* Closed by a way that nobody sees. */
+			fermata_owner_closed(fd);
+			return fermata_owner_enter(fd, side, entered);
+		}
+		if (!wait_for_turn(fd, side, is_kept)) {
+			return false;
+		}
+		it = &owners.at[fd];
+	}
+	if (EXPECTED(!is_kept)) {
+		if (UNEXPECTED(it->claims && !is_family(it->claims->fiber, self))) {
+			drop_claims(it);
+		}
+		claim(it, fd, self);
+	}
+	it->inside[side] = self;
+	*entered = true;
+	return true;
+}
+
+void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out)
+{
+	ownership *it = known(fd);
+	/* It may have been closed meanwhile. */
+	if (UNEXPECTED(!it || it->inside[side] != fermata_run.fiber)) {
+		return;
+	}
+	it->inside[side] = NULL;
+	if (EXPECTED(is_done)) {
+		it->asker = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : NULL;
+		it->is_late = side == FERMATA_SIDE_WRITE && it->is_late;
+	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->asker)) {
+		it->is_late = true;
+	}
+	if (UNEXPECTED(owners.turns.first)) {
+		wake(it, fd);
+	}
+}
+
+bool fermata_owner_is_other_inside(int fd, fermata_side side)
+{
+	const ownership *it = known(fd);
+	return it && it->inside[!side] && it->inside[!side] != fermata_run.fiber;
+}
+
+bool *fermata_owner_flipped(int fd)
+{
+	static bool nowhere;
+	ownership *it = known(fd);
+	return it ? &it->is_flipped : &nowhere;
+}
+
+/* What is said */
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+	return len == strlen(word) && strncasecmp(text, word, len) == 0;
+}
+
+static void note_redis(ownership *it, const char *name, size_t len)
+{
+	if (is_word(name, len, "MULTI")) {
+		it->open |= OPEN_MULTI;
+	} else if (is_word(name, len, "WATCH")) {
+		it->open |= OPEN_WATCH;
+	} else if (is_word(name, len, "EXEC") || is_word(name, len, "DISCARD")) {
+		it->open &= ~(OPEN_MULTI | OPEN_WATCH);
+	} else if (is_word(name, len, "UNWATCH")) {
+		it->open &= ~OPEN_WATCH;
+	} else if (is_word(name, len, "SUBSCRIBE") || is_word(name, len, "PSUBSCRIBE") || is_word(name, len, "SSUBSCRIBE")
+			|| is_word(name, len, "MONITOR")) {
+		it->open |= OPEN_SUBSCRIPTION;
+	}
+}
+
+/* Commands are lists of strings with their lengths; of one that is not written at once the lengths tell where it goes on. */
+static void read_redis(ownership *it, const char *at, size_t len)
+{
+	const char *end = at + len;
+	while (at < end) {
+		if (it->bytes_left) {
+			uint64_t part = MIN(it->bytes_left, (uint64_t)(end - at));
+			at += part;
+			it->bytes_left -= part;
+			continue;
+		}
+		const char *line = memchr(at, '\n', (size_t)(end - at));
+		if (UNEXPECTED(!line || *at != (it->arguments_left ? '$' : '*'))) {
+			it->protocol = PROTOCOL_OTHER;
+			return;
+		}
+		uint64_t number = 0;
+		for (const char *digit = at + 1; digit < line && *digit >= '0' && *digit <= '9' && number < UINT32_MAX; digit++) {
+			number = number * 10 + (uint64_t)(*digit - '0');
+		}
+		bool is_list = *at == '*';
+		at = line + 1;
+		if (is_list) {
+			it->arguments_left = (uint32_t)number;
+			it->is_name = true;
+			continue;
+		}
+		if (it->is_name) {
+			if (UNEXPECTED((uint64_t)(end - at) < number)) {
+				it->protocol = PROTOCOL_OTHER;
+				return;
+			}
+			note_redis(it, at, (size_t)number);
+			it->is_name = false;
+		}
+		it->arguments_left--;
+		it->bytes_left = number + strlen("\r\n");
+	}
+}
+
+static bool ends_with(const char *text, size_t len, const char *end)
+{
+	size_t end_len = strlen(end);
+	return len >= end_len && strncasecmp(text + len - end_len, end, end_len) == 0;
+}
+
+static bool begins_with(const char *text, size_t len, const char *beginning)
+{
+	return len >= strlen(beginning) && strncasecmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* Libraries write whole lines; the line with the dot ends a mail. */
+static void read_smtp(ownership *it, const char *text, size_t len)
+{
+	if (it->open & OPEN_TEXT) {
+		if (ends_with(text, len, "\r\n.\r\n") || is_word(text, len, ".\r\n")) {
+			it->open = 0;
+		}
+	} else if (ends_with(text, len, "DATA\r\n")) {
+		it->open = OPEN_MAIL | OPEN_TEXT;
+	} else if (begins_with(text, len, "RSET")) {
+		it->open = 0;
+	} else if (!begins_with(text, len, "NOOP") && !begins_with(text, len, "QUIT")) {
+		it->open |= OPEN_MAIL;
+	}
+}
+
+void fermata_owner_wrote(int fd, const char *text, size_t len)
+{
+	ownership *it = known(fd);
+	if (UNEXPECTED(!it || !it->claims || !len)) {
+		return;
+	}
+	if (UNEXPECTED(it->protocol == PROTOCOL_NEW)) {
+		it->protocol = len > 1 && *text == '*' && text[1] >= '0' && text[1] <= '9' ? PROTOCOL_REDIS
+			: begins_with(text, len, "EHLO ") || begins_with(text, len, "HELO ") || begins_with(text, len, "LHLO ")
+				|| begins_with(text, len, "MAIL FROM:") ? PROTOCOL_SMTP : PROTOCOL_OTHER;
+	}
+	switch (it->protocol) {
+		case PROTOCOL_REDIS: read_redis(it, text, len); break;
+		case PROTOCOL_SMTP: read_smtp(it, text, len); break;
+		case PROTOCOL_NEW:
+		case PROTOCOL_OTHER: break;
+	}
+}
+
+/* Ends */
+
+void fermata_owner_closed(int fd)
+{
+	ownership *it = known(fd);
+	if (EXPECTED(!it)) {
+		return;
+	}
+	drop_claims(it);
+	*it = (ownership){0};
+	turn *next;
+	while (UNEXPECTED(owners.turns.first) && (next = first_in_queue(fd))) {
+		next->waiter.fiber->queues_for = 0;
+		fermata_waiters_remove(&next->waiter);
+		fermata_wake(next->waiter.fiber);
+	}
+}
+
+bool fermata_owner_end_queue(int fd)
+{
+	const ownership *it = UNEXPECTED(owners.turns.first) ? known(fd) : NULL;
+	if (!it || it->inside[FERMATA_SIDE_READ] || it->inside[FERMATA_SIDE_WRITE] || !first_in_queue(fd)) {
+		return false;
+	}
+	fermata_owner_closed(fd);
+	return true;
+}
+
+static void give_back(fermata_claim *mine)
+{
+	int fd = mine->fd;
+	ownership *it = &owners.at[fd];
+	for (fermata_claim **at = &it->claims; *at; at = &(*at)->next) {
+		if (*at == mine) {
+			*at = mine->next;
+			break;
+		}
+	}
+	if (it->asker == mine->fiber && it->claims) {
+		it->asker = NULL;
+	}
+	forget_claim(mine);
+	if (!it->claims) {
+		become_free(it, fd);
+	}
+	if (UNEXPECTED(owners.turns.first)) {
+		wake(it, fd);
+	}
+}
+
+void fermata_owners_give_back(uint64_t since)
+{
+	fermata_claim *one = fermata_run.fiber->claims, *next;
+	for (; UNEXPECTED(one); one = next) {
+		next = one->next_of_fiber;
+		if (one->begun_at >= since) {
+			give_back(one);
+		}
+	}
+}
+
+void fermata_owners_settle(fermata_fiber *fiber)
+{
+	while (fiber->claims) {
+		ownership *it = &owners.at[fiber->claims->fd];
+		for (int side = 0; side < 2; side++) {
+			/* Of a Fiber of the program's that is suspended inside a call. */
+			if (UNEXPECTED(it->inside[side] == fiber)) {
+				it->inside[side] = NULL;
+			}
+		}
+		give_back(fiber->claims);
+	}
+}
+
+const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
+{
+	const ownership *it = known(fd);
+	if (!it) {
+		return NULL;
+	}
+	if (it->claims && !is_family(it->claims->fiber, by)) {
+		return is_at_rest(it, fd) ? NULL : it->claims->fiber;
+	}
+	return it->inside[FERMATA_SIDE_READ] && it->inside[FERMATA_SIDE_READ] != by ? it->inside[FERMATA_SIDE_READ]
+		: it->asker != by ? it->asker : NULL;
+}
+
+void fermata_owners_free(void)
+{
+	for (uint32_t fd = 0; fd < owners.capacity; fd++) {
+		drop_claims(&owners.at[fd]);
+	}
+	if (owners.at) {
+		pefree(owners.at, true);
+	}
+	memset(&owners, 0, sizeof(owners));
+}
