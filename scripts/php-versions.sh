@@ -9,20 +9,8 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
-passed=0
-failed=0
-
-report() { # what, then a command that succeeds
-    local what=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "$what: good"
-    else
-        failed=$((failed + 1))
-        echo "$what: FAILED"
-    fi
-}
+# shellcheck source=scripts/report.sh
+. scripts/report.sh
 asks_nowhere_else() {
     ! grep -rnE --include='*.[ch]' --exclude=versions.h --exclude=fermata_arginfo.h \
         'PHP_VERSION_ID|PHP_(MAJOR|MINOR)_VERSION|PHP_API_VERSION|ZEND_MODULE_API_NO|ZEND_EXTENSION_API_NO|ZEND_CHECK_STACK_LIMIT' ext

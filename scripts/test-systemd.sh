@@ -8,19 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 unit=packaging/systemd/chat.service
 exposure_max=30 # tenths
-passed=0
-failed=0
-report() { # what, then a command that succeeds
-    local what=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "$what: good"
-    else
-        failed=$((failed + 1))
-        echo "$what: FAILED"
-    fi
-}
+# shellcheck source=scripts/report.sh
+. scripts/report.sh
 finish() {
     echo "$passed passed, $failed failed"
     [ "$failed" = 0 ]
