@@ -1,12 +1,11 @@
 //! What an edge of several workers promises while a worker dies, while it is flooded, and at its bounds. Pushpin has no
 //! workers to kill and counts none of this, so these run against `fermata edge` alone.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fermata_grip::zmtp::Socket;
-use fermata_testkit::{free_port, wait_until};
+use fermata_testkit::{Signal, free_port, send_signal, wait_until};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -20,22 +19,6 @@ const HOLDS: usize = 2_000;
 const DEATHS: usize = 3;
 /// For what must not come.
 const QUIET: Duration = Duration::from_millis(300);
-
-/// Processes of the workers, the oldest first.
-fn workers(edge: &Running) -> Vec<u32> {
-    let found = Command::new("pgrep")
-        .args(["-P", &edge.pid().to_string()])
-        .output();
-    let text = String::from_utf8(found.expect("pgrep").stdout).expect("numbers");
-    text.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-fn kill(pid: u32) {
-    let killed = Command::new("kill")
-        .args(["-KILL", &pid.to_string()])
-        .status();
-    assert!(killed.expect("kill").success());
-}
 
 /// Open descriptors of a process, and its mappings of shared memory.
 fn resources(pid: u32) -> (usize, usize) {
@@ -86,13 +69,13 @@ fn a_worker_that_dies_takes_nobody_else_along() {
     let mut clients = edge.clients(HOLDS as u64);
     let connected = || figure(metrics, "connection_connected").unwrap_or(0) as usize;
     wait_until("all are held", || (connected() == HOLDS).then_some(()));
-    let before = (resources(edge.pid()), resources(workers(&edge)[1]).1);
+    let before = (resources(edge.pid()), resources(edge.workers()[1]).1);
     for death in 0..DEATHS {
-        let pids = workers(&edge);
+        let pids = edge.workers();
         let victim = pids[death % 2];
-        kill(victim);
+        assert!(send_signal(victim, Signal::Kill));
         wait_until("it is replaced", || {
-            let now = workers(&edge);
+            let now = edge.workers();
             (now.len() == 2 && !now.contains(&victim)).then_some(())
         });
         let count = clients.len();
@@ -117,7 +100,7 @@ fn a_worker_that_dies_takes_nobody_else_along() {
             (connected() == HOLDS).then_some(())
         });
     }
-    let after = (resources(edge.pid()), resources(workers(&edge)[1]).1);
+    let after = (resources(edge.pid()), resources(edge.workers()[1]).1);
     assert_eq!(after, before, "descriptors, shared memory");
 }
 
@@ -162,10 +145,10 @@ fn what_waited_in_a_worker_that_died_is_delivered() {
         publish(&edge, &json!([first, item("c", "c;", Some("b;"))])),
         200
     );
-    let killed = workers(&edge)[0];
-    kill(killed);
+    let killed = edge.workers()[0];
+    assert!(send_signal(killed, Signal::Kill));
     wait_until("it is replaced", || {
-        let now = workers(&edge);
+        let now = edge.workers();
         (now.len() == 2 && !now.contains(&killed)).then_some(())
     });
     let mut clients = edge.clients(4);

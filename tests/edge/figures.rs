@@ -7,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use fermata_grip::command::request;
 use fermata_grip::packet::decode;
 use fermata_grip::zmtp::Socket;
-use fermata_testkit::{Directory, command_path, free_port, wait_until};
+use fermata_testkit::{Directory, Signal, command_path, free_port, send_signal, wait_until};
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::origin::{Origin, ok};
+use crate::own::children;
 use crate::socket::open;
 use crate::zmq::Zmq;
 
@@ -85,10 +86,29 @@ pub fn start(origin: &Origin, arguments: &[String]) -> Running {
     running
 }
 
+/// The same with the sockets of Pushpin's commands and, below `/over`, WebSockets over HTTP.
+fn start_with_commands(origin: &Origin, commands: &Path) -> Running {
+    start(
+        origin,
+        &[
+            format!("--zmq-rep=ipc://{}", commands.display()),
+            format!(
+                "--route=*,path_beg=/over,id=o 127.0.0.1:{},over_http",
+                origin.port()
+            ),
+        ],
+    )
+}
+
 impl Running {
     /// Of the master.
     pub fn pid(&self) -> u32 {
         self.edge.0.id()
+    }
+
+    /// The processes that serve, the oldest first.
+    pub fn workers(&self) -> Vec<u32> {
+        children(self.pid())
     }
 
     /// So many that are held.
@@ -212,16 +232,11 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
         .iter()
         .map(|id| id.trim_matches('"').to_owned())
         .collect();
-    let there = |ids: &[String]| {
-        let reply = command(&commands, "conncheck", json!({"ids": ids}));
-        assert_eq!(reply["success"], true, "{reply}");
-        reply["value"].as_array().expect("a list").len()
-    };
-    assert_eq!(there(&asked), asked.len());
-    assert_eq!(there(&["0:1:1".to_owned(), "none".to_owned()]), 0);
+    assert_eq!(there(&commands, &asked), asked.len());
+    assert_eq!(there(&commands, &["0:1:1", "none"]), 0);
     drop(clients);
     wait_until("none of them is there", || {
-        (there(&asked) == 0).then_some(())
+        (there(&commands, &asked) == 0).then_some(())
     });
     let mut is_gone = false;
     while !ids.is_empty() || !is_gone {
@@ -241,20 +256,19 @@ fn command(socket: &Path, method: &str, args: Value) -> Value {
     decode(&reply).expect("a packet").0.to_json()
 }
 
+/// How many of these connections the edge has.
+fn there(commands: &Path, ids: &[impl AsRef<str>]) -> usize {
+    let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    let reply = command(commands, "conncheck", json!({"ids": ids}));
+    assert_eq!(reply["success"], true, "{reply}");
+    reply["value"].as_array().expect("a list").len()
+}
+
 #[test]
 fn commands_reach_connections_of_every_worker() {
     let (origin, folder) = (Origin::start(), Directory::new());
     let commands = folder.join("commands");
-    let edge = start(
-        &origin,
-        &[
-            format!("--zmq-rep=ipc://{}", commands.display()),
-            format!(
-                "--route=*,path_beg=/over,id=o 127.0.0.1:{},over_http",
-                origin.port()
-            ),
-        ],
-    );
+    let edge = start_with_commands(&origin, &commands);
     origin.on("over", |request| {
         let events = [("Content-Type", "application/websocket-events")];
         match &request.body[..] {
@@ -269,12 +283,8 @@ fn commands_reach_connections_of_every_worker() {
     let id = |request: &crate::origin::Request| request.header("connection-id").expect("an id");
     let ids: BTreeSet<String> = seen.iter().map(id).collect();
     assert_eq!(ids.len() as u64, CLIENTS_OF_BOTH);
-    let there = || {
-        let reply = command(&commands, "conncheck", json!({"ids": &ids}));
-        assert_eq!(reply["success"], true, "{reply}");
-        reply["value"].as_array().expect("a list").len()
-    };
-    assert_eq!(there(), ids.len());
+    let asked: Vec<&String> = ids.iter().collect();
+    assert_eq!(there(&commands, &asked), ids.len());
     for id in &ids {
         let reply = command(&commands, "refresh", json!({"cid": id}));
         assert_eq!(reply["success"], true, "{reply}");
@@ -283,20 +293,15 @@ fn commands_reach_connections_of_every_worker() {
         assert_eq!(socket.next_text(), "new");
     }
     // A worker that does not answer is no proof that a connection is gone.
-    let master = edge.pid().to_string();
-    let workers = Command::new("pgrep").args(["-P", &master]).output();
-    let workers = String::from_utf8(workers.expect("pgrep").stdout).expect("numbers");
-    let last = workers.lines().last().expect("a worker").to_owned();
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, &last]).status();
-        assert!(sent.expect("kill").success());
-    };
-    signal("-STOP");
+    let last = *edge.workers().last().expect("a worker");
+    assert!(send_signal(last, Signal::Stop));
     let reply = command(&commands, "conncheck", json!({"ids": &ids}));
-    signal("-CONT");
+    assert!(send_signal(last, Signal::Continue));
     assert_eq!(reply["condition"], "proxy-request-failed", "{reply}");
     drop(sockets);
-    wait_until("none of them is there", || (there() == 0).then_some(()));
+    wait_until("none of them is there", || {
+        (there(&commands, &asked) == 0).then_some(())
+    });
     for id in &ids {
         let reply = command(&commands, "refresh", json!({"cid": id}));
         assert_eq!(reply["condition"], "item-not-found", "{reply}");
@@ -307,16 +312,7 @@ fn commands_reach_connections_of_every_worker() {
 fn sockets_that_their_origin_has_closed_are_not_there() {
     let (origin, folder) = (Origin::start(), Directory::new());
     let commands = folder.join("commands");
-    let edge = start(
-        &origin,
-        &[
-            format!("--zmq-rep=ipc://{}", commands.display()),
-            format!(
-                "--route=*,path_beg=/over,id=o 127.0.0.1:{},over_http",
-                origin.port()
-            ),
-        ],
-    );
+    let edge = start_with_commands(&origin, &commands);
     origin.on("over", |request| {
         let events = [("Content-Type", "application/websocket-events")];
         match &request.body[..] {
@@ -331,17 +327,14 @@ fn sockets_that_their_origin_has_closed_are_not_there() {
         let seen = origin.seen("over");
         let id = seen.last().and_then(|it| it.header("connection-id"));
         let id = id.expect("an id").to_owned();
-        let there = || {
-            let reply = command(&commands, "conncheck", json!({"ids": [&id]}));
-            assert_eq!(reply["success"], true, "{reply}");
-            reply["value"].as_array().expect("a list").len()
-        };
-        assert_eq!(there(), 1);
+        assert_eq!(there(&commands, &[&id]), 1);
         socket.text(said);
         // Its close, and the end of its connection.
         while socket.next().is_some() {}
         drop(socket);
-        wait_until("it is not there", || (there() == 0).then_some(()));
+        wait_until("it is not there", || {
+            (there(&commands, &[&id]) == 0).then_some(())
+        });
         let reply = command(&commands, "refresh", json!({"cid": &id}));
         assert_eq!(reply["condition"], "item-not-found", "{reply}");
     }
@@ -382,13 +375,8 @@ fn a_new_worker_with_the_stats_socket_hears_of_the_clients_of_others() {
         all.insert(id);
     }
     assert!(!others.is_empty() && others.len() < all.len(), "{all:?}");
-    let master = edge.edge.0.id().to_string();
-    let workers = Command::new("pgrep").args(["-P", &master]).output();
-    let workers = String::from_utf8(workers.expect("pgrep").stdout).expect("numbers");
     // The oldest is worker 0.
-    let first = workers.lines().next().expect("a worker");
-    let killed = Command::new("kill").args(["-KILL", first]).status();
-    assert!(killed.expect("kill").success());
+    assert!(send_signal(edge.workers()[0], Signal::Kill));
     let mut stats = Zmq::unix(&socket, Socket::Sub);
     stats.subscribe(b"conn");
     while !others.is_empty() {

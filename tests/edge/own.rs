@@ -68,13 +68,7 @@ impl Own {
 
     /// The processes that serve: the master's own.
     pub fn workers(&self) -> Vec<u32> {
-        let master = self.child.id();
-        let path = format!("/proc/{master}/task/{master}/children");
-        let children = fs::read_to_string(path).unwrap_or_default();
-        children
-            .split_whitespace()
-            .filter_map(|pid| pid.parse().ok())
-            .collect()
+        children(self.child.id())
     }
 
     /// All figures whose names begin so, with their labels.
@@ -128,6 +122,14 @@ impl Own {
         let published = client.request("POST", "/publish/", &json, body.to_string().as_bytes());
         assert_eq!(published.status, 200);
     }
+}
+
+/// What this process has started, the oldest first.
+pub fn children(of: u32) -> Vec<u32> {
+    let path = format!("/proc/{of}/task/{of}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    let pids = children.split_whitespace();
+    pids.filter_map(|pid| pid.parse().ok()).collect()
 }
 
 impl Drop for Own {
