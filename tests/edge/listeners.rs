@@ -45,6 +45,37 @@ fn a_unix_socket_is_for_those_that_its_address_names() {
     assert!(!path.exists(), "it goes with the edge");
 }
 
+#[test]
+fn a_peer_without_an_address_gives_backends_none() {
+    for (rule, expected) in [
+        (None, None),
+        (Some("append"), Some("192.0.2.7")),
+        (Some(""), Some("192.0.2.7")),
+    ] {
+        let (origin, route) = origin();
+        let folder = Directory::new();
+        let path = folder.join("edge.sock");
+        let listen = path.display().to_string();
+        let mut arguments = vec!["--listen-unix", &listen, "--route", &route];
+        arguments.extend(rule.iter().flat_map(|rule| ["--x-forwarded-for", rule]));
+        let _own = Own::start_in(folder, &arguments);
+        let mut client = UnixStream::connect(&path).expect("it listens");
+        client.set_read_timeout(Some(deadline())).expect("a socket");
+        client
+            .write_all(
+                b"GET /x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\
+                Connection: close\r\n\r\n",
+            )
+            .expect("sent");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let seen = origin.seen("x");
+        let told = seen[0].header("x-forwarded-for");
+        assert_eq!(told.as_deref(), expected, "{rule:?}");
+    }
+}
+
 /// Makes a certificate for a name that vouches for itself.
 fn make(folder: &Path, file: &str, name: &str) -> bool {
     let at = |ending: &str| {
