@@ -20,8 +20,6 @@ const THREADS: usize = 8;
 const PUSHPIN_RETRIES: u32 = 2;
 /// Between two tries to reach a client that may not be held yet.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Until a long poll is held, where a case cannot see it and may not try.
-pub const SETTLE: Duration = Duration::from_millis(700);
 /// What reaches clients only to see whether they are held; no case has it in its messages.
 pub const PROBE: &str = "~";
 
