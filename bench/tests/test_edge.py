@@ -13,6 +13,7 @@ from bench.lib.peers import BACKEND, load_all
 from bench.suites.crowd import report as crowd_report
 from bench.suites.crowd.network import Network
 from bench.suites.crowd.parts import Part
+from bench.suites.edge.main import MARKS
 from bench.suites.edge.report import FIGURES, RIVAL, SUBJECT, Goal, Run, figure_of, load_goals, markdown, write
 from bench.suites.edge.rows import QUICK, ROWS, Sample
 
@@ -39,12 +40,22 @@ class Peers(unittest.TestCase):
         self.assertIn(RIVAL, peers)
         text = (peers[RIVAL].here / "pushpin.conf").read_text()
         with mock.patch.dict("os.environ", {BACKEND: "127.0.0.1:9"}):
-            for id, peer in peers.items():
-                service = peer.services["edge"]
+            for id in peers.keys() - MARKS.keys():
+                peer, service = peers[id], peers[id].services["edge"]
                 self.assertIn("pushpin.conf", service.render, id)
                 self.assertEqual((peer.here / "pushpin.conf").read_text(), text, id)
                 self.assertIn("* 127.0.0.1:9", [peer.fill(word) for word in service.start], id)
                 self.assertEqual(json.loads(service.publish_body)["items"][0]["channel"], "group-{n}", id)
+
+
+    def test_what_is_no_edge_has_the_backend_and_rows_that_need_none(self) -> None:
+        for id, rows in MARKS.items():
+            peer = load_all(("edge",))[id]
+            with mock.patch.dict("os.environ", {BACKEND: "127.0.0.1:9"}):
+                text = "".join(peer.fill((peer.here / name).read_text()) for name in peer.services["edge"].render)
+            self.assertIn("server 127.0.0.1:9;", text)
+            self.assertIn("$http_host", text)
+            self.assertEqual(rows, ("proxy",))
 
 
 class Reporting(unittest.TestCase):

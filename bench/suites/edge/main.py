@@ -22,6 +22,8 @@ from .report import RIVAL, SUBJECT, Run, load_goals, markdown, write
 from .rows import FULL, LADDERS, QUICK, ROWS, measure
 
 ROUNDS = 3
+MARKS = {"nginx-proxy": ("proxy",)}
+"""Peers that are no GRIP edge, and the rows they have."""
 
 
 def main() -> int:
@@ -88,7 +90,8 @@ def measure_all(run: Run, backend: Backend, rounds: int, source: random.Random) 
     for round in range(1, rounds + 1):
         for row in run.options["rows"]:
             # What differs in nothing but what it remembers of held clients.
-            order = [id for id in run.peers if id in (SUBJECT, RIVAL) or row in LADDERS]
+            marks = [id for id in run.peers if row in MARKS.get(id, ())]
+            order = [id for id in run.peers if id not in MARKS and (id in (SUBJECT, RIVAL) or row in LADDERS)] + marks
             source.shuffle(order)
             for id in order:
                 if id in run.not_run or f"{id}/{row}" in run.not_run:

@@ -121,6 +121,7 @@ class Goal:
     """A bound of a ratio."""
 
     figure: str
+    peer: str = RIVAL
     at_least: float | None = None
     at_most: float | None = None
 
@@ -167,9 +168,10 @@ def markdown(run: Run, goals: list[Goal]) -> str:
     if not options["quick"]:
         rows = []
         for goal in goals:
-            value = run.ratio(figure_of(goal.figure))
-            rows.append([_title(figure_of(goal.figure)), goal.limit(), ratio_text(value), f"**{goal.verdict(value)}**"])
-        parts.append("## Goals\n\n" + table(["Fermata ÷ Pushpin", "goal (issue 6)", "measured", ""], rows))
+            value = run.ratio(figure_of(goal.figure), goal.peer)
+            beside = "" if goal.peer == RIVAL or goal.peer not in run.peers else f", beside {run.peers[goal.peer].name}"
+            rows.append([_title(figure_of(goal.figure)) + beside, goal.limit(), ratio_text(value), f"**{goal.verdict(value)}**"])
+        parts.append("## Goals\n\n" + table(["Fermata ÷ Pushpin where no other is named", "goal", "measured", ""], rows))
     parts.append(
         "Both have the same pushpin.conf and one nginx as backend, whose time counts for neither. Pushpin's limits of "
         "clients and of messages per second are raised there (`client_maxconn`, `message_rate`, `message_hwm`). CPU is "
