@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -85,6 +85,11 @@ soak-edge: ## 20,000 clients of the edge for ten minutes: killed workers, changi
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench soak --server edge $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-leaving: ## Conversations with the edge that end in every way, for an hour, and nothing left of them; SECONDS=600 is shorter
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 -m bench leaving $(if $(SECONDS),--duration-s $(SECONDS))
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench

@@ -15,6 +15,7 @@ SUITES = {
     "edge": "bench.suites.edge.main",
     "fibers": "bench.suites.fibers.main",
     "held": "bench.suites.held.main",
+    "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",
     "readme": "bench.readme",
     "soak": "bench.suites.crowd.soak",

@@ -34,7 +34,7 @@ log_level = warning
 listen = {{folder}}/fpm.sock
 listen.backlog = {BACKLOG}
 pm = static
-pm.max_children = {CHILDREN}
+pm.max_children = {{children}}
 pm.max_requests = 0
 pm.status_path = /status.php
 php_admin_value[opcache.enable] = 1
@@ -46,11 +46,11 @@ BODY = '{"items":[{"channel":"group-{n}","formats":{"http-stream":{"content":"da
 class Fpm:
     """A pool of PHP-FPM. Ends with `close`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, children: int = CHILDREN) -> None:
         program = shutil.which(f"php-fpm{php_version()}")
         if program is None:
             raise CannotRun(f"php-fpm{php_version()} is not installed")
-        (folder / "fpm.conf").write_text(POOL.format(folder=folder))
+        (folder / "fpm.conf").write_text(POOL.format(folder=folder, children=children))
         self.command = [program, "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", str(folder / "fpm.conf")]
         self.socket = folder / "fpm.sock"
         self.process = subprocess.Popen(

@@ -44,8 +44,12 @@ SHARES = {"streams": 0.4, "sockets": 0.2, "polls": 0.25, "sockjs": 0.15}
 """Of the clients."""
 CONNECT_RATE = 500.0
 """Long polls and SockJS clients that begin, per second."""
+CHILDREN = 64
+"""Of PHP-FPM: each waits after its answer until the edge has closed the connection, and a starved edge takes its time."""
 SCRIPT = Path(__file__).with_name("socket.php")
 POLLS = Path(__file__).with_name("polls.py")
+PEAK_GROWTH_MAX = 0.1
+"""Of the edge's memory from the first half of the run to the second."""
 END_S_MAX = 120.0
 """Until nothing is left: idle connections between workers and to backends have their time-outs."""
 DESCRIPTORS_MORE = 8
@@ -89,7 +93,7 @@ class Front(Server):
             raise
 
     def start_fpm(self) -> None:
-        self.fpm = Fpm(self._at)
+        self.fpm = Fpm(self._at, CHILDREN)
 
     def start_php(self) -> None:
         """With the history of the one before."""
@@ -295,7 +299,16 @@ class EdgeSoak(Soak):
             f"{self.rest['descriptors']} descriptors, {self.rest['descriptors_before']} before)",
             not self.rest["left"] and self.rest["descriptors"] <= self.rest["descriptors_before"] + DESCRIPTORS_MORE,
         ))
+        # In seconds a server does not reach the memory it needs.
         return found if quick else [*found, self._flat()]
+
+    def _flat(self) -> Verdict:
+        # Workers that are killed begin anew, so that the mean swings by more than a leak would add.
+        begin = self.samples[0]["at"]
+        held = [sample["pss"] for sample in self.samples if sample["at"] < begin + self.size.duration_s]
+        growth = max(held[len(held) // 2 :]) / max(held[: len(held) // 2]) - 1
+        text = f"memory is flat (its peak {growth * 100:+.1f} % from the first half to the second)"
+        return text, growth <= PEAK_GROWTH_MAX
 
     def about(self) -> str:
         size = self.size
