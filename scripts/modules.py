@@ -39,14 +39,15 @@ ALLOWED = {
 CIRCLES = {
     "cli": [3],
     "config": [3],
-    "edge": [41, 5],
-    "engine": [25],
+    "edge": [47, 5],
+    "engine": [41],
     "ffi": [4],
     "grip": [2, 2],
-    "hub": [2, 2],
-    "io": [5, 2, 2],
-    "load": [13],
+    "hub": [3, 2],
+    "io": [9, 4, 3, 2],
+    "load": [17],
     "origin": [2],
+    "proto": [2],
 }
 
 LONGEST = 10
@@ -141,17 +142,17 @@ class Crate:
     def read(self, module):
         text = self.text[module]
         self.passed[module], self.used[module] = {}, []
+        children = {path[-1] for path in self.text if path and path[:-1] == module}
         for match in re.finditer(r"^\s*(pub(?:\([^)]*\))? )?use ([^;]+);", text, re.M):
             for words, name in tree(match[2]):
-                path = self.absolute(module, words)
+                path = (*module, *words) if words[0] in children else self.absolute(module, words)
                 if path is None:
                     continue
                 if match[1]:
                     self.passed[module][name] = path
                 else:
-                    self.used[module].append(path)
+                    self.used[module].append(tuple(path))
         rest = re.sub(r"^\s*(?:pub(?:\([^)]*\))? )?use [^;]+;", "", text, flags=re.M)
-        children = {path[-1] for path in self.text if path[:-1] == module and path}
         first = "|".join(["crate", "super", "self", *sorted(children)])
         for match in re.finditer(rf"(?<![\w:])(?:{first})(?:::{WORD})+", rest):
             words = match[0].split("::")
