@@ -5,7 +5,7 @@ use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 
 use crate::admin::stats::Counter;
-use crate::master::Link;
+use crate::master::link::Link;
 use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::worker::{Running, Worker};
 
@@ -19,17 +19,24 @@ impl<D: Driver> Worker<D> {
             return;
         };
         match link.read() {
-            crate::master::Order::None => {}
-            crate::master::Order::Drain => self.begin_drain(false),
-            crate::master::Order::ReloadTls => self.reload_tls(),
-            crate::master::Order::Reload => self.waiting.reload(),
-            crate::master::Order::ReopenLog => self.reopen_access_log(),
-            crate::master::Order::MasterDied => {
+            crate::master::link::Order::None => {}
+            crate::master::link::Order::Drain => self.begin_drain(false),
+            crate::master::link::Order::ReloadTls => self.reload_tls(),
+            crate::master::link::Order::Reload => self.waiting.reload(),
+            crate::master::link::Order::ReopenLog => self.reopen_access_log(),
+            crate::master::link::Order::MasterDied => {
                 fermata_io::process::ends_by_itself();
                 self.log(LogLevel::Error, "the master process has ended; stopping");
                 self.unlink();
                 self.begin_drain(false);
             }
+        }
+    }
+
+    /// The order to read the certificates again has come.
+    pub(crate) fn reload_tls(&mut self) {
+        if let Some(tls) = &self.net.tls {
+            tls.reload(self.log.logger());
         }
     }
 
@@ -140,13 +147,13 @@ impl<D: Driver> Worker<D> {
             }
             Reading::WebSocket => self.drain_socket(index),
             // As below: its proxy may have sent the request along already.
-            Reading::Preface if !is_retired => self.go_on(index),
+            Reading::Preface if !is_retired => self.net.go_on(index),
             Reading::Preface => self.close(index),
             Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
                 connection.writing = Writing::Close;
             }
             // One more look for a request that is already here; `load` closes when there is none.
-            Reading::Head if connection.inbox.is_empty() && !is_retired => self.go_on(index),
+            Reading::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
             Reading::Head if connection.inbox.is_empty() => self.close(index),
             Reading::Head | Reading::Body if is_retired => {
                 connection.partial = None;

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use fermata_config::{LISTENERS_MAX, LogLevel, Settings};
+use fermata_config::{LogLevel, Settings};
 use fermata_hub::Ring;
 use fermata_io::files::Files;
 use fermata_io::handover::Inbox;
@@ -20,84 +20,34 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, Event as IoEvent, Fd};
 
 use crate::admin::blocking::Blocking;
-use crate::admin::metrics::MoreMetrics;
-use crate::admin::stats::{Reporter, Shared};
+use crate::admin::stats::{MoreMetrics, Reporter, Shared};
 use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
-use crate::channels::hold::SWEEP_MS;
-use crate::embed::defer::Waiting;
-use crate::embed::relay::Relay;
+use crate::embed::event::Event;
+use crate::embed::relayed::Relay;
+use crate::embed::waiting::Waiting;
 use crate::embed::wires::Wires;
 use crate::http::Http;
 use crate::http::body::{Spools, Upload};
 use crate::http::request::RequestView;
 use crate::http::router::{Router, WEBSOCKET};
 use crate::log::{Detail, Log, Logger};
-use crate::master::Link;
-use crate::net::Net;
+use crate::master::link::Link;
 use crate::net::connection::Origin;
 use crate::net::slab::Key;
 use crate::net::tls::ServerTls;
+use crate::net::token::{
+    TOKEN_CONTROL, TOKEN_FILES, TOKEN_INBOX, TOKEN_LINK, TOKEN_LISTENER, TOKEN_LISTENER_LAST,
+    TOKEN_METRICS, TOKEN_SIGNAL, TOKEN_WAKE, TOKEN_WATCH,
+};
+use crate::net::{Net, READ_BYTES};
 use crate::websocket::{Route, Sockets};
-
-/// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
-/// others wait longer for their turn.
-pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
 pub(crate) const FANOUT_SLICE: usize = 800;
 
 /// Time that handlers may take in one turn before their output is sent without waiting for its end.
 const FLUSH_AFTER_MS: u64 = 5;
-
-/// Tokens of what is not a connection. No connection has such an index.
-/// Listeners count up from the first.
-pub(crate) const TOKEN_LISTENER: u64 = u64::MAX - 0xff;
-const TOKEN_LISTENER_LAST: u64 = TOKEN_LISTENER + LISTENERS_MAX as u64 - 1;
-pub(crate) const TOKEN_CONTROL: u64 = u64::MAX - 1;
-const TOKEN_WAKE: u64 = u64::MAX - 2;
-const TOKEN_LINK: u64 = u64::MAX - 3;
-const TOKEN_SIGNAL: u64 = u64::MAX - 4;
-const TOKEN_INBOX: u64 = u64::MAX - 5;
-pub(crate) const TOKEN_METRICS: u64 = u64::MAX - 6;
-pub(crate) const TOKEN_WATCH: u64 = u64::MAX - 7;
-pub(crate) const TOKEN_FILES: u64 = u64::MAX - 8;
-
-/// What `next_event` hands out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// `Worker::request` is to be answered.
-    Request,
-    /// `Worker::request` is a WebSocket handshake, to be answered by `Worker::accept_upgrade` or like
-    /// a request.
-    Upgrade,
-    /// `Worker::socket_event` is a socket that is open.
-    Open,
-    /// `Worker::socket_event` has a message.
-    Message,
-    /// `Worker::socket_event` is a socket that has ended.
-    Close,
-    /// `Worker::left` has left while its handler waits.
-    Gone,
-    /// More of the body of `Worker::body_arrived` can be read, or the rest of it cannot be had.
-    Body,
-    /// It is the time that was given to `Worker::wake_at`, or `Worker::next_file_job` has something to say.
-    Wake,
-    /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
-    Ready,
-    /// `Worker::wire` can be read from or written to.
-    Wire,
-    /// `Worker::items` has what was published to a client of the embedder's.
-    Items,
-    /// `Worker::told` is what another worker has told all of them.
-    Told,
-    /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
-    Stream,
-    /// `Worker::stream` has ended before its end: its client has left.
-    StreamEnd,
-    /// The worker has stopped: nothing is left to serve.
-    Stop,
-}
 
 /// Why the worker takes no new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +217,7 @@ impl<D: Driver> Worker<D> {
             input: vec![0; settings.header_bytes_max + READ_BYTES],
             current: None,
             scratch: Vec::new(),
-            blocking: Blocking::new(settings.blocking_call_ms, parts.looker, unix_ms),
+            blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
             trace: Tracing::new(&settings, parts.access_log, index),
             reporter: Reporter::new(stats, slot, &settings),
             settings,
@@ -300,7 +250,7 @@ impl<D: Driver> Worker<D> {
                     Event::Upgrade => self.http.request.handler | WEBSOCKET,
                     _ => self.socket_event().handler | WEBSOCKET,
                 };
-                self.note_handler(handler);
+                self.blocking.begin(handler);
                 return Some(event);
             }
             if self.next_input() {
@@ -313,7 +263,7 @@ impl<D: Driver> Worker<D> {
             }
             if let Some(event) = self.next_stream_event() {
                 let handler = self.stream_handler();
-                self.note_handler(handler);
+                self.blocking.begin(handler);
                 return Some(event);
             }
             return match self.turn() {
@@ -365,7 +315,7 @@ impl<D: Driver> Worker<D> {
     /// What the process should exit with: 0, or `master::EXIT_RETIRED` after `retire`.
     pub fn exit_code(&self) -> i32 {
         if self.has_fatal {
-            crate::master::EXIT_RETIRED
+            crate::master::link::EXIT_RETIRED
         } else {
             0
         }
@@ -484,10 +434,7 @@ impl<D: Driver> Worker<D> {
                         waker.drain();
                     }
                     // The master wakes everybody when a worker has died: its users may be leaving.
-                    if self.channels.ring.leaving_count() > 0 {
-                        let due_ms = self.turn_ms + SWEEP_MS;
-                        self.channels.sweep_ms = self.channels.sweep_ms.min(due_ms);
-                    }
+                    self.channels.expect_leaving(self.turn_ms);
                 }
                 TOKEN_INBOX => self.take_over(),
                 TOKEN_LINK => self.on_master(),
@@ -535,7 +482,8 @@ impl<D: Driver> Worker<D> {
             self.net.driver.refresh_now();
         }
         self.fire_timers();
-        self.sweep_presence();
+        let times = (self.net.driver.now_ms(), self.net.driver.unix_ms());
+        self.channels.sweep(times, &mut self.log);
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();

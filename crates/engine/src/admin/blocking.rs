@@ -1,14 +1,14 @@
 //! Telling that a handler has held the loop, when it has returned.
 
-use fermata_config::LogLevel;
-use fermata_io::Driver;
 use fermata_io::wake::Waker;
 
-use crate::admin::stats::Counter;
-use crate::worker::Worker;
+use crate::admin::stats::Shared;
+use crate::http::router::Router;
 
 /// How long handlers hold the loop.
 pub(crate) struct Blocking {
+    shared: Shared,
+    slot: u16,
     /// When the program last asked for an event, or the last wait for some ended, by the wall clock.
     pub polled_unix_ms: u64,
     /// When the handler that runs began; 0 = none does.
@@ -19,69 +19,86 @@ pub(crate) struct Blocking {
     looker: Option<Waker>,
 }
 
+/// A handler that was too long.
+pub(crate) struct TooLong {
+    since_unix_ms: u64,
+    took_ms: u64,
+}
+
 impl Blocking {
     /// Handlers are too long from `limit_ms` on; 0 = never.
-    pub fn new(limit_ms: u64, looker: Option<Waker>, unix_ms: u64) -> Blocking {
+    pub fn new(limit_ms: u64, looker: Option<Waker>, shared: Shared, slot: u16) -> Blocking {
         Blocking {
-            polled_unix_ms: unix_ms,
+            shared,
+            slot,
+            polled_unix_ms: 0,
             handler_unix_ms: 0,
             limit_ms: if limit_ms == 0 { u64::MAX } else { limit_ms },
             looker,
         }
     }
-}
 
-impl<D: Driver> Worker<D> {
     /// A handler is about to run. Two stores, and a wake-up of the master after a pause.
     #[inline]
-    pub(crate) fn note_handler(&mut self, handler: u32) {
-        let shared = &self.reporter.shared;
-        self.blocking.handler_unix_ms = self.blocking.polled_unix_ms;
-        shared.begin_handler(self.slot, handler, self.blocking.polled_unix_ms);
-        if let Some(looker) = &self.blocking.looker
-            && !shared.is_looked_after()
+    pub fn begin(&mut self, handler: u32) {
+        self.handler_unix_ms = self.polled_unix_ms;
+        self.shared
+            .begin_handler(self.slot, handler, self.polled_unix_ms);
+        if let Some(looker) = &self.looker
+            && !self.shared.is_looked_after()
         {
-            shared.set_looked_after(true);
+            self.shared.set_looked_after(true);
             looker.wake();
         }
     }
 
     /// The program has come back, at `unix_ms`.
     #[inline]
-    pub(crate) fn note_return(&mut self, unix_ms: u64) {
-        let took_ms = unix_ms.saturating_sub(self.blocking.handler_unix_ms);
-        if took_ms >= self.blocking.limit_ms && self.blocking.handler_unix_ms != 0 {
-            self.tell_blocking(took_ms);
-        }
-        self.blocking.handler_unix_ms = 0;
+    pub fn end(&mut self, unix_ms: u64) -> Option<TooLong> {
+        let since_unix_ms = std::mem::take(&mut self.handler_unix_ms);
+        let took_ms = unix_ms.saturating_sub(since_unix_ms);
+        (took_ms >= self.limit_ms && since_unix_ms != 0).then_some(TooLong {
+            since_unix_ms,
+            took_ms,
+        })
     }
 
-    /// A handler or a task goes on that has waited, without the program having asked for an event: what ran until now
-    /// has returned.
-    pub fn note_resumed(&mut self, handler: u32) {
-        let unix_ms = self.net.driver.unix_ms();
-        self.note_return(unix_ms);
-        self.blocking.polled_unix_ms = unix_ms;
-        self.note_handler(handler);
-    }
-
+    /// What the log says of such a handler.
     #[cold]
-    fn tell_blocking(&mut self, took_ms: u64) {
-        self.net.counts.add(Counter::BlockingCallbacks, 1);
-        let shared = &self.reporter.shared;
-        let handler = shared.handler(self.slot);
+    pub fn describe(&self, too_long: &TooLong, router: &Router) -> String {
+        let handler = self.shared.handler(self.slot);
         let what = handler.map_or_else(
             || "the handler of an unknown route".to_owned(),
-            |handler| self.http.router.what_runs(handler),
+            |handler| router.what_runs(handler),
         );
-        let place = shared.place(self.slot, self.blocking.handler_unix_ms);
+        let place = self.shared.place(self.slot, too_long.since_unix_ms);
         let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
-        let message = format!(
-            "{what} held the loop for {took_ms} ms (blocking_call_ms {}){place}. All other \
+        format!(
+            "{what} held the loop for {} ms (blocking_call_ms {}){place}. All other \
              clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
              give the work to another process",
-            self.blocking.limit_ms,
-        );
-        self.log_for_client(LogLevel::Warning, &message);
+            too_long.took_ms, self.limit_ms,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_too_long_once() {
+        let mut blocking = Blocking::new(100, None, Shared::private(), 0);
+        blocking.polled_unix_ms = 1_000;
+        blocking.begin(7);
+        assert!(blocking.end(1_099).is_none());
+        blocking.begin(7);
+        let too_long = blocking.end(1_100).expect("it has reached the limit");
+        let told = blocking.describe(&too_long, &Router::new());
+        assert!(told.contains("held the loop for 100 ms"), "{told}");
+        assert!(blocking.end(9_000).is_none(), "none runs");
+        blocking.limit_ms = u64::MAX;
+        blocking.begin(7);
+        assert!(blocking.end(u64::MAX - 1).is_none(), "never");
     }
 }

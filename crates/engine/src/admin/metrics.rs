@@ -7,13 +7,10 @@
 
 use fermata_io::Driver;
 
-use crate::admin::stats;
+use crate::admin::stats::{self, MoreMetrics};
 use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
-
-/// Appends figures to the text for Prometheus.
-pub type MoreMetrics = dyn Fn(&stats::Snapshot, &mut String);
 
 impl<D: Driver> Worker<D> {
     /// What is told at the address for metrics beside the engine's own figures.

@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
 use fermata_proto::ws::deflate::Compressor;
-use fermata_proto::ws::frame::{self, Opcode, Reserved};
-use fermata_proto::ws::message as text;
+use fermata_proto::ws::frame::{Opcode, Reserved};
+use fermata_proto::ws::{frame, message as text};
 use fermata_proto::{chunk, sse};
 
-use crate::embed::relay::Encoding;
 use crate::websocket::Compression;
 
 /// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
@@ -27,6 +26,9 @@ const FORMAT_WS_COMPRESSED: u8 = 3;
 /// Two formats of an embedder, see `relay`: what it makes of a record, and the record itself.
 pub(crate) const FORMAT_STREAM: u8 = u8::MAX - 1;
 pub(crate) const FORMAT_ITEMS: u8 = u8::MAX;
+
+/// Appends what streams are sent of a record's data. False: nothing is sent; the embedder is told instead.
+pub type Encoding = fn(data: &[u8], out: &mut Vec<u8>) -> bool;
 
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
@@ -131,6 +133,33 @@ impl Encoder {
     }
 }
 
+impl Encoder {
+    /// A record for clients of the embedder.
+    fn relayed(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let start = out.len();
+        if format == FORMAT_ITEMS {
+            write_item(record.channel(), record.data(), out);
+            return PayloadSpan {
+                start: 0,
+                end: out.len() - start,
+            };
+        }
+        let mut is_content = true;
+        let payload = chunk::wrap_with(out, |out| {
+            is_content = self.stream.is_none_or(|encode| encode(record.data(), out));
+        });
+        if !is_content {
+            let mut item = Vec::new();
+            write_item(record.channel(), record.data(), &mut item);
+            self.told.push((record.channel().to_vec(), Rc::from(item)));
+        }
+        PayloadSpan {
+            start: payload.start - start,
+            end: payload.end - start,
+        }
+    }
+}
+
 impl Encode for Encoder {
     fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
         let start = out.len();
@@ -153,6 +182,14 @@ impl Encode for Encoder {
             end: out.len() - start,
         }
     }
+}
+
+/// A record as an embedder gets it: channel and data.
+fn write_item(channel: &[u8], data: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(channel.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    out.extend_from_slice(channel);
+    out.extend_from_slice(data);
 }
 
 /// What a socket gets of a record. Nothing when it is no message and the format is that of data alone.

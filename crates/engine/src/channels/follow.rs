@@ -8,8 +8,7 @@ use std::thread::Thread;
 
 use fermata_hub::{Follower as Records, Kind, Previous, Read, Record, Ring, Seq};
 
-use crate::admin::stats::{Counter, Counts};
-use crate::channels::{Channels, encode};
+use crate::channels::encode;
 
 /// Channels whose newest id is remembered beyond what the ring keeps; with more all are forgotten.
 const CHANNELS_MAX: usize = 100_000;
@@ -37,8 +36,8 @@ impl Archive {
 
 /// Somebody who is told that there is something to read.
 pub(crate) struct Told {
-    thread: Thread,
-    figures: Box<dyn Fn() -> [u64; 3]>,
+    pub thread: Thread,
+    pub figures: Box<dyn Fn() -> [u64; 3]>,
 }
 
 /// What there is to read.
@@ -148,42 +147,4 @@ pub(crate) fn text(ids: &fermata_hub::Ids, seq: Seq) -> String {
     let mut out = Vec::with_capacity(fermata_hub::ID_BYTES_MAX);
     ids.write(seq, &mut out);
     String::from_utf8(out).unwrap_or_default()
-}
-
-impl Channels {
-    /// Somebody who reads what is published, from the oldest event that is kept.
-    pub fn follow(&self) -> Follower {
-        Follower::new(&self.ring)
-    }
-
-    /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
-    /// refused, and how often some were lost.
-    pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
-        self.followers.push(Told { thread, figures });
-    }
-
-    pub fn tell_followers(&self) {
-        for told in &self.followers {
-            told.thread.unpark();
-        }
-    }
-
-    /// Counts what followers have told.
-    pub fn report_followers(&self, counts: &mut Counts) {
-        if self.followers.is_empty() {
-            return;
-        }
-        let mut sums = [0; 3];
-        for told in &self.followers {
-            for (sum, figure) in sums.iter_mut().zip((told.figures)()) {
-                *sum += figure;
-            }
-        }
-        for (counter, sum) in [Counter::EdgeTaken, Counter::EdgeRefused, Counter::EdgeLost]
-            .into_iter()
-            .zip(sums)
-        {
-            counts.set(counter, sum);
-        }
-    }
 }

@@ -5,13 +5,11 @@
 //! goes to each in one send. A message that comes alone is never delayed, and one to few subscribers delays the next by
 //! nothing. The price: of messages that come back to back to a crowd, each but the first may be `gather_ms_max` later.
 
-use super::Channels;
-
 /// Subscribers served for each millisecond of gathering. They took about an eighth of that to send to.
 pub(crate) const SERVED_PER_MS: u64 = 64;
 
 /// Gathering ends early when this share of the ring is filled with what this worker has not read: publishers would wait.
-const RING_SHARE: u64 = 8;
+pub(super) const RING_SHARE: u64 = 8;
 
 /// Whether what is published waits for more.
 #[derive(Clone, Copy, Debug)]
@@ -44,25 +42,8 @@ impl Gather {
     }
 
     /// How long it still takes.
-    fn left_ms(&self, now_ms: u64) -> u64 {
+    pub fn left_ms(&self, now_ms: u64) -> u64 {
         self.until_ms.saturating_sub(now_ms)
-    }
-}
-
-impl Channels {
-    /// Whether the ring is left alone for now.
-    pub fn is_gathering(&self, now_ms: u64) -> bool {
-        self.gather.left_ms(now_ms) > 0
-            && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
-    }
-
-    /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
-    pub fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
-        if !self.is_gathering(now_ms) {
-            return 0;
-        }
-        let left_ms = self.gather.left_ms(now_ms);
-        timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
     }
 }
 

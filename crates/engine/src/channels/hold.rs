@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, IdRef, LockError, PresenceError, Seq, SubId};
+use fermata_hub::{Backlog, IdRef, PresenceError, Seq, SubId};
 use fermata_io::Driver;
 use fermata_proto::response::Framing;
 use fermata_proto::{chunk, sse};
@@ -16,9 +16,10 @@ use fermata_proto::{chunk, sse};
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::encode;
-use crate::channels::publish::{Member, Message, PublishFailure, check_channel, check_message};
-use crate::channels::resume::{OnLoss, Resume};
-use crate::net::connection::{Presence, Reading, Writing};
+use crate::channels::missed::{OnLoss, Resume};
+use crate::channels::presence::{Presence, announcement, check_member, network_of};
+use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
+use crate::net::connection::{Reading, Writing};
 use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
@@ -36,13 +37,6 @@ pub(crate) const PUMPS_MAX: usize = 8;
 /// milliseconds: one to two of them. It is looked at after every so many sends.
 const FANOUT_MS_MAX: u64 = 2;
 const FANOUT_CLOCK_EVERY: usize = 64;
-
-/// How often leaving users are looked at while there are any.
-pub(crate) const SWEEP_MS: u64 = 250;
-
-/// Longest user name and longest info that presence keeps.
-const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
-const INFO_BYTES_MAX: usize = fermata_hub::INFO_BYTES_MAX;
 
 /// What a request is answered with when the client is to be held.
 pub struct Hold<'a> {
@@ -125,17 +119,6 @@ pub enum HoldError {
     Backpressure(String),
 }
 
-/// Why nothing is known of who is present.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MembersError {
-    /// The channel's name is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
-    /// The presence table was not to be had in time.
-    #[error("presence: {0}")]
-    Backpressure(#[from] LockError),
-}
-
 impl<D: Driver> Worker<D> {
     /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
     pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
@@ -201,9 +184,9 @@ impl<D: Driver> Worker<D> {
         }
         self.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index);
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         if has_unread {
-            self.go_on(index);
+            self.net.go_on(index);
         }
         Ok(())
     }
@@ -260,7 +243,13 @@ impl<D: Driver> Worker<D> {
             }
         }
         let mut backlog = Backlog::new(hold.channels, after);
-        self.write_missed(&mut backlog, OnLoss::TellExpired, out);
+        self.channels.write_missed(
+            &mut backlog,
+            OnLoss::TellExpired,
+            self.net.driver.unix_ms(),
+            &mut self.net.counts,
+            out,
+        );
         let up_to = self.channels.reader.read_up_to();
         if !backlog.is_at(up_to) {
             return Some(backlog);
@@ -336,6 +325,13 @@ impl<D: Driver> Worker<D> {
         Ok(presence)
     }
 
+    /// Takes a client out of the presence of its channels.
+    pub(crate) fn leave(&mut self, presence: Presence) {
+        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
+        self.channels
+            .leave(presence, (now_ms, unix_ms), &mut self.log);
+    }
+
     fn note_refused_member(
         &mut self,
         channel: &[u8],
@@ -355,84 +351,6 @@ impl<D: Driver> Worker<D> {
             message += &format!("; the client is {address}");
         }
         self.log_for_client(LogLevel::Warning, &message);
-    }
-
-    /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave(&mut self, presence: Presence) {
-        let unix_ms = self.net.driver.unix_ms();
-        for channel in &presence.channels {
-            if let Err(error) =
-                self.channels
-                    .ring
-                    .leave(&self.channels.owner, channel, &presence.user, unix_ms)
-            {
-                let message = format!("presence: a user could not be taken out: {error}");
-                self.log.write_limited(LogLevel::Error, unix_ms, &message);
-            }
-        }
-        let due_ms = self.net.driver.now_ms() + self.settings.leave_delay_ms + 1;
-        self.channels.sweep_ms = self.channels.sweep_ms.min(due_ms);
-    }
-
-    /// Announces users whose last connection has been gone for `leave_delay_ms`.
-    pub(crate) fn sweep_presence(&mut self) {
-        let now_ms = self.net.driver.now_ms();
-        if now_ms < self.channels.sweep_ms {
-            return;
-        }
-        let unix_ms = self.net.driver.unix_ms();
-        let swept =
-            self.channels
-                .ring
-                .sweep(&self.channels.owner, unix_ms, &mut |_, user, info, data| {
-                    data.extend_from_slice(&announcement(user, Some(info)));
-                });
-        let is_done = match swept {
-            Ok(swept) => {
-                if swept.published {
-                    self.channels.wake_workers();
-                }
-                !swept.more && self.channels.ring.leaving_count() == 0
-            }
-            Err(error) => {
-                let message = format!("presence: leaves are announced later: {error}");
-                self.log.write_limited(LogLevel::Warning, unix_ms, &message);
-                false
-            }
-        };
-        self.channels.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
-    }
-
-    /// How many users are present in a channel.
-    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
-        check_channel(channel).map_err(MembersError::Misuse)?;
-        Ok(self
-            .channels
-            .ring
-            .member_count(&self.channels.owner, channel)?)
-    }
-
-    /// Who is present in a channel, at most `count_max` of them, the last to come first.
-    pub fn members(
-        &mut self,
-        channel: &[u8],
-        count_max: usize,
-    ) -> Result<Vec<Member>, MembersError> {
-        check_channel(channel).map_err(MembersError::Misuse)?;
-        let mut members = Vec::new();
-        self.channels.ring.members(
-            &self.channels.owner,
-            channel,
-            count_max,
-            &mut |user, info, connections| {
-                members.push(Member {
-                    user: user.to_vec(),
-                    info: info.to_vec(),
-                    connections,
-                });
-            },
-        )?;
-        Ok(members)
     }
 
     /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
@@ -596,7 +514,7 @@ impl<D: Driver> Worker<D> {
                     self.restart_deadline(index);
                 }
                 if self.channels.local.pending(chain) {
-                    self.mark_dirty(index);
+                    self.net.mark_dirty(index);
                 }
             }
             Ok(Some(sent)) => {
@@ -662,7 +580,7 @@ impl<D: Driver> Worker<D> {
         } else {
             chunk::wrap(&mut connection.out, &gap);
         }
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
 
     /// A held client has been silent for its keep-alive time.
@@ -725,40 +643,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         connection.writing = Writing::Linger;
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
-}
-
-/// Checks who a client counts as.
-pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), String> {
-    let is_user = |user: &[u8]| {
-        !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
-    };
-    if !user.is_none_or(is_user) {
-        return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
-    }
-    if info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
-        return Err(format!(
-            "info: its JSON has more than {INFO_BYTES_MAX} bytes"
-        ));
-    }
-    Ok(())
-}
-
-/// The part of an address that tells clients apart: of IPv6 the network, whose 2^64 addresses one client may have.
-fn network_of(address: IpAddr) -> Vec<u8> {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets()[..8].to_vec(),
-    }
-}
-
-/// `{"user": …, "info": …}`, what `join` and `leave` events carry.
-fn announcement(user: &[u8], info: Option<&[u8]>) -> Vec<u8> {
-    let user = serde_json::Value::from(String::from_utf8_lossy(user));
-    let info = match info {
-        Some(info) if !info.is_empty() => String::from_utf8_lossy(info),
-        _ => "null".into(),
-    };
-    format!("{{\"user\":{user},\"info\":{info}}}").into_bytes()
 }

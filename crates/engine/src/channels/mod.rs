@@ -5,24 +5,28 @@ pub(crate) mod follow;
 pub(crate) mod gather;
 pub(crate) mod hold;
 pub(crate) mod memory;
+pub(crate) mod missed;
 pub(crate) mod notes;
 pub(crate) mod opening;
 pub(crate) mod pace;
+pub(crate) mod presence;
 pub(crate) mod publish;
 pub(crate) mod resume;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::thread::Thread;
 
 use fermata_config::Settings;
 use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
 use fermata_io::wake::Waker;
 
+use crate::admin::stats::{Counter, Counts};
 use crate::net::slab::Key;
 use encode::Encoder;
-use follow::Told;
-use gather::Gather;
+use follow::{Follower, Told};
+use gather::{Gather, RING_SHARE};
 
 /// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
 pub(crate) struct Channels {
@@ -89,6 +93,57 @@ impl Channels {
             sweep_ms: now_ms,
             rest: Vec::new(),
         })
+    }
+
+    /// Whether the ring is left alone for now.
+    pub fn is_gathering(&self, now_ms: u64) -> bool {
+        self.gather.left_ms(now_ms) > 0
+            && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
+    }
+
+    /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
+    pub fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
+        if !self.is_gathering(now_ms) {
+            return 0;
+        }
+        let left_ms = self.gather.left_ms(now_ms);
+        timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
+    }
+
+    /// Somebody who reads what is published, from the oldest event that is kept.
+    pub fn follow(&self) -> Follower {
+        Follower::new(&self.ring)
+    }
+
+    /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
+    /// refused, and how often some were lost.
+    pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
+        self.followers.push(Told { thread, figures });
+    }
+
+    pub fn tell_followers(&self) {
+        for told in &self.followers {
+            told.thread.unpark();
+        }
+    }
+
+    /// Counts what followers have told.
+    pub fn report_followers(&self, counts: &mut Counts) {
+        if self.followers.is_empty() {
+            return;
+        }
+        let mut sums = [0; 3];
+        for told in &self.followers {
+            for (sum, figure) in sums.iter_mut().zip((told.figures)()) {
+                *sum += figure;
+            }
+        }
+        for (counter, sum) in [Counter::EdgeTaken, Counter::EdgeRefused, Counter::EdgeLost]
+            .into_iter()
+            .zip(sums)
+        {
+            counts.set(counter, sum);
+        }
     }
 }
 

@@ -5,80 +5,22 @@
 //! has brought it to where this worker reads, the subscription begins.
 
 use fermata_config::LogLevel;
-use fermata_hub::{Backlog, Missed, SubId};
+use fermata_hub::SubId;
 use fermata_io::Driver;
 use fermata_proto::chunk;
 
+use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
-use crate::channels::encode::{self, FORMAT_SSE};
+use crate::channels::encode;
+use crate::channels::encode::FORMAT_SSE;
 use crate::net::connection::Reading;
 use crate::worker::Worker;
-
-/// Bytes of events after which a piece ends; the event that reaches it is the last one.
-pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
 /// do not keep the others waiting.
 const PIECES_PER_TURN: usize = 16;
 
-/// The state of a held client that is not live yet.
-pub(crate) struct Resume {
-    pub backlog: Backlog,
-    /// Listed in `Worker::resuming`.
-    pub is_queued: bool,
-}
-
-/// What happens to a client when the ring has lost something of its backlog.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnLoss {
-    /// It came back too late: it is told so, whatever its policy is.
-    TellExpired,
-    /// It reads too slowly: it is told.
-    TellSlow,
-    /// It reads too slowly: nothing more is written, and the caller closes it.
-    Stop,
-}
-
 impl<D: Driver> Worker<D> {
-    /// Appends the next piece of a backlog. `false` when something is lost and `on_loss` is to stop.
-    pub(crate) fn write_missed(
-        &mut self,
-        backlog: &mut Backlog,
-        on_loss: OnLoss,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
-        let ids = self.channels.encoder.ids;
-        let enough = out.len() + PIECE_BYTES;
-        let (mut records, mut gaps) = (0, 0);
-        self.channels
-            .ring
-            .next_missed(backlog, up_to, unix_ms, &mut |missed| {
-                match missed {
-                    Missed::Record(record) => {
-                        records += 1;
-                        encode::event(&ids, record, out);
-                    }
-                    Missed::Gap => {
-                        gaps += 1;
-                        match on_loss {
-                            OnLoss::TellExpired => encode::gap("expired", out),
-                            OnLoss::TellSlow => encode::gap("too slow", out),
-                            OnLoss::Stop => return false,
-                        }
-                    }
-                }
-                out.len() < enough
-            });
-        self.net.counts.add(Counter::Replayed, records);
-        match on_loss {
-            OnLoss::TellExpired => self.net.counts.add(Counter::GapsExpired, gaps),
-            OnLoss::TellSlow => self.net.counts.add(Counter::GapsSlow, gaps),
-            OnLoss::Stop => return gaps == 0,
-        }
-        true
-    }
-
     /// Subscribes a held client: it is live from here on.
     pub(crate) fn go_live<'a>(&mut self, index: u32, channels: impl Iterator<Item = &'a [u8]>) {
         let mut chain = SubId::NONE;
@@ -146,7 +88,13 @@ impl<D: Driver> Worker<D> {
         };
         let mut piece = std::mem::take(&mut self.scratch);
         piece.clear();
-        if !self.write_missed(&mut resume.backlog, on_loss, &mut piece) {
+        if !self.channels.write_missed(
+            &mut resume.backlog,
+            on_loss,
+            self.net.driver.unix_ms(),
+            &mut self.net.counts,
+            &mut piece,
+        ) {
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
             let unix_ms = self.net.driver.unix_ms();

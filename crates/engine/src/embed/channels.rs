@@ -12,10 +12,12 @@ use crate::channels::follow::Follower;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::notes::note;
 use crate::channels::opening::{Last, Opening};
+use crate::channels::presence::MembersError;
 use crate::channels::publish::{
-    EventId, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel, check_message,
+    EventId, Member, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel,
+    check_message,
 };
-use crate::http::respond::answer::Gone;
+use crate::http::respond::Gone;
 use crate::worker::Worker;
 
 /// Waits of a publisher for a worker that is behind: short, because that worker is running.
@@ -130,6 +132,20 @@ impl<D: Driver> Worker<D> {
     pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history_read(channel, count_max, unix_ms)
+    }
+
+    /// How many users are present in a channel.
+    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
+        self.channels.member_count(channel)
+    }
+
+    /// Who is present in a channel, at most `count_max` of them, the last to come first.
+    pub fn members(
+        &mut self,
+        channel: &[u8],
+        count_max: usize,
+    ) -> Result<Vec<Member>, MembersError> {
+        self.channels.members(channel, count_max)
     }
 
     /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told). Returns how many they are.

@@ -5,160 +5,24 @@
 //! program is told when the client leaves (`Event::Gone`), is woken when it wants to be
 //! (`Event::Wake`), and can hold back new work when it has no room for another handler that waits.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::io;
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
 use fermata_io::watch::{Interest, Ready};
-use fermata_proto::http1::Method;
+use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
-use crate::embed::relay::Items;
+use crate::embed::event::{Event, Left};
+use crate::embed::waiting::{Asked, News};
 use crate::embed::watch::Watching;
-use crate::embed::wires::WireEvent;
 use crate::http::files::ContentHeaders;
-use crate::http::respond::answer::Gone;
+use crate::http::respond::Gone;
 use crate::net::connection::{Origin, Reading, Writing};
 use crate::net::slab::Key;
-use crate::worker::{Event, Worker};
+use crate::worker::Worker;
 
 /// Connections listed while new work is held back that are not worth looking at for those listed twice.
 const HELD_BACK_SLACK: usize = 1024;
-
-/// What is handed out as `Event::Gone`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The client of this request.
-    Request(u64),
-    /// The client of this WebSocket.
-    Socket(u64),
-    /// A client that was held by `Worker::hold_relayed`, by the request it was held with.
-    Held(u64),
-}
-
-/// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
-pub(crate) struct Asked {
-    /// The request, since another one may have taken its connection's place.
-    handle: u64,
-    pub method: Method,
-    pub headers: ContentHeaders<'static>,
-    /// The client's address, as a trusted proxy says.
-    pub client: Option<IpAddr>,
-    /// The first `Accept` line.
-    pub accept: Option<Box<[u8]>>,
-}
-
-/// What a handler that waits has to be told.
-#[derive(Clone, Debug)]
-pub(crate) enum News {
-    Left(Left),
-    Ready(Ready),
-    Wire(WireEvent),
-    Items(Items),
-    Told(Box<[u8]>),
-    /// More of this request's body has arrived, or will not.
-    Body(u64),
-}
-
-/// What the worker remembers about waiting handlers.
-pub(crate) struct Waiting {
-    /// When the program wants to be woken; `u64::MAX` = not at all.
-    pub wake_ms: u64,
-    /// The time has come, and the program has not been told.
-    pub is_due: bool,
-    /// The operator wants files to be read again, and the program has not been told.
-    has_reload: bool,
-    /// The program has begun something that the worker must not stop before.
-    pub is_busy: bool,
-    /// No new request or message can be handled.
-    is_full: bool,
-    /// What has not been told. A client that has left is listed once, a descriptor once for each time
-    /// that it was asked for.
-    pub news: VecDeque<News>,
-    /// The last that were told of.
-    told_left: Left,
-    told_ready: Ready,
-    told_body: u64,
-    /// The descriptors of the program that it waits for; `None` until it does.
-    pub watching: Option<Box<Watching>>,
-    pub wire: WireEvent,
-    pub items: Items,
-    pub told: Box<[u8]>,
-    /// Connections with something to read, held back while `is_full`.
-    held_back: Vec<u32>,
-    /// What was asked for by requests whose handlers wait, by connection.
-    asked: HashMap<u32, Box<Asked>>,
-}
-
-impl Waiting {
-    pub fn new() -> Waiting {
-        Waiting {
-            wake_ms: u64::MAX,
-            is_due: false,
-            has_reload: false,
-            is_busy: false,
-            is_full: false,
-            news: VecDeque::new(),
-            told_left: Left::Request(0),
-            told_ready: Ready {
-                fd: -1,
-                what: Interest::NONE,
-            },
-            told_body: 0,
-            watching: None,
-            wire: WireEvent::default(),
-            items: Items::default(),
-            told: Box::default(),
-            held_back: Vec::new(),
-            asked: HashMap::new(),
-        }
-    }
-
-    /// What is remembered of a request, whose handler has waited.
-    pub fn asked(&self, handle: u64) -> Option<&Asked> {
-        let asked = self.asked.get(&(handle as u32))?;
-        (asked.handle == handle).then_some(asked)
-    }
-
-    /// The same, for the answer, which comes once.
-    pub fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
-        self.asked(handle)?;
-        self.asked.remove(&(handle as u32))
-    }
-
-    /// Keeps it until it is taken, or another takes its connection's place.
-    pub fn remember(&mut self, asked: Box<Asked>) {
-        self.asked.insert(asked.handle as u32, asked);
-    }
-
-    #[cfg(test)]
-    pub fn asked_len(&self) -> usize {
-        self.asked.len()
-    }
-
-    pub fn is_full(&self) -> bool {
-        self.is_full
-    }
-
-    /// The operator wants files to be read again.
-    pub fn reload(&mut self) {
-        self.has_reload = true;
-        self.wake_now();
-    }
-
-    /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
-    pub fn wake_now(&mut self) {
-        self.wake_ms = u64::MAX;
-        self.is_due = true;
-    }
-
-    /// Whether the program has begun something that can still come to its end.
-    pub fn can_finish(&self) -> bool {
-        let watched = self.watching.as_ref().map_or(0, |it| it.armed());
-        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.news.is_empty())
-    }
-}
 
 impl<D: Driver> Worker<D> {
     /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
@@ -212,7 +76,7 @@ impl<D: Driver> Worker<D> {
         if connection.has_output() {
             connection.keeps_alive = false;
             connection.writing = Writing::Close;
-            self.mark_dirty(index);
+            self.net.mark_dirty(index);
         } else {
             self.close(index);
         }
@@ -243,7 +107,7 @@ impl<D: Driver> Worker<D> {
         if let Some(connection) = self.net.connections.get_mut(key)
             && std::mem::take(&mut connection.is_deferred)
         {
-            self.go_on(key.index);
+            self.net.go_on(key.index);
         }
     }
 
@@ -404,5 +268,53 @@ impl<D: Driver> Worker<D> {
             }
         }
         true
+    }
+
+    /// Asks for one `Event::Ready` when `fd` is ready for any of `interest` or has hung up; this replaces
+    /// what was asked for before, and `Interest::NONE` takes it back. The descriptor may be closed at any
+    /// time; nothing is told of it then.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for a file that is always ready, such as a regular one; what else the kernel says.
+    pub fn watch_descriptor(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
+        let watching = match &mut self.waiting.watching {
+            Some(watching) => watching,
+            None if interest == Interest::NONE => return Ok(()),
+            empty => empty.insert(Box::new(Watching::new(&mut self.net.driver)?)),
+        };
+        watching.set(fd, interest)
+    }
+
+    /// Lists what is ready for `next_wait_event`.
+    #[cold]
+    pub(crate) fn collect_watched(&mut self) {
+        let Some(watching) = &mut self.waiting.watching else {
+            return;
+        };
+        let (result, ready) = watching.collect();
+        self.waiting.news.extend(ready.map(News::Ready));
+        if let Err(error) = result {
+            let message = format!("asking for descriptors that are ready failed: {error}");
+            self.log_for_client(LogLevel::Error, &message);
+        }
+    }
+
+    /// The program has come back, at `unix_ms`.
+    #[inline]
+    pub(crate) fn note_return(&mut self, unix_ms: u64) {
+        if let Some(too_long) = self.blocking.end(unix_ms) {
+            self.net.counts.add(Counter::BlockingCallbacks, 1);
+            let message = self.blocking.describe(&too_long, &self.http.router);
+            self.log_for_client(LogLevel::Warning, &message);
+        }
+    }
+
+    /// A handler or a task goes on that has waited, without the program having asked for an event: what ran until now
+    /// has returned.
+    pub fn note_resumed(&mut self, handler: u32) {
+        let unix_ms = self.net.driver.unix_ms();
+        self.note_return(unix_ms);
+        self.blocking.polled_unix_ms = unix_ms;
+        self.blocking.begin(handler);
     }
 }

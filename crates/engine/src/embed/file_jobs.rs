@@ -6,7 +6,8 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::files::{Backend, Bounds, Files, Full, Job, Outcome, Started};
 
-use crate::worker::{TOKEN_FILES, Worker};
+use crate::net::token::TOKEN_FILES;
+use crate::worker::Worker;
 
 /// Why a job on a file was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

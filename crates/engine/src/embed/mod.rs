@@ -2,9 +2,13 @@
 //! and hold clients in formats of its own.
 
 pub(crate) mod channels;
+pub(crate) mod connect;
 pub(crate) mod defer;
+pub(crate) mod event;
 pub(crate) mod file_jobs;
 pub(crate) mod relay;
+pub(crate) mod relayed;
 pub(crate) mod tally;
+pub(crate) mod waiting;
 pub(crate) mod watch;
 pub(crate) mod wires;

@@ -7,196 +7,29 @@
 //!
 //! What is kept per client beside its `Connection` is one entry of [`Relay::held`].
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
-use fermata_hub::{PayloadSpan, Record, SubId};
+use fermata_hub::SubId;
 use fermata_io::Driver;
-use fermata_proto::chunk;
-use fermata_proto::response::{self, Framing};
+use fermata_proto::response::Framing;
+use fermata_proto::{chunk, response};
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
-use crate::channels::encode::{Encoder, FORMAT_ITEMS, FORMAT_STREAM};
-use crate::embed::defer::{Left, News};
-use crate::http::respond::answer::Gone;
+use crate::channels::encode::{Encoding, FORMAT_ITEMS, FORMAT_STREAM};
+use crate::embed::event::{Event, Left};
+use crate::embed::relayed::{Items, Relayed, ResponseHead};
+use crate::embed::waiting::News;
+use crate::http::respond::Gone;
 use crate::http::respond::outgoing::Outgoing;
-use crate::http::respond::stream::StreamError;
+use crate::http::respond::streams::StreamError;
 use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::net::slab::Key;
 use crate::websocket::SendError;
-use crate::worker::{Event, Running, Worker};
-
-/// Appends what streams are sent of a record's data. False: nothing is sent; the embedder is told instead.
-pub type Encoding = fn(data: &[u8], out: &mut Vec<u8>) -> bool;
+use crate::worker::{Running, Worker};
 
 /// Items of one client are handed out up to so many bytes at once; the rest follows.
 const ITEMS_BYTES_MAX: usize = 256 * 1024;
-
-/// Different keep-alives before those that nobody uses any more are let go.
-const KEEP_ALIVES_KEPT: usize = 1024;
-
-/// The status line and headers of a response, as an origin gave them.
-#[derive(Clone, Copy, Debug)]
-pub struct ResponseHead<'a> {
-    /// 100 to 999.
-    pub status: u16,
-    /// The reason phrase; empty: the standard one.
-    pub reason: &'a [u8],
-    /// Valid names and values, none about framing or the connection.
-    pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// What a HEAD is told of the body's length.
-    pub length: Option<u64>,
-}
-
-/// What is written to a silent stream.
-#[derive(Clone, Copy, Debug)]
-pub struct KeepAlive<'a> {
-    /// The bytes.
-    pub data: &'a [u8],
-    /// How long it may be silent.
-    pub interval_ms: u32,
-    /// Whether the interval begins anew with everything that is sent.
-    pub restarts: bool,
-}
-
-/// How a client is held.
-#[derive(Clone, Copy, Debug)]
-pub struct Relayed<'a> {
-    /// What it is subscribed to.
-    pub channels: &'a [&'a [u8]],
-    /// The embedder decides on each item; otherwise the client gets what [`Encoding`] makes of it.
-    pub takes_items: bool,
-    /// What keeps it open.
-    pub keep_alive: Option<KeepAlive<'a>>,
-}
-
-/// What was published to one client.
-#[derive(Clone, Debug)]
-pub struct Items {
-    /// The client.
-    pub client: Left,
-    /// It has lost some before these: it was too slow.
-    pub gap: bool,
-    frames: Rc<[u8]>,
-}
-
-impl Default for Items {
-    fn default() -> Items {
-        Items {
-            client: Left::Request(0),
-            gap: false,
-            frames: Rc::from([]),
-        }
-    }
-}
-
-impl Items {
-    /// Channel and data of each record, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = &self.frames[..];
-        std::iter::from_fn(move || {
-            let (channel_len, after) = rest.split_first_chunk::<4>()?;
-            let (data_len, after) = after.split_first_chunk::<4>()?;
-            let (channel, after) =
-                after.split_at_checked(u32::from_le_bytes(*channel_len) as usize)?;
-            let (data, after) = after.split_at_checked(u32::from_le_bytes(*data_len) as usize)?;
-            rest = after;
-            Some((channel, data))
-        })
-    }
-}
-
-fn write_item(channel: &[u8], data: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&(channel.len() as u32).to_le_bytes());
-    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
-    out.extend_from_slice(channel);
-    out.extend_from_slice(data);
-}
-
-/// What the worker remembers for such an embedder.
-#[derive(Default)]
-pub(crate) struct Relay {
-    /// By index of the connection.
-    held: Vec<Held>,
-    keep_alives: HashSet<Rc<[u8]>>,
-    keep_alives_kept: usize,
-}
-
-/// What is special about a connection with subscriptions.
-#[derive(Clone, Default)]
-struct Held {
-    keep_alive: Option<Rc<[u8]>>,
-    takes_items: bool,
-    /// Something sent does not move its keep-alive.
-    keeps_interval: bool,
-}
-
-impl Relay {
-    fn entry(&mut self, index: u32) -> &mut Held {
-        let at = index as usize;
-        if at >= self.held.len() {
-            self.held.resize(at + 1, Held::default());
-        }
-        &mut self.held[at]
-    }
-
-    fn get(&self, index: u32) -> Option<&Held> {
-        self.held.get(index as usize)
-    }
-
-    pub fn forget(&mut self, index: u32) {
-        if let Some(held) = self.held.get_mut(index as usize) {
-            *held = Held::default();
-        }
-    }
-
-    /// One copy of each keep-alive, however many clients have it.
-    fn intern(&mut self, data: &[u8]) -> Rc<[u8]> {
-        if let Some(known) = self.keep_alives.get(data) {
-            return Rc::clone(known);
-        }
-        if self.keep_alives.len() >= self.keep_alives_kept.max(KEEP_ALIVES_KEPT) {
-            self.keep_alives.retain(|it| Rc::strong_count(it) > 1);
-            self.keep_alives_kept = 2 * self.keep_alives.len();
-        }
-        let data: Rc<[u8]> = Rc::from(data);
-        self.keep_alives.insert(Rc::clone(&data));
-        data
-    }
-}
-
-impl Encoder {
-    /// A record for clients of the embedder.
-    pub(crate) fn relayed(
-        &mut self,
-        format: u8,
-        record: &Record,
-        out: &mut Vec<u8>,
-    ) -> PayloadSpan {
-        let start = out.len();
-        if format == FORMAT_ITEMS {
-            write_item(record.channel(), record.data(), out);
-            return PayloadSpan {
-                start: 0,
-                end: out.len() - start,
-            };
-        }
-        let mut is_content = true;
-        let payload = chunk::wrap_with(out, |out| {
-            is_content = self.stream.is_none_or(|encode| encode(record.data(), out));
-        });
-        if !is_content {
-            let mut item = Vec::new();
-            write_item(record.channel(), record.data(), &mut item);
-            self.told.push((record.channel().to_vec(), Rc::from(item)));
-        }
-        PayloadSpan {
-            start: payload.start - start,
-            end: payload.end - start,
-        }
-    }
-}
 
 impl<D: Driver> Worker<D> {
     /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
@@ -251,7 +84,7 @@ impl<D: Driver> Worker<D> {
         self.write_relayed_head(index, head, in_head);
         let has_body = self.start_stream(index, handle, framing, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         Ok(has_body)
     }
 
@@ -332,9 +165,9 @@ impl<D: Driver> Worker<D> {
         self.set_hold(index, hold);
         self.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index);
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         if has_unread {
-            self.go_on(index);
+            self.net.go_on(index);
         }
     }
 
@@ -400,7 +233,7 @@ impl<D: Driver> Worker<D> {
         if !keeps_interval {
             self.restart_deadline(index);
         }
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         Ok(unsent)
     }
 
@@ -553,7 +386,7 @@ impl<D: Driver> Worker<D> {
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         self.notice_items(index, gap, frames);
         if self.channels.local.pending(chain) {
-            self.mark_dirty(index);
+            self.net.mark_dirty(index);
         }
     }
 
@@ -610,7 +443,7 @@ impl<D: Driver> Worker<D> {
         if !self.keeps_interval(index) {
             self.restart_deadline(index);
         } else if let Some(due_ms) = self.net.connections.at(index).map(|it| it.deadline_ms) {
-            self.set_deadline(index, due_ms);
+            self.net.set_deadline(index, due_ms);
         }
     }
 

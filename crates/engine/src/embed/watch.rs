@@ -9,8 +9,7 @@ use std::io;
 use fermata_io::watch::{Interest, Ready, Watch};
 use fermata_io::{Driver, Fd};
 
-use crate::embed::defer::News;
-use crate::worker::{TOKEN_WATCH, Worker};
+use crate::net::token::TOKEN_WATCH;
 
 /// The set, and what has just been collected from it.
 pub(crate) struct Watching {
@@ -19,50 +18,38 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
+    /// Has `driver` report a new set.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new<D: Driver>(driver: &mut D) -> io::Result<Watching> {
+        let watch = Watch::new()?;
+        driver.add_wake(watch.fd(), TOKEN_WATCH)?;
+        let found = Vec::new();
+        Ok(Watching { watch, found })
+    }
+
     /// Descriptors that are waited for.
     pub fn armed(&self) -> usize {
         self.watch.armed()
     }
-}
 
-impl<D: Driver> Worker<D> {
-    /// Asks for one `Event::Ready` when `fd` is ready for any of `interest` or has hung up; this replaces
-    /// what was asked for before, and `Interest::NONE` takes it back. The descriptor may be closed at any
-    /// time; nothing is told of it then.
+    /// Waits for `fd` in place of what it was waited for; `Interest::NONE` = not any more.
     ///
     /// # Errors
-    /// `PermissionDenied` for a file that is always ready, such as a regular one; what else the kernel says.
-    pub fn watch_descriptor(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
-        let watching = match &mut self.waiting.watching {
-            Some(watching) => watching,
-            None if interest == Interest::NONE => return Ok(()),
-            empty => {
-                let watch = Watch::new()?;
-                self.net.driver.add_wake(watch.fd(), TOKEN_WATCH)?;
-                let found = Vec::new();
-                empty.insert(Box::new(Watching { watch, found }))
-            }
-        };
+    /// As of [`Watch::arm`].
+    pub fn set(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
         if interest == Interest::NONE {
-            watching.watch.disarm(fd);
+            self.watch.disarm(fd);
             Ok(())
         } else {
-            watching.watch.arm(fd, interest)
+            self.watch.arm(fd, interest)
         }
     }
 
-    /// Lists what is ready for `next_wait_event`.
-    #[cold]
-    pub(crate) fn collect_watched(&mut self) {
-        let Some(watching) = &mut self.waiting.watching else {
-            return;
-        };
-        let result = watching.watch.collect(&mut watching.found);
-        let news = watching.found.drain(..).map(News::Ready);
-        self.waiting.news.extend(news);
-        if let Err(error) = result {
-            let message = format!("asking for descriptors that are ready failed: {error}");
-            self.log_for_client(fermata_config::LogLevel::Error, &message);
-        }
+    /// What is ready, also when asking for more of it has failed.
+    pub fn collect(&mut self) -> (io::Result<()>, impl Iterator<Item = Ready>) {
+        let result = self.watch.collect(&mut self.found);
+        (result, self.found.drain(..))
     }
 }

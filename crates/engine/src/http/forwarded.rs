@@ -8,10 +8,12 @@
 //! is there as well, either the client has sent it or the setting is wrong, and nothing tells which: then neither counts.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
 
 use fermata_config::{LogLevel, Networks, ProxyHeader, ProxyHeaders};
 use fermata_io::{Driver, net};
 use fermata_proto::http1::valid_host;
+use fermata_tls::ClientCertificate;
 
 use crate::admin::stats::Counter;
 use crate::http::request::RequestView;
@@ -310,6 +312,33 @@ impl<D: Driver> Worker<D> {
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
     pub fn client_host(&self) -> Option<&[u8]> {
         self.claim().host.or_else(|| self.request().host())
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
+    pub fn is_client_secure(&self) -> bool {
+        let claimed = self.claim().is_secure;
+        claimed.unwrap_or_else(|| self.is_secure())
+    }
+
+    /// Whether the connection of the current request is encrypted.
+    pub fn is_secure(&self) -> bool {
+        let connection = self.net.connections.at(self.http.request.handle as u32);
+        connection.is_some_and(|connection| {
+            let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
+            handle.is_some_and(|handle| handle.is_secure(connection.fd))
+        })
+    }
+
+    /// The certificate that the client of the current request has shown.
+    pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
+        let connection = self.net.connections.at(self.http.request.handle as u32)?;
+        self.net
+            .tls
+            .as_ref()?
+            .handle
+            .client_certificate(connection.fd)
     }
 }
 

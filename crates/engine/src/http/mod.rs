@@ -16,7 +16,7 @@ use fermata_proto::{date, http1};
 use body::{Spools, Uploads};
 use files::{Compressors, Roots};
 use request::Request;
-use respond::stream::Streams;
+use respond::streams::Streams;
 use router::Router;
 
 /// What a worker keeps for requests and answers, besides what each connection has of its own.

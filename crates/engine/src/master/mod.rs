@@ -10,6 +10,7 @@ mod descriptors;
 mod frames;
 mod identity;
 mod inherit;
+pub(crate) mod link;
 mod manager;
 mod stall;
 
@@ -46,14 +47,13 @@ use crate::worker::{Parts, Worker};
 use blocking::{Looker, Seen};
 use companion::Beside;
 use identity::Identity;
+use link::{Link, NOTE_RETIRING, ORDER_DRAIN, ORDER_RELOAD, ORDER_RELOAD_TLS, ORDER_REOPEN_LOG};
 use manager::Manager;
 use stall::Pulse;
 
 pub use companion::Companion;
 pub use frames::Frames;
-
-/// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
-pub const EXIT_RETIRED: i32 = 255;
+pub use link::EXIT_RETIRED;
 
 /// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;
@@ -179,60 +179,6 @@ pub struct Program {
     pub frames: Option<Frames>,
     /// The name of its companion in the log; none without a name.
     pub companion: Option<String>,
-}
-
-/// What the master has told its worker.
-pub(crate) enum Order {
-    None,
-    Drain,
-    ReloadTls,
-    Reload,
-    ReopenLog,
-    MasterDied,
-}
-
-/// A worker's connection to its master, and its own signals.
-pub struct Link {
-    stream: UnixStream,
-    signals: signal::Pipe,
-}
-
-const ORDER_DRAIN: u8 = b'd';
-const ORDER_RELOAD_TLS: u8 = b't';
-const ORDER_RELOAD: u8 = b'h';
-const ORDER_REOPEN_LOG: u8 = b'l';
-const NOTE_RETIRING: u8 = b'r';
-
-impl Link {
-    pub(crate) fn fd(&self) -> Fd {
-        self.stream.as_raw_fd()
-    }
-
-    pub(crate) fn signals_fd(&self) -> Fd {
-        self.signals.fd()
-    }
-
-    pub(crate) fn read(&mut self) -> Order {
-        let mut byte = [0];
-        match self.stream.read(&mut byte) {
-            Ok(1) if byte[0] == ORDER_DRAIN => Order::Drain,
-            Ok(1) if byte[0] == ORDER_RELOAD_TLS => Order::ReloadTls,
-            Ok(1) if byte[0] == ORDER_RELOAD => Order::Reload,
-            Ok(1) if byte[0] == ORDER_REOPEN_LOG => Order::ReopenLog,
-            Ok(0) => Order::MasterDied,
-            _ => Order::None,
-        }
-    }
-
-    pub(crate) fn read_signal(&mut self) -> Option<i32> {
-        self.signals.read()
-    }
-
-    /// Asks for a replacement at once: this worker only finishes what it has.
-    pub(crate) fn tell_retiring(&mut self) {
-        // If the master is gone, the stream's end tells us so anyway.
-        let _ = self.stream.write(&[NOTE_RETIRING]);
-    }
 }
 
 /// One worker process as the master sees it.

@@ -4,9 +4,11 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
+use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Reading};
 use crate::net::input::asks_for_head;
-use crate::worker::{READ_BYTES, TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS, Worker};
+use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
+use crate::worker::Worker;
 
 /// Connections accepted in a row before other clients get their turn.
 const ACCEPT_BATCH: usize = 64;
@@ -146,7 +148,7 @@ impl<D: Driver> Worker<D> {
                 self.close(index);
                 continue;
             }
-            self.arm(index);
+            self.net.arm(index);
         }
     }
 

@@ -8,10 +8,11 @@ use fermata_io::buffer::Buffer;
 use fermata_io::{Fd, Peer};
 use fermata_proto::http1::{Head, Method};
 
-use crate::channels::resume::Resume;
+use crate::channels::missed::Resume;
+use crate::channels::presence::Presence;
 use crate::http::body::Partial;
 use crate::http::respond::outgoing::Outgoing;
-use crate::net::timers::Armed;
+use crate::net::deadline::Armed;
 use crate::websocket::Socket;
 
 /// The size an entry may have; a test fails when a new field breaks the promise of DESIGN section 4.
@@ -132,12 +133,6 @@ pub(crate) struct Connection {
     /// Due time of its live entry in the wheel.
     /// Invariant: it is not after `deadline_ms` unless nothing is due.
     pub armed: Armed,
-}
-
-/// What a held client is counted as.
-pub(crate) struct Presence {
-    pub user: Vec<u8>,
-    pub channels: Vec<Vec<u8>>,
 }
 
 impl Connection {

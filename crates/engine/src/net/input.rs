@@ -4,22 +4,25 @@
 //! request, so that pipelined ones cost one read. What is left over (the beginning of a head) moves
 //! to the connection's `inbox`; a body that has not arrived whole collects in its `partial` (see `body`).
 
+use std::io;
 use std::sync::Arc;
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
-use fermata_proto::http1::{self, Body, Method, Parse};
-use fermata_proto::{chunked, percent};
+use fermata_proto::http1::{Body, Method, Parse};
+use fermata_proto::{chunked, http1, percent};
 
 use crate::admin::stats::Counter;
+use crate::embed::event::Event;
 use crate::http::body::{BodyRest, SPOOL_TURN_BYTES};
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
+use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::websocket::{FRAMES_MAX, Socket};
-use crate::worker::{Current, Event, READ_BYTES, Running, Worker};
+use crate::worker::{Current, Running, Worker};
 
 /// Requests that one client sends in a row are answered up to this number before others get their
 /// turn.
@@ -229,16 +232,6 @@ impl<D: Driver> Worker<D> {
             && connection.reading == Reading::Handling
         {
             self.stash();
-        }
-    }
-
-    /// Lists a connection for the next turn.
-    pub(crate) fn go_on(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.is_again
-        {
-            connection.is_again = true;
-            self.net.again.push(index);
         }
     }
 
@@ -522,6 +515,18 @@ impl<D: Driver> Worker<D> {
         outcome.map(|_| ())
     }
 
+    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
+    pub(crate) fn note_recv_error(&mut self, index: u32, error: &io::Error) {
+        if error.kind() != io::ErrorKind::InvalidData {
+            return;
+        }
+        if let Some(connection) = self.net.connections.at(index) {
+            let message = format!("{}: {error}", connection.peer);
+            let unix_ms = self.net.driver.unix_ms();
+            self.log.write_limited(LogLevel::Info, unix_ms, &message);
+        }
+    }
+
     /// Parsing goes on at `at`.
     pub(crate) fn advance(&mut self, at: usize) {
         if let Some(current) = &mut self.current {
@@ -574,7 +579,8 @@ impl<D: Driver> Worker<D> {
                 connection.has_begun = true;
                 if !had_deadline {
                     let now_ms = self.net.driver.refresh_now();
-                    self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
+                    self.net
+                        .set_deadline(index, now_ms + self.settings.header_timeout_ms);
                 }
             }
             // With output, idleness begins when it has gone out.
@@ -584,7 +590,7 @@ impl<D: Driver> Worker<D> {
             _ => {}
         }
         if must_go_on {
-            self.go_on(index);
+            self.net.go_on(index);
         }
     }
 
@@ -635,7 +641,7 @@ impl<D: Driver> Worker<D> {
             Ok(None) => false,
         };
         if has_more {
-            self.go_on(index);
+            self.net.go_on(index);
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
 pub(crate) mod connection;
+pub(crate) mod deadline;
 pub(crate) mod gauges;
 pub(crate) mod input;
 pub(crate) mod listeners;
@@ -12,6 +13,7 @@ pub(crate) mod preface;
 pub(crate) mod slab;
 pub(crate) mod timers;
 pub(crate) mod tls;
+pub(crate) mod token;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,9 +24,14 @@ use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
 use connection::Connection;
+use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use gauges::Gauges;
 use slab::Slab;
 use tls::ServerTls;
+
+/// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
+/// others wait longer for their turn.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Buffers kept for reuse, what a new one has room for, and the largest that is worth keeping.
 const POOL_BUFFERS: usize = 256;
@@ -84,6 +91,60 @@ impl<D: Driver> Net<D> {
             dirty: Vec::new(),
             again: Vec::new(),
             driver,
+        }
+    }
+
+    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
+    /// fires early and is put in again then.
+    ///
+    /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
+    /// when it takes something again.
+    #[inline]
+    pub fn set_deadline(&mut self, index: u32, due_ms: u64) {
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_blocked
+        {
+            connection.deadline_ms = due_ms;
+            if connection.armed.is_after(due_ms.min(latest_ms)) {
+                self.arm(index);
+            }
+        }
+    }
+
+    /// Puts a connection into the wheel.
+    pub fn arm(&mut self, index: u32) {
+        let Some(key) = self.connections.key(index) else {
+            return;
+        };
+        let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
+        if let Some(connection) = self.connections.at_mut(index)
+            && connection.is_watched
+            && connection.deadline_ms != u64::MAX
+        {
+            let due_ms = connection.deadline_ms.min(latest_ms);
+            connection.armed = Armed::at(due_ms);
+            self.wheel.arm(key.to_u64(), due_ms);
+        }
+    }
+
+    /// Lists a connection for the flush at the end of the turn.
+    #[inline]
+    pub fn mark_dirty(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+    /// Lists a connection for the next turn.
+    pub fn go_on(&mut self, index: u32) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.is_again
+        {
+            connection.is_again = true;
+            self.again.push(index);
         }
     }
 }

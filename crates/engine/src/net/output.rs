@@ -9,7 +9,7 @@ use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
 use crate::admin::stats::Counter;
-use crate::embed::defer::News;
+use crate::embed::waiting::News;
 use crate::http::respond::outgoing::Outgoing;
 use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::websocket::Socket;
@@ -76,7 +76,7 @@ impl<D: Driver> Worker<D> {
         if connection.deadline_ms == u64::MAX {
             if connection.inbox.is_empty() {
                 let due_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
-                self.set_deadline(index, due_ms);
+                self.net.set_deadline(index, due_ms);
             } else {
                 self.restart_deadline(index);
             }
@@ -171,7 +171,7 @@ impl<D: Driver> Worker<D> {
                 self.net.gauges.end_blocked(connection);
                 self.net.gauges.begin_active(connection);
                 connection.deadline_ms = u64::MAX;
-                self.mark_dirty(index);
+                self.net.mark_dirty(index);
                 return false;
             }
             match self.advance_file(index) {
@@ -215,8 +215,8 @@ impl<D: Driver> Worker<D> {
                         self.net.driver.shutdown_write(fd);
                     }
                     let now_ms = self.net.driver.refresh_now();
-                    self.set_deadline(index, now_ms + LINGER_MS);
-                    self.go_on(index);
+                    self.net.set_deadline(index, now_ms + LINGER_MS);
+                    self.net.go_on(index);
                 }
                 return;
             }
@@ -241,7 +241,7 @@ impl<D: Driver> Worker<D> {
             self.restart_deadline(index);
         }
         if was_paused {
-            self.go_on(index);
+            self.net.go_on(index);
         }
         self.list_stream(index);
         if is_held {
@@ -261,7 +261,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let due_ms = self.net.driver.refresh_now() + self.settings.write_timeout_ms;
-        self.set_deadline(index, due_ms);
+        self.net.set_deadline(index, due_ms);
         if let Some(connection) = self.net.connections.at_mut(index) {
             connection.is_blocked = true;
             self.net.gauges.blocked += 1;

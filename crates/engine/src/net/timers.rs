@@ -7,38 +7,12 @@ use fermata_io::wheel::Fired;
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
 use crate::net::connection::Reading;
+use crate::net::deadline::Armed;
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
-/// The farthest that an entry of the wheel lies ahead, below the wheel's own bound; what is due later
-/// is put in again then.
-const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
-
 /// So many timers at once take a time that is worth a look at the clock.
 const BURST: usize = 64;
-
-/// The due time of a connection's entry in the wheel, or that it has none: the low half of a time,
-/// which tells it from every other within `ARMED_AHEAD_MS_MAX`. A million clients pay 4 bytes each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Armed(u32);
-
-impl Armed {
-    /// No entry.
-    pub const NONE: Armed = Armed(u32::MAX);
-
-    /// An entry due at `due_ms`. The one millisecond in 49 days that would read as none counts as the
-    /// one before, for both sides of every comparison.
-    #[inline]
-    pub fn at(due_ms: u64) -> Armed {
-        Armed((due_ms as u32).min(u32::MAX - 1))
-    }
-
-    /// Whether nothing fires by `due_ms`.
-    #[inline]
-    pub fn is_after(self, due_ms: u64) -> bool {
-        self == Armed::NONE || self.0.wrapping_sub(Armed::at(due_ms).0) as i32 > 0
-    }
-}
 
 /// What a client is told whose request nobody could take in time.
 const ALL_WAIT: &str = "All handlers are waiting, and none was free in time; try again.\n";
@@ -60,7 +34,7 @@ impl<D: Driver> Worker<D> {
             }
             connection.armed = Armed::NONE;
             if connection.deadline_ms > now_ms {
-                self.arm(key.index);
+                self.net.arm(key.index);
             } else {
                 self.on_deadline(key.index);
             }
@@ -68,24 +42,6 @@ impl<D: Driver> Worker<D> {
         self.net.fired = fired;
         if is_burst {
             self.net.driver.refresh_now();
-        }
-    }
-
-    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
-    /// fires early and is put in again then.
-    ///
-    /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
-    /// when it takes something again.
-    #[inline]
-    pub(crate) fn set_deadline(&mut self, index: u32, due_ms: u64) {
-        let latest_ms = self.net.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.is_blocked
-        {
-            connection.deadline_ms = due_ms;
-            if connection.armed.is_after(due_ms.min(latest_ms)) {
-                self.arm(index);
-            }
         }
     }
 
@@ -119,22 +75,7 @@ impl<D: Driver> Worker<D> {
             Reading::Held | Reading::Handling => u64::MAX,
             Reading::Lingering | Reading::Preface => return,
         };
-        self.set_deadline(index, due_ms);
-    }
-
-    pub(crate) fn arm(&mut self, index: u32) {
-        let Some(key) = self.net.connections.key(index) else {
-            return;
-        };
-        let latest_ms = self.net.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && connection.is_watched
-            && connection.deadline_ms != u64::MAX
-        {
-            let due_ms = connection.deadline_ms.min(latest_ms);
-            connection.armed = Armed::at(due_ms);
-            self.net.wheel.arm(key.to_u64(), due_ms);
-        }
+        self.net.set_deadline(index, due_ms);
     }
 
     pub(crate) fn on_deadline(&mut self, index: u32) {
@@ -198,28 +139,5 @@ impl<D: Driver> Worker<D> {
         );
         self.log_for_client(LogLevel::Info, &message);
         self.net.counts.add(Counter::DroppedWriteTimeout, 1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_a_time_compares_as_a_whole_one() {
-        for base_ms in [0, 1_000_000, u64::from(u32::MAX), (1 << 40) - 1] {
-            for ahead_ms in [1, 2, 1000, ARMED_AHEAD_MS_MAX] {
-                let (due_ms, later_ms) = (base_ms + 7, base_ms + 8 + ahead_ms);
-                assert!(Armed::at(later_ms).is_after(due_ms), "{base_ms} {ahead_ms}");
-                assert!(
-                    !Armed::at(due_ms).is_after(later_ms),
-                    "{base_ms} {ahead_ms}"
-                );
-                assert_ne!(Armed::at(due_ms), Armed::at(later_ms));
-            }
-            assert!(!Armed::at(base_ms).is_after(base_ms));
-            assert!(Armed::NONE.is_after(base_ms));
-            assert_ne!(Armed::at(base_ms), Armed::NONE);
-        }
     }
 }

@@ -6,16 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_io::{Driver, clock};
+use fermata_io::clock;
 use fermata_tls::server::ClientAuthority;
-use fermata_tls::{
-    Certificates, ClientCertificate, Failure, Handle, LoadError, Options, development,
-};
+use fermata_tls::{Certificates, Handle, LoadError, Options, development};
 
-use crate::admin::stats::{Counter, Gauge};
 use crate::log::Logger;
-use crate::net::Net;
-use crate::worker::Worker;
 
 /// What the driver and the worker of one process share, and how to read the files again.
 #[derive(Clone)]
@@ -127,77 +122,4 @@ fn development_pair(logger: &Logger) -> Result<(PathBuf, PathBuf), TlsError> {
     );
     logger.write(LogLevel::Warning, unix_ms, &message);
     Ok((files.certificate, files.key))
-}
-
-impl<D: Driver> Worker<D> {
-    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
-    pub fn is_client_secure(&self) -> bool {
-        let claimed = self.claim().is_secure;
-        claimed.unwrap_or_else(|| self.is_secure())
-    }
-
-    /// Whether the connection of the current request is encrypted.
-    pub fn is_secure(&self) -> bool {
-        let connection = self.net.connections.at(self.http.request.handle as u32);
-        connection.is_some_and(|connection| {
-            let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
-            handle.is_some_and(|handle| handle.is_secure(connection.fd))
-        })
-    }
-
-    /// The certificate that the client of the current request has shown.
-    pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
-        let connection = self.net.connections.at(self.http.request.handle as u32)?;
-        self.net
-            .tls
-            .as_ref()?
-            .handle
-            .client_certificate(connection.fd)
-    }
-
-    /// The order to read the certificates again has come.
-    pub(crate) fn reload_tls(&mut self) {
-        if let Some(tls) = &self.net.tls {
-            tls.reload(self.log.logger());
-        }
-    }
-
-    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
-    pub(crate) fn note_recv_error(&mut self, index: u32, error: &io::Error) {
-        if error.kind() != io::ErrorKind::InvalidData {
-            return;
-        }
-        if let Some(connection) = self.net.connections.at(index) {
-            let message = format!("{}: {error}", connection.peer);
-            let unix_ms = self.net.driver.unix_ms();
-            self.log.write_limited(LogLevel::Info, unix_ms, &message);
-        }
-    }
-}
-
-impl<D> Net<D> {
-    /// The figures that the driver has counted.
-    pub(crate) fn report_tls(&mut self, gauges: &mut [u64]) {
-        let Some(tls) = &self.tls else {
-            return;
-        };
-        let handle = &tls.handle;
-        for (counter, value) in [
-            (Counter::TlsFull, handle.full()),
-            (Counter::TlsResumed, handle.resumed()),
-        ] {
-            self.counts.set(counter, value);
-        }
-        for (counter, failure) in [
-            (Counter::TlsPlainHttp, Failure::PlainHttp),
-            (Counter::TlsIncompatible, Failure::Incompatible),
-            (Counter::TlsCertificate, Failure::Certificate),
-            (Counter::TlsAlert, Failure::Alert),
-            (Counter::TlsProtocol, Failure::Protocol),
-            (Counter::TlsAbandoned, Failure::Abandoned),
-        ] {
-            self.counts.set(counter, handle.failed(failure));
-        }
-        gauges[Gauge::TlsOpen as usize] = handle.open();
-    }
 }

@@ -8,8 +8,8 @@ use fermata_io::sys::fake::End;
 use super::client::answers;
 use super::{Rig, get, post, settings};
 use crate::http::body::SPOOL_TURN_BYTES;
+use crate::net::READ_BYTES;
 use crate::net::connection::Connection;
-use crate::worker::READ_BYTES;
 
 /// All connections there are.
 fn connections(rig: &Rig) -> Vec<&Connection> {
@@ -246,8 +246,8 @@ fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
     rig.publish("a", "for the old one");
     old.write(b"ignored");
     old.reset();
-    rig.worker.mark_dirty(0);
-    rig.worker.go_on(0);
+    rig.worker.net.mark_dirty(0);
+    rig.worker.net.go_on(0);
     rig.worker.close(0);
     let new = rig.connect();
     new.write(b"GET /hel");

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::client::answers;
 use super::{Rig, cases, get, post, settings};
-use crate::worker::READ_BYTES;
+use crate::net::READ_BYTES;
 use crate::{ARRIVING, Left, Read, ReadError};
 
 const KNOWN: &str = "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";

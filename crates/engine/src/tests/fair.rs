@@ -9,7 +9,7 @@ use super::client::answers;
 use super::sockets::{handshake, masked, text};
 use super::{Rig, get, post, settings};
 use crate::http::body::{SPOOL_TURN_BYTES, TURN_BYTES_MAX};
-use crate::worker::READ_BYTES;
+use crate::net::READ_BYTES;
 use crate::{Event, Read};
 
 /// What one client may move in a turn: a read, a slice of a file, or what handlers read. It is looked at twice at most,

@@ -4,7 +4,7 @@ use fermata_proto::ws::frame::Opcode;
 
 use super::sockets::{Told, close, masked, text};
 use super::*;
-use crate::channels::hold::MembersError;
+use crate::channels::presence::MembersError;
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")

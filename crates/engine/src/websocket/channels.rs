@@ -11,11 +11,11 @@ use super::output::open_socket;
 use super::{Compresses, SendError, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
-use crate::channels::hold::{HoldError, check_member};
+use crate::channels::presence::Presence;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
-use crate::embed::defer::News;
-use crate::net::connection::Presence;
+use crate::channels::{hold::HoldError, presence::check_member};
+use crate::embed::waiting::News;
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
                 self.go_live_socket(key.index, join.channel, format);
             }
         }
-        self.mark_dirty(key.index);
+        self.net.mark_dirty(key.index);
         Ok(())
     }
 

@@ -96,7 +96,7 @@ impl<D: Driver> Worker<D> {
                 Writing::Linger
             };
         }
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
 
     /// The client breaks the protocol: it is told, and nothing more is read from it.
@@ -125,7 +125,7 @@ impl<D: Driver> Worker<D> {
         self.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
         self.tell_ended(index, code, &violation.to_string());
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
 
     /// The client has ended its stream without a close frame. What waits for it is still sent.
@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
             Some(connection) if connection.has_output() => {
                 connection.has_unread = false;
                 connection.writing = Writing::Close;
-                self.mark_dirty(index);
+                self.net.mark_dirty(index);
             }
             _ => self.close(index),
         }
@@ -189,7 +189,7 @@ impl<D: Driver> Worker<D> {
             }
             encode::socket_gap(None, "too slow", &mut connection.out);
         }
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
 
     /// When something is due for a socket; `u64::MAX` = nothing.
@@ -275,7 +275,7 @@ impl<D: Driver> Worker<D> {
                 Opcode::Close,
                 payload.as_bytes(),
             );
-            self.mark_dirty(index);
+            self.net.mark_dirty(index);
         }
     }
 }

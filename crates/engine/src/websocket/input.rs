@@ -12,12 +12,9 @@ use fermata_proto::ws::message::{Event as FrameEvent, Kind, Reader};
 use super::Busy;
 use super::output::append;
 use crate::admin::stats::Counter;
+use crate::embed::event::Event;
 use crate::net::input::Step;
-use crate::worker::{Current, Event, Worker};
-
-/// Frames that one client sends in a row are looked at up to this number before others get their
-/// turn: a whole read of small ones.
-pub(crate) const FRAMES_MAX: u32 = 1024;
+use crate::worker::{Current, Worker};
 
 /// Decompressed bytes that take as long as a frame, so that a read of little that becomes much does not
 /// keep others waiting either.
@@ -179,7 +176,7 @@ impl<D: Driver> Worker<D> {
                         Opcode::Pong,
                         &payload,
                     );
-                    self.mark_dirty(index);
+                    self.net.mark_dirty(index);
                 }
             }
             Some(FrameEvent::Pong(_)) => {}

@@ -11,10 +11,13 @@
 mod channels;
 mod close;
 mod events;
+mod handshake;
 mod input;
+mod missing;
 mod output;
 mod resume;
 mod route;
+mod tell;
 mod upgrade;
 
 use std::collections::HashMap;
@@ -28,17 +31,20 @@ use fermata_proto::ws::deflate::{Context, Decompressor};
 use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
 
-use crate::net::connection::Presence;
+use crate::channels::presence::Presence;
 
 pub use channels::{Format, Join};
 pub(crate) use events::Events;
 pub use events::{SocketEvent, SocketInfo};
-pub(crate) use input::FRAMES_MAX;
+pub use handshake::AcceptError;
+pub(crate) use handshake::Upgrade;
 pub use output::SendError;
 pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
-pub use upgrade::AcceptError;
-pub(crate) use upgrade::Upgrade;
+
+/// Frames that one client sends in a row are looked at up to this number before others get their
+/// turn: a whole read of small ones.
+pub(crate) const FRAMES_MAX: u32 = 1024;
 
 /// What a worker keeps for WebSockets, besides what each has of its own.
 pub(crate) struct Sockets {
@@ -139,7 +145,7 @@ struct Busy {
     /// Its users in the presence of its channels: one channel each.
     presences: Vec<Presence>,
     /// Channels of which it has still to be sent what it missed.
-    resume: Option<Box<resume::Resume>>,
+    resume: Option<Box<missing::Resume>>,
     /// A subprotocol that the route does not list: the program has chosen it.
     protocol: Option<Box<[u8]>>,
 }

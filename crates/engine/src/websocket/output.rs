@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
         self.net
             .counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
-        self.mark_dirty(key.index);
+        self.net.mark_dirty(key.index);
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl<D: Driver> Worker<D> {
         let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
         let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
         append(&mut connection.out, &mut self.net.pool, opcode, payload);
-        self.mark_dirty(key.index);
+        self.net.mark_dirty(key.index);
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         // Others get their turn.
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
     }
 
     /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.

@@ -13,29 +13,13 @@ use fermata_hub::{Backlog, Encode, Missed, Seq};
 use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
+use super::missing::{Missing, Resume};
 use super::output::open_socket;
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode;
-use crate::channels::resume::PIECE_BYTES;
+use crate::channels::missed::PIECE_BYTES;
 use crate::worker::Worker;
-
-/// Channels that a socket has joined and is not live in yet; not empty.
-pub(super) struct Resume {
-    waiting: VecDeque<Missing>,
-    /// Listed in `Worker::resuming`.
-    is_queued: bool,
-}
-
-/// What a socket has missed of one channel.
-struct Missing {
-    channel: Box<[u8]>,
-    backlog: Backlog,
-    /// How its messages are encoded.
-    format: u8,
-    /// A piece was sent: what is lost from here on, the client has lost by reading too slowly.
-    has_begun: bool,
-}
 
 impl<D: Driver> Worker<D> {
     /// Begins to bring a socket what was published to a channel after `after`.
@@ -219,13 +203,13 @@ impl Socket {
         }
     }
 
-    fn next_missing(&mut self) -> Option<Missing> {
+    pub fn next_missing(&mut self) -> Option<Missing> {
         let busy = self.busy.as_mut()?;
         busy.resume.as_mut()?.waiting.pop_front()
     }
 
     /// What is left after a piece.
-    fn put_back(&mut self, missing: Option<Missing>) {
+    pub fn put_back(&mut self, missing: Option<Missing>) {
         if let Some(busy) = &mut self.busy
             && let Some(resume) = &mut busy.resume
         {

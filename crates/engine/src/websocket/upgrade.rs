@@ -3,36 +3,16 @@
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_proto::response::{valid_name, valid_value};
-use fermata_proto::ws::handshake::{self, Handshake, Refused};
+use fermata_proto::ws::handshake;
+use fermata_proto::ws::handshake::{Handshake, Refused};
 
+use super::handshake::{AcceptError, Upgrade};
 use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::embed::event::Event;
 use crate::net::connection::{Origin, Reading};
-use crate::worker::{Event, Running, Worker};
-
-/// A handshake that the program has to decide on.
-pub(crate) struct Upgrade {
-    /// The request, since another one may follow it on the connection.
-    handle: u64,
-    route: u16,
-    handshake: Handshake,
-    /// The server's choice: its place in the route's list, or `PROTOCOL_NONE`.
-    protocol: u8,
-    /// The subprotocols that the client offers.
-    offered: Vec<Box<[u8]>>,
-}
-
-/// Why a handshake was not accepted. The request is still open and has to be answered.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AcceptError {
-    /// See `Gone`.
-    #[error("the request is gone: its client has left or it has been answered")]
-    Gone,
-    /// An argument is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
-}
+use crate::worker::{Running, Worker};
 
 impl<D: Driver> Worker<D> {
     /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
@@ -198,10 +178,10 @@ impl<D: Driver> Worker<D> {
         self.trace.on_answer(index, End::Closed, &mut self.net);
         self.restart_deadline(index);
         self.mark_settled(index);
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         if goes_on {
             // What has arrived meanwhile is waiting.
-            self.go_on(index);
+            self.net.go_on(index);
         }
         if self.running != Running::Serving {
             self.drain_socket(index);

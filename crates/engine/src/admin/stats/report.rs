@@ -4,6 +4,7 @@ use fermata_config::Settings;
 use fermata_hub::Local;
 use fermata_io::Driver;
 use fermata_io::wake::Waker;
+use fermata_tls::Failure;
 
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, Gauge};
@@ -154,7 +155,7 @@ impl Reporter {
         ] {
             gauges[gauge as usize] = value;
         }
-        net.report_tls(&mut gauges);
+        copy_tls(net, &mut gauges);
         self.shared.write(self.slot, net.counts.all(), &gauges);
         let watched_until_ms = self.shared.watched_until_ms();
         if now_ms < watched_until_ms || self.sample_ms != u64::MAX {
@@ -244,4 +245,29 @@ impl Reporter {
             })
             .collect()
     }
+}
+
+/// The figures that the driver has counted of TLS.
+fn copy_tls<D>(net: &mut Net<D>, gauges: &mut [u64]) {
+    let Some(tls) = &net.tls else {
+        return;
+    };
+    let handle = &tls.handle;
+    for (counter, value) in [
+        (Counter::TlsFull, handle.full()),
+        (Counter::TlsResumed, handle.resumed()),
+    ] {
+        net.counts.set(counter, value);
+    }
+    for (counter, failure) in [
+        (Counter::TlsPlainHttp, Failure::PlainHttp),
+        (Counter::TlsIncompatible, Failure::Incompatible),
+        (Counter::TlsCertificate, Failure::Certificate),
+        (Counter::TlsAlert, Failure::Alert),
+        (Counter::TlsProtocol, Failure::Protocol),
+        (Counter::TlsAbandoned, Failure::Abandoned),
+    ] {
+        net.counts.set(counter, handle.failed(failure));
+    }
+    gauges[Gauge::TlsOpen as usize] = handle.open();
 }

@@ -146,9 +146,10 @@ impl<D: Driver> Worker<D> {
         self.net.gauges.begin_active(connection);
         if is_waiting {
             connection.out.extend_from_slice(response::CONTINUE);
-            self.mark_dirty(index);
+            self.net.mark_dirty(index);
         }
-        self.set_deadline(index, begun_ms + self.settings.body_timeout_ms);
+        self.net
+            .set_deadline(index, begun_ms + self.settings.body_timeout_ms);
         self.advance(body_start);
         Step::Again
     }
@@ -221,7 +222,7 @@ impl<D: Driver> Worker<D> {
             && earned_ms > 0
         {
             let deadline_ms = begun_ms + self.settings.body_timeout_ms + earned_ms;
-            self.set_deadline(index, deadline_ms);
+            self.net.set_deadline(index, deadline_ms);
         }
     }
 

@@ -10,6 +10,7 @@
 mod arriving;
 mod early;
 mod form;
+mod reading;
 mod spool;
 #[cfg(test)]
 mod tests;

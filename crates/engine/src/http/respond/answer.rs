@@ -2,21 +2,18 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response::{self, Connection as KeepAlive, Framing, contentless};
+use fermata_proto::response;
+use fermata_proto::response::{Connection as KeepAlive, Framing, contentless};
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::http::respond::Gone;
 use crate::log::Detail;
 use crate::net::connection::{Origin, Reading, Writing};
 use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
-
-/// The handle names a request that is not open any more: its client has left, or it was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the request is gone: its client has left or it has been answered")]
-pub struct Gone;
 
 impl<D: Driver> Worker<D> {
     /// Answers a request with a complete response.
@@ -251,20 +248,9 @@ impl<D: Driver> Worker<D> {
         }
         if current.is_none() && connection.keeps_alive {
             // Answered later than in its own turn: what has arrived meanwhile is waiting.
-            self.go_on(index);
+            self.net.go_on(index);
         }
-        self.mark_dirty(index);
-    }
-
-    /// Lists a connection for the flush at the end of the turn.
-    #[inline]
-    pub(crate) fn mark_dirty(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.net.dirty.push(index);
-        }
+        self.net.mark_dirty(index);
     }
 }
 

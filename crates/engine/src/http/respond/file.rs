@@ -19,7 +19,7 @@ use crate::http::files::{
     self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
     part_head, parts_tail,
 };
-use crate::http::respond::answer::Gone;
+use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
 use crate::log::Detail;

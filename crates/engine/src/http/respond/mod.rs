@@ -7,4 +7,10 @@ pub(crate) mod file;
 pub(crate) mod outgoing;
 pub(crate) mod pushed;
 pub(crate) mod stream;
+pub(crate) mod streams;
 pub(crate) mod tree;
+
+/// The handle names a request that is not open any more: its client has left, or it was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request is gone: its client has left or it has been answered")]
+pub struct Gone;

@@ -7,7 +7,7 @@
 use fermata_io::Driver;
 use fermata_proto::sse;
 
-use crate::http::respond::stream::StreamError;
+use crate::http::respond::streams::StreamError;
 use crate::worker::{Running, Worker};
 
 /// An event for one client.

@@ -4,95 +4,24 @@
 //! before the next is made, however long that takes, and a client that reads slowly costs at most one piece, of which
 //! the core copies `queue_bytes_max` at a time. Streams take turns: each gets one piece per turn of the loop.
 
-use std::collections::VecDeque;
-
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::chunk;
-use fermata_proto::response::{self, Framing};
+use fermata_proto::response::Framing;
+use fermata_proto::{chunk, response};
 
-use crate::http::respond::answer::Gone;
+use crate::embed::event::Event;
+use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody, StreamFraming};
+use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
 use crate::net::slab::Key;
-use crate::worker::{Event, Worker};
+use crate::worker::Worker;
 
 /// Most of a piece that is copied at once.
 const COPY_BYTES_MAX: usize = 256 * 1024;
 
 /// Time that pieces may take in a row before input gets its turn. A piece that takes longer is not interrupted.
 const SLICE_MS: u64 = 10;
-
-/// Why a stream cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StreamError {
-    /// Its client has left; nothing to report.
-    #[error(transparent)]
-    Gone(#[from] Gone),
-    /// The program has promised another length.
-    #[error("{0}")]
-    Misuse(String),
-}
-
-/// What a request wants of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Its pieces.
-    Pieces,
-    /// The head alone: it was a HEAD, or the status has no body.
-    Head,
-    /// Nothing: its client has left, or it was answered.
-    Nothing,
-    /// It is to be refused: there are `streams_max` already.
-    Refusal,
-}
-
-/// The streams of a worker.
-#[derive(Default)]
-pub(crate) struct Streams {
-    /// Those that have room for a piece, by the request they answer.
-    ready: VecDeque<u64>,
-    /// Those whose client has left before their end.
-    ended: VecDeque<u64>,
-    /// Those that were asked, and the program has no room for another handler that waits.
-    pub held_back: VecDeque<u64>,
-    /// How many of `ready` are asked in this turn, and when the first was.
-    budget: usize,
-    since_unix_ms: u64,
-    /// How many there are.
-    open: usize,
-    /// What the last event was about, and whose it is.
-    current: u64,
-    handler: u32,
-}
-
-impl Streams {
-    /// Whether there is something to do without waiting.
-    pub fn is_busy(&self) -> bool {
-        !self.ready.is_empty() || !self.ended.is_empty()
-    }
-
-    /// Whether the program has still to be told of ends.
-    pub fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
-    }
-
-    /// One has become something else.
-    pub fn let_go(&mut self) {
-        self.open -= 1;
-    }
-
-    /// There is room again for those that were held back.
-    pub fn let_on(&mut self) {
-        self.ready.append(&mut self.held_back);
-    }
-
-    /// Each that is ready now gets one piece in the turn that begins.
-    pub fn begin_turn(&mut self) {
-        self.budget = self.ready.len();
-        self.since_unix_ms = 0;
-    }
-}
 
 impl<D: Driver> Worker<D> {
     /// What to do about a request that is to be answered by a stream.
@@ -218,7 +147,7 @@ impl<D: Driver> Worker<D> {
                 connection.out.extend_from_slice(taken);
             }
         }
-        self.mark_dirty(index);
+        self.net.mark_dirty(index);
         Ok(taken.len())
     }
 

@@ -8,7 +8,7 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 
 use crate::http::files::{self, ContentHeaders, Directory, FileError, StaticOptions};
-use crate::http::respond::answer::Gone;
+use crate::http::respond::Gone;
 use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
 use crate::worker::Worker;
 

@@ -1,0 +1,70 @@
+//! What a client missed of its channels, piece by piece out of the ring.
+
+use fermata_hub::{Backlog, Missed};
+
+use super::Channels;
+use crate::admin::stats::{Counter, Counts};
+use crate::channels::encode;
+
+/// Bytes of events after which a piece ends; the event that reaches it is the last one.
+pub(crate) const PIECE_BYTES: usize = 32 * 1024;
+
+/// The state of a held client that is not live yet.
+pub(crate) struct Resume {
+    pub backlog: Backlog,
+    /// Listed in `Worker::resuming`.
+    pub is_queued: bool,
+}
+
+/// What happens to a client when the ring has lost something of its backlog.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    /// It came back too late: it is told so, whatever its policy is.
+    TellExpired,
+    /// It reads too slowly: it is told.
+    TellSlow,
+    /// It reads too slowly: nothing more is written, and the caller closes it.
+    Stop,
+}
+
+impl Channels {
+    /// Appends the next piece of a backlog. `false` when something is lost and `on_loss` is to stop.
+    pub fn write_missed(
+        &mut self,
+        backlog: &mut Backlog,
+        on_loss: OnLoss,
+        unix_ms: u64,
+        counts: &mut Counts,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let up_to = self.reader.read_up_to();
+        let ids = self.encoder.ids;
+        let enough = out.len() + PIECE_BYTES;
+        let (mut records, mut gaps) = (0, 0);
+        self.ring
+            .next_missed(backlog, up_to, unix_ms, &mut |missed| {
+                match missed {
+                    Missed::Record(record) => {
+                        records += 1;
+                        encode::event(&ids, record, out);
+                    }
+                    Missed::Gap => {
+                        gaps += 1;
+                        match on_loss {
+                            OnLoss::TellExpired => encode::gap("expired", out),
+                            OnLoss::TellSlow => encode::gap("too slow", out),
+                            OnLoss::Stop => return false,
+                        }
+                    }
+                }
+                out.len() < enough
+            });
+        counts.add(Counter::Replayed, records);
+        match on_loss {
+            OnLoss::TellExpired => counts.add(Counter::GapsExpired, gaps),
+            OnLoss::TellSlow => counts.add(Counter::GapsSlow, gaps),
+            OnLoss::Stop => return gaps == 0,
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Who is present in channels: users with their connections over all workers, kept in the ring's memory.
+
+use std::net::IpAddr;
+
+use fermata_config::LogLevel;
+use fermata_hub::LockError;
+
+use super::Channels;
+use super::publish::{Member, check_channel};
+use crate::log::Log;
+
+/// How often leaving users are looked at while there are any.
+pub(crate) const SWEEP_MS: u64 = 250;
+
+/// Longest user name and longest info that presence keeps.
+const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
+const INFO_BYTES_MAX: usize = fermata_hub::INFO_BYTES_MAX;
+
+/// What a held client is counted as.
+pub(crate) struct Presence {
+    pub user: Vec<u8>,
+    pub channels: Vec<Vec<u8>>,
+}
+
+/// Why nothing is known of who is present.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MembersError {
+    /// The channel's name is not acceptable.
+    #[error("{0}")]
+    Misuse(String),
+    /// The presence table was not to be had in time.
+    #[error("presence: {0}")]
+    Backpressure(#[from] LockError),
+}
+
+impl Channels {
+    /// Others have left, perhaps with their worker: they are announced soon.
+    pub fn expect_leaving(&mut self, now_ms: u64) {
+        if self.ring.leaving_count() > 0 {
+            self.sweep_ms = self.sweep_ms.min(now_ms + SWEEP_MS);
+        }
+    }
+
+    /// Takes a client out of the presence of its channels.
+    pub fn leave(&mut self, presence: Presence, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
+        for channel in &presence.channels {
+            if let Err(error) = self
+                .ring
+                .leave(&self.owner, channel, &presence.user, unix_ms)
+            {
+                let message = format!("presence: a user could not be taken out: {error}");
+                log.write_limited(LogLevel::Error, unix_ms, &message);
+            }
+        }
+        let due_ms = now_ms + self.settings.leave_delay_ms + 1;
+        self.sweep_ms = self.sweep_ms.min(due_ms);
+    }
+
+    /// Announces users whose last connection has been gone for `leave_delay_ms`.
+    pub fn sweep(&mut self, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
+        if now_ms < self.sweep_ms {
+            return;
+        }
+        let swept = self
+            .ring
+            .sweep(&self.owner, unix_ms, &mut |_, user, info, data| {
+                data.extend_from_slice(&announcement(user, Some(info)));
+            });
+        let is_done = match swept {
+            Ok(swept) => {
+                if swept.published {
+                    self.wake_workers();
+                }
+                !swept.more && self.ring.leaving_count() == 0
+            }
+            Err(error) => {
+                let message = format!("presence: leaves are announced later: {error}");
+                log.write_limited(LogLevel::Warning, unix_ms, &message);
+                false
+            }
+        };
+        self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
+    }
+
+    /// How many users are present in a channel.
+    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
+        Ok(self.ring.member_count(&self.owner, channel)?)
+    }
+
+    /// Who is present in a channel, at most `count_max` of them, the last to come first.
+    pub fn members(
+        &mut self,
+        channel: &[u8],
+        count_max: usize,
+    ) -> Result<Vec<Member>, MembersError> {
+        check_channel(channel).map_err(MembersError::Misuse)?;
+        let mut members = Vec::new();
+        self.ring.members(
+            &self.owner,
+            channel,
+            count_max,
+            &mut |user, info, connections| {
+                members.push(Member {
+                    user: user.to_vec(),
+                    info: info.to_vec(),
+                    connections,
+                });
+            },
+        )?;
+        Ok(members)
+    }
+}
+
+/// Checks who a client counts as.
+pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), String> {
+    let is_user = |user: &[u8]| {
+        !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
+    };
+    if !user.is_none_or(is_user) {
+        return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
+    }
+    if info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
+        return Err(format!(
+            "info: its JSON has more than {INFO_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// The part of an address that tells clients apart: of IPv6 the network, whose 2^64 addresses one client may have.
+pub(super) fn network_of(address: IpAddr) -> Vec<u8> {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets()[..8].to_vec(),
+    }
+}
+
+/// `{"user": …, "info": …}`, what `join` and `leave` events carry.
+pub(super) fn announcement(user: &[u8], info: Option<&[u8]>) -> Vec<u8> {
+    let user = serde_json::Value::from(String::from_utf8_lossy(user));
+    let info = match info {
+        Some(info) if !info.is_empty() => String::from_utf8_lossy(info),
+        _ => "null".into(),
+    };
+    format!("{{\"user\":{user},\"info\":{info}}}").into_bytes()
+}

@@ -1,0 +1,208 @@
+//! Opening wires, accepting from them, reading and writing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_io::{Driver, Event as IoEvent, Fd, Peer, net};
+use fermata_tls::{ServerName, Tls};
+
+use crate::embed::waiting::News;
+use crate::embed::wires::{Kind, Wire, WireEvent};
+use crate::net::connection::Origin;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// Begins to open a connection: it stands when its wire is writable without a hang-up.
+    ///
+    /// # Errors
+    /// What the kernel says at once.
+    pub fn connect(&mut self, address: SocketAddr) -> io::Result<u64> {
+        let fd = net::connect_tcp(address, None)?;
+        self.watch_wire(fd)
+    }
+
+    /// The same to a Unix socket.
+    ///
+    /// # Errors
+    /// What the kernel says at once; `WouldBlock` when the other side's queue is full.
+    pub fn connect_unix(&mut self, path: &Path) -> io::Result<u64> {
+        let fd = net::open_unix(path)?;
+        self.watch_wire(fd)
+    }
+
+    /// Watches a connection that stands, such as one end of a socket pair. It must not block.
+    ///
+    /// # Errors
+    /// What the kernel says, such as a watch limit that is reached.
+    pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<u64> {
+        // The driver closes it from here on.
+        self.watch_wire(stream.into_raw_fd())
+    }
+
+    /// Reports connections to `listener`, to be taken by [`Worker::accept_wire`].
+    ///
+    /// # Errors
+    /// What the kernel says, such as a watch limit that is reached.
+    pub fn listen_wires(&mut self, listener: OwnedFd) -> io::Result<u64> {
+        self.watch_listener(listener, Kind::Listener)
+    }
+
+    /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
+    /// `body_bytes_max` bounds the bodies of all requests for this handler.
+    ///
+    /// # Errors
+    /// What the kernel says, such as a watch limit that is reached.
+    pub fn listen_requests(
+        &mut self,
+        listener: OwnedFd,
+        handler: u32,
+        body_bytes_max: u64,
+    ) -> io::Result<u64> {
+        self.wires.body_bytes_max.insert(handler, body_bytes_max);
+        net::limit_undelivered(&listener, self.settings.write_timeout_ms);
+        self.watch_listener(listener, Kind::Requests(handler))
+    }
+
+    /// Opens a connection within this worker: what the wire sends are HTTP requests for this handler, as those of
+    /// [`Worker::listen_requests`].
+    ///
+    /// # Errors
+    /// What the kernel says, such as a limit of descriptors.
+    pub fn connect_self(&mut self, handler: u32) -> io::Result<u64> {
+        let (own, other) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let wire = self.watch_wire(own.into_raw_fd())?;
+        self.wires.accepting = handler;
+        self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
+        Ok(wire)
+    }
+
+    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
+    /// that wait.
+    #[cold]
+    pub(crate) fn accept_again(&mut self) {
+        for (fd, handler) in self.wires.listeners_of_requests() {
+            self.accept_requests(fd, handler);
+        }
+    }
+
+    /// Takes all that wait: the kernel does not say again that there are more.
+    fn accept_requests(&mut self, fd: Fd, handler: u32) {
+        self.wires.accepting = handler;
+        while self.accept(fd, Origin::Own) {}
+    }
+
+    /// Takes one connection that waits at a listener. `None`: there is none.
+    ///
+    /// # Errors
+    /// As of the driver's `accept`.
+    pub fn accept_wire(&mut self, listener: u64) -> io::Result<Option<(u64, Peer)>> {
+        let fd = self.wires.get(listener)?.fd;
+        match self.net.driver.accept(fd)? {
+            Some(accepted) => Ok(Some((self.watch_wire(accepted.fd)?, accepted.peer))),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what is there; `None` would block, `Some(0)` is the end.
+    ///
+    /// # Errors
+    /// The connection is broken, or the wire closed.
+    pub fn recv_wire(&mut self, wire: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let fd = self.wires.get(wire)?.fd;
+        self.net.driver.recv(fd, buf)
+    }
+
+    /// Sends and tells how many bytes went; `None` would block.
+    ///
+    /// # Errors
+    /// The connection is broken, or the wire closed.
+    pub fn send_wire(&mut self, wire: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let fd = self.wires.get(wire)?.fd;
+        self.net.driver.send_one(fd, bytes)
+    }
+
+    /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
+    pub fn keep_wire_alive(&self, wire: u64) {
+        if let Ok(wire) = self.wires.get(wire) {
+            net::keep_alive(wire.fd);
+        }
+    }
+
+    /// Closes a wire. Events that were already reported for it may still come.
+    pub fn close_wire(&mut self, wire: u64) {
+        if let Some(fd) = self.wires.remove(wire) {
+            self.net.driver.close(fd);
+        }
+    }
+
+    /// What the last `Event::Wire` was about.
+    pub fn wire(&self) -> WireEvent {
+        self.waiting.wire
+    }
+
+    fn watch_wire(&mut self, fd: Fd) -> io::Result<u64> {
+        let wire = self.wires.insert(fd, Kind::Stream);
+        if let Err(error) = self.net.driver.add_stream(fd, wire) {
+            self.close_wire(wire);
+            return Err(error);
+        }
+        Ok(wire)
+    }
+
+    fn watch_listener(&mut self, listener: OwnedFd, kind: Kind) -> io::Result<u64> {
+        let wire = self.wires.insert(listener.as_raw_fd(), kind);
+        // The driver closes it from here on.
+        let fd = listener.into_raw_fd();
+        if let Err(error) = self.net.driver.add_listener(fd, wire) {
+            self.close_wire(wire);
+            return Err(error);
+        }
+        Ok(wire)
+    }
+
+    /// An event whose token is no connection's.
+    #[cold]
+    pub(crate) fn on_wire(&mut self, event: IoEvent) {
+        let Ok(&Wire { fd, kind }) = self.wires.get(event.token) else {
+            return;
+        };
+        if let Kind::Requests(handler) = kind {
+            self.accept_requests(fd, handler);
+            return;
+        }
+        let event = WireEvent {
+            wire: event.token,
+            readable: event.readable,
+            writable: event.writable,
+            hangup: event.hangup,
+        };
+        self.waiting.news.push_back(News::Wire(event));
+    }
+}
+
+impl<K: Driver> Worker<Tls<K>> {
+    /// As [`Worker::connect`], encrypted: the wire is writable when the handshake is complete. `name` is what the
+    /// server's certificate has to be for.
+    ///
+    /// # Errors
+    /// What the kernel says at once, or the configuration and the name do not go together.
+    pub fn connect_tls(
+        &mut self,
+        address: SocketAddr,
+        config: Arc<fermata_tls::ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<u64> {
+        let fd = net::connect_tcp(address, None)?;
+        if let Err(error) = self.net.driver.connect(fd, config, name) {
+            self.net.driver.close(fd);
+            return Err(io::Error::other(error));
+        }
+        self.watch_wire(fd)
+    }
+}

@@ -1,0 +1,48 @@
+//! What an embedder is told.
+
+/// What `next_event` hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `Worker::request` is to be answered.
+    Request,
+    /// `Worker::request` is a WebSocket handshake, to be answered by `Worker::accept_upgrade` or like
+    /// a request.
+    Upgrade,
+    /// `Worker::socket_event` is a socket that is open.
+    Open,
+    /// `Worker::socket_event` has a message.
+    Message,
+    /// `Worker::socket_event` is a socket that has ended.
+    Close,
+    /// `Worker::left` has left while its handler waits.
+    Gone,
+    /// More of the body of `Worker::body_arrived` can be read, or the rest of it cannot be had.
+    Body,
+    /// It is the time that was given to `Worker::wake_at`, or `Worker::next_file_job` has something to say.
+    Wake,
+    /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
+    Ready,
+    /// `Worker::wire` can be read from or written to.
+    Wire,
+    /// `Worker::items` has what was published to a client of the embedder's.
+    Items,
+    /// `Worker::told` is what another worker has told all of them.
+    Told,
+    /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
+    Stream,
+    /// `Worker::stream` has ended before its end: its client has left.
+    StreamEnd,
+    /// The worker has stopped: nothing is left to serve.
+    Stop,
+}
+
+/// What is handed out as `Event::Gone`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The client of this request.
+    Request(u64),
+    /// The client of this WebSocket.
+    Socket(u64),
+    /// A client that was held by `Worker::hold_relayed`, by the request it was held with.
+    Held(u64),
+}

@@ -1,0 +1,136 @@
+//! What handlers that wait have still to be told, and what is remembered for them.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use fermata_io::watch::{Interest, Ready};
+use fermata_proto::http1::Method;
+
+use crate::embed::event::Left;
+use crate::embed::relayed::Items;
+use crate::embed::watch::Watching;
+use crate::embed::wires::WireEvent;
+use crate::http::files::ContentHeaders;
+
+/// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
+pub(crate) struct Asked {
+    /// The request, since another one may have taken its connection's place.
+    pub handle: u64,
+    pub method: Method,
+    pub headers: ContentHeaders<'static>,
+    /// The client's address, as a trusted proxy says.
+    pub client: Option<IpAddr>,
+    /// The first `Accept` line.
+    pub accept: Option<Box<[u8]>>,
+}
+
+/// What a handler that waits has to be told.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    Left(Left),
+    Ready(Ready),
+    Wire(WireEvent),
+    Items(Items),
+    Told(Box<[u8]>),
+    /// More of this request's body has arrived, or will not.
+    Body(u64),
+}
+
+/// What the worker remembers about waiting handlers.
+pub(crate) struct Waiting {
+    /// When the program wants to be woken; `u64::MAX` = not at all.
+    pub wake_ms: u64,
+    /// The time has come, and the program has not been told.
+    pub is_due: bool,
+    /// The operator wants files to be read again, and the program has not been told.
+    pub has_reload: bool,
+    /// The program has begun something that the worker must not stop before.
+    pub is_busy: bool,
+    /// No new request or message can be handled.
+    pub is_full: bool,
+    /// What has not been told. A client that has left is listed once, a descriptor once for each time
+    /// that it was asked for.
+    pub news: VecDeque<News>,
+    /// The last that were told of.
+    pub told_left: Left,
+    pub told_ready: Ready,
+    pub told_body: u64,
+    /// The descriptors of the program that it waits for; `None` until it does.
+    pub watching: Option<Box<Watching>>,
+    pub wire: WireEvent,
+    pub items: Items,
+    pub told: Box<[u8]>,
+    /// Connections with something to read, held back while `is_full`.
+    pub held_back: Vec<u32>,
+    /// What was asked for by requests whose handlers wait, by connection.
+    pub asked: HashMap<u32, Box<Asked>>,
+}
+
+impl Waiting {
+    pub fn new() -> Waiting {
+        Waiting {
+            wake_ms: u64::MAX,
+            is_due: false,
+            has_reload: false,
+            is_busy: false,
+            is_full: false,
+            news: VecDeque::new(),
+            told_left: Left::Request(0),
+            told_ready: Ready {
+                fd: -1,
+                what: Interest::NONE,
+            },
+            told_body: 0,
+            watching: None,
+            wire: WireEvent::default(),
+            items: Items::default(),
+            told: Box::default(),
+            held_back: Vec::new(),
+            asked: HashMap::new(),
+        }
+    }
+
+    /// What is remembered of a request, whose handler has waited.
+    pub fn asked(&self, handle: u64) -> Option<&Asked> {
+        let asked = self.asked.get(&(handle as u32))?;
+        (asked.handle == handle).then_some(asked)
+    }
+
+    /// The same, for the answer, which comes once.
+    pub fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
+        self.asked(handle)?;
+        self.asked.remove(&(handle as u32))
+    }
+
+    /// Keeps it until it is taken, or another takes its connection's place.
+    pub fn remember(&mut self, asked: Box<Asked>) {
+        self.asked.insert(asked.handle as u32, asked);
+    }
+
+    #[cfg(test)]
+    pub fn asked_len(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The operator wants files to be read again.
+    pub fn reload(&mut self) {
+        self.has_reload = true;
+        self.wake_now();
+    }
+
+    /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
+    pub fn wake_now(&mut self) {
+        self.wake_ms = u64::MAX;
+        self.is_due = true;
+    }
+
+    /// Whether the program has begun something that can still come to its end.
+    pub fn can_finish(&self) -> bool {
+        let watched = self.watching.as_ref().map_or(0, |it| it.armed());
+        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.news.is_empty())
+    }
+}

@@ -1,0 +1,359 @@
+//! The worker's part of bodies that their handlers read while they arrive.
+
+use fermata_io::Driver;
+use fermata_proto::response;
+
+use super::early::{ARRIVING, Early, Read, ReadError};
+use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
+use crate::embed::waiting::News;
+use crate::http::request::Place;
+use crate::net::connection::{Connection, Reading, Writing};
+use crate::net::input::Step;
+use crate::net::slab::Key;
+use crate::worker::{Current, Running, Worker};
+
+impl<D: Driver> Worker<D> {
+    /// Hands out a request whose body has not arrived.
+    pub(super) fn begin_early(
+        &mut self,
+        current: Current,
+        body_start: usize,
+        rest: BodyRest,
+        plan: &Plan,
+    ) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        let Some(connection) = self.net.connections.at_mut(index) else {
+            return Step::Starved;
+        };
+        let early = Early {
+            keeps_alive: connection.keeps_alive,
+            is_expected: self.http.request.head.expect_continue && body_start == filled,
+            is_drained: false,
+            waits_since_ms: None,
+            waited_ms: 0,
+            turn: self.http.uploads.turn,
+            turn_bytes: 0,
+            awaits_turn: false,
+            failure: None,
+        };
+        connection.partial = Some(Box::new(Partial {
+            head_bytes: Vec::new(),
+            head: Default::default(),
+            body: Vec::new(),
+            rest,
+            bytes_max: plan.bytes_max,
+            sink: Sink::Memory,
+            received: 0,
+            begun_ms: 0,
+            early: Some(early),
+        }));
+        // An answer before the end of the body is the last one: who knows what the client still sends.
+        connection.keeps_alive = false;
+        connection.has_unread = true;
+        self.http.request.head_bytes.clear();
+        let head = &self.input[at..body_start];
+        self.http.request.head_bytes.extend_from_slice(head);
+        self.http.request.body_bytes.clear();
+        self.advance(body_start);
+        self.take_request(index, Place::Owned);
+        self.http.request.upload = ARRIVING;
+        Step::Request
+    }
+
+    /// Reads on in the body of an open request, at most `bytes_max`.
+    ///
+    /// # Errors
+    /// [`ReadError`], and the same from then on; the request has still to be answered.
+    pub fn read_body(&mut self, handle: u64, bytes_max: usize) -> Result<Read, ReadError> {
+        let Key { index, .. } = Key::from_u64(handle);
+        if self.current.is_some_and(|current| current.index == index) {
+            // What has come with the head waits in the inbox from here on.
+            self.stash();
+        }
+        let bytes_max = bytes_max.clamp(1, self.settings.body_piece_bytes_max);
+        self.http.uploads.piece.clear();
+        self.begin_reading(handle)?;
+        loop {
+            let turn = self.http.uploads.turn;
+            let connection = open_early(self.net.connections.at_mut(index), handle)?;
+            if let Some(early) = early_of(connection)
+                && early.has_had_its_turn(turn)
+            {
+                early.awaits_turn = true;
+                self.net.go_on(index);
+                return Ok(Read::Pending);
+            }
+            let raw = &mut self.http.uploads.raw;
+            raw.clear();
+            if !connection.inbox.is_empty() {
+                let taken = connection.inbox.len().min(bytes_max);
+                raw.extend_from_slice(&connection.inbox[..taken]);
+                connection.inbox.drain(..taken);
+                if connection.inbox.is_empty() {
+                    self.net.pool.give(std::mem::take(&mut connection.inbox));
+                }
+            } else if is_drained(connection) {
+                return self.wait_for_body(handle);
+            } else {
+                raw.resize(bytes_max, 0);
+                match self.net.driver.recv(connection.fd, raw) {
+                    Ok(Some(0)) => {
+                        connection.has_ended = true;
+                        return Err(fail_in(connection, ReadError::Gone));
+                    }
+                    Ok(Some(read)) => {
+                        raw.truncate(read);
+                        set_drained(connection, read < bytes_max && !connection.has_hung_up);
+                        self.net
+                            .counts
+                            .add(crate::admin::stats::Counter::BytesReceived, read as u64);
+                    }
+                    Ok(None) => {
+                        set_drained(connection, true);
+                        return self.wait_for_body(handle);
+                    }
+                    Err(error) => {
+                        self.note_recv_error(index, &error);
+                        self.close_broken(index, &error);
+                        return Err(ReadError::Gone);
+                    }
+                }
+            }
+            if let Some(early) = early_of(connection) {
+                early.turn_bytes += self.http.uploads.raw.len();
+            }
+            if let Some(read) = self.take_piece(handle)? {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// A temporary file for a body that the program puts aside itself, open for writing. It goes with the second.
+    ///
+    /// # Errors
+    /// It cannot be made in the folder for temporary files.
+    pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
+        match self.http.spools.create() {
+            Ok(spool) => Ok(spool.into_parts()),
+            Err(BodyError::Io { source, .. }) => Err(source),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+
+    /// The bytes of the last [`Read::Piece`].
+    pub fn body_piece(&self) -> &[u8] {
+        &self.http.uploads.piece
+    }
+
+    /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
+    fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
+        let Key { index, .. } = Key::from_u64(handle);
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
+        // Nothing may stand in the middle of an answer that has begun.
+        let may_ask = connection.body.is_none();
+        let Some(early) = early_of(connection) else {
+            return Err(ReadError::Gone);
+        };
+        if let Some(failure) = &early.failure {
+            return Err(failure.clone());
+        }
+        if std::mem::take(&mut early.is_expected) && may_ask {
+            connection.out.extend_from_slice(response::CONTINUE);
+            self.net.mark_dirty(index);
+        }
+        Ok(())
+    }
+
+    /// Decodes what was read. `None` when no byte of the content was among it.
+    fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
+        let Key { index, .. } = Key::from_u64(handle);
+        let is_serving = self.running == Running::Serving;
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
+        let Some(partial) = connection.partial.as_deref_mut() else {
+            return Err(ReadError::Gone);
+        };
+        let (raw, piece) = (&self.http.uploads.raw, &mut self.http.uploads.piece);
+        let (consumed, is_done) = match &mut partial.rest {
+            BodyRest::Length(missing) => {
+                let taken = (*missing).min(raw.len() as u64) as usize;
+                *missing -= taken as u64;
+                piece.extend_from_slice(&raw[..taken]);
+                (taken, *missing == 0)
+            }
+            BodyRest::Chunked(decoder) => match decoder.decode(raw, piece, partial.bytes_max) {
+                Ok(decoded) => (decoded.consumed, decoded.done),
+                Err(refusal) => {
+                    let message = match refusal.status() {
+                        413 => format!("the body is larger than {} bytes", partial.bytes_max),
+                        _ => refusal.to_string(),
+                    };
+                    self.net.counts.refusal(refusal.status());
+                    let failure = ReadError::Refused(refusal.status(), message);
+                    return Err(fail_in(connection, failure));
+                }
+            },
+        };
+        partial.received += piece.len() as u64;
+        if is_done {
+            let keeps_alive = partial.early.as_ref().is_some_and(|it| it.keeps_alive);
+            // A head that has been sent has said that the connection ends.
+            connection.keeps_alive = keeps_alive && is_serving && connection.body.is_none();
+            if consumed < raw.len() {
+                let mut inbox = self.net.pool.take();
+                inbox.extend_from_slice(&raw[consumed..]);
+                inbox.extend_from_slice(&connection.inbox);
+                self.net
+                    .pool
+                    .give(std::mem::replace(&mut connection.inbox, inbox));
+            }
+            let is_empty = piece.is_empty();
+            self.end_reading(index);
+            return Ok(Some(if is_empty { Read::End } else { Read::Last }));
+        }
+        Ok((!piece.is_empty()).then_some(Read::Piece))
+    }
+
+    /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
+    fn end_reading(&mut self, index: u32) {
+        if let Some(connection) = self.net.connections.at_mut(index) {
+            connection.partial = None;
+            if connection.has_hung_up {
+                self.note_left(index);
+            }
+        }
+    }
+
+    /// Notes that the handler waits, and until when it may.
+    fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
+        let Key { index, .. } = Key::from_u64(handle);
+        let now_ms = self.net.driver.refresh_now();
+        let connection = open_early(self.net.connections.at_mut(index), handle)?;
+        if let Some(early) = early_of(connection)
+            && early.waits_since_ms.is_none()
+        {
+            early.waits_since_ms = Some(now_ms);
+        }
+        let due_ms = self.body_due_ms(index);
+        if due_ms <= now_ms {
+            self.end_waiting(index);
+            let connection = open_early(self.net.connections.at_mut(index), handle)?;
+            self.net.counts.refusal(408);
+            return Err(fail_in(connection, too_late()));
+        }
+        self.net.set_deadline(index, due_ms);
+        Ok(Read::Pending)
+    }
+
+    /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
+    pub(crate) fn body_due_ms(&self, index: u32) -> u64 {
+        let partial = self
+            .net
+            .connections
+            .at(index)
+            .and_then(|it| it.partial.as_ref());
+        let Some((partial, early)) = partial.and_then(|it| Some((it, it.early.as_ref()?))) else {
+            return u64::MAX;
+        };
+        let Some(since_ms) = early.waits_since_ms else {
+            return u64::MAX;
+        };
+        let rate = self.settings.body_rate_min as u64;
+        let earned_ms = partial.received.saturating_mul(1_000).checked_div(rate);
+        let allowed_ms = self.settings.body_timeout_ms + earned_ms.unwrap_or(0);
+        since_ms + allowed_ms.saturating_sub(early.waited_ms)
+    }
+
+    /// The handler does not wait for the body any more. True when it has.
+    fn end_waiting(&mut self, index: u32) -> bool {
+        let now_ms = self.net.driver.now_ms();
+        let Some(connection) = self.net.connections.at_mut(index) else {
+            return false;
+        };
+        let is_blocked = connection.is_blocked;
+        let Some(early) = early_of(connection) else {
+            return false;
+        };
+        let Some(since_ms) = early.waits_since_ms.take() else {
+            return false;
+        };
+        early.waited_ms += now_ms.saturating_sub(since_ms);
+        if !is_blocked {
+            connection.deadline_ms = u64::MAX;
+        }
+        true
+    }
+
+    /// Something has come for a connection whose handler runs.
+    pub(crate) fn note_arrived(&mut self, index: u32) {
+        let Some(connection) = self.net.connections.at_mut(index) else {
+            return;
+        };
+        let handle = connection.handle(index);
+        let Some(early) = early_of(connection) else {
+            return;
+        };
+        early.is_drained = false;
+        if std::mem::take(&mut early.awaits_turn) || self.end_waiting(index) {
+            self.waiting.news.push_back(News::Body(handle));
+        }
+    }
+
+    /// A deadline has passed while a handler has the request.
+    pub(crate) fn on_body_deadline(&mut self, index: u32) {
+        let due_ms = self.body_due_ms(index);
+        if due_ms == u64::MAX || !self.end_waiting(index) {
+            return;
+        }
+        self.net.counts.refusal(408);
+        if let Some(connection) = self.net.connections.at_mut(index) {
+            fail_in(connection, too_late());
+            let handle = connection.handle(index);
+            self.waiting.news.push_back(News::Body(handle));
+        }
+    }
+}
+
+/// The connection of an open request whose body is read while it arrives.
+fn open_early(
+    connection: Option<&mut Connection>,
+    handle: u64,
+) -> Result<&mut Connection, ReadError> {
+    let serial = Key::from_u64(handle).generation;
+    connection
+        .filter(|it| {
+            it.serial == serial
+                && it.reading == Reading::Handling
+                && it.writing == Writing::Open
+                && it.partial.as_ref().is_some_and(|it| it.early.is_some())
+        })
+        .ok_or(ReadError::Gone)
+}
+
+fn early_of(connection: &mut Connection) -> Option<&mut Early> {
+    connection.partial.as_deref_mut()?.early.as_mut()
+}
+
+fn is_drained(connection: &mut Connection) -> bool {
+    early_of(connection).is_some_and(|early| early.is_drained)
+}
+
+fn set_drained(connection: &mut Connection, is_drained: bool) {
+    if let Some(early) = early_of(connection) {
+        early.is_drained = is_drained;
+    }
+}
+
+/// Remembers why nothing more can be read.
+fn fail_in(connection: &mut Connection, failure: ReadError) -> ReadError {
+    if let Some(early) = early_of(connection) {
+        early.failure = Some(failure.clone());
+    }
+    failure
+}
+
+fn too_late() -> ReadError {
+    let message = "the body took longer than body_timeout_ms";
+    ReadError::Refused(408, message.to_owned())
+}
