@@ -14,6 +14,7 @@ SUITES = {
     "drivers": "bench.suites.drivers.main",
     "edge": "bench.suites.edge.main",
     "fibers": "bench.suites.fibers.main",
+    "frameworks": "bench.suites.frameworks.main",
     "held": "bench.suites.held.main",
     "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",

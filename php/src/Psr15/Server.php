@@ -79,14 +79,7 @@ final class Server
         } catch (\InvalidArgumentException $error) {
             throw new BadRequestException('the request target is no URI', 0, $error);
         }
-        $version = substr($server['SERVER_PROTOCOL'], 5);
-        $request = $this->factories->requests->createServerRequest($native->method(), $uri, $server);
-        if ($request->getProtocolVersion() !== $version) {
-            $request = $request->withProtocolVersion($version);
-        }
-        foreach ($native->headers() as $name => $values) {
-            $request = $request->withHeader((string) $name, $values);
-        }
+        $request = $this->factories->request($native->method(), $uri, $native->headers(), substr($server['SERVER_PROTOCOL'], 5), $server);
         if ($query = $native->queries()) {
             $request = $request->withQueryParams($query);
         }

@@ -1,0 +1,209 @@
+"""Symfony, Laravel, Slim and a handler of PSR-15: what a request costs beside PHP-FPM behind nginx.
+
+The same programs run in both, with opcache in both. In every round each server is measured once, in a random order, by wrk over
+eight kept-alive connections on the cores that the servers have; the CPU time is that of all processes of a server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.lib import machine, process
+from bench.lib.peers import EXTENSION, PHP
+
+APPS = Path(__file__).with_name("apps")
+ROOT = Path(__file__).resolve().parents[3]
+ROUNDS = 5
+SECONDS = 3
+CONNECTIONS = 8
+WORKERS = 2
+START_S = 60
+TARGET = "/books/7"
+# Deprecations of Debian's packages under a newer PHP are no work of the servers'.
+QUIET = ["-d", "error_reporting=8191", "-d", "display_errors=0"]
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str
+    title: str
+    goal: float
+    """How many times Fermata's CPU time the other's is to be."""
+    script: Path
+    target: str = TARGET
+    arguments: tuple[str, ...] = ()
+
+
+ROWS = (
+    Row("symfony", "Symfony: kernel, router, a Twig template", 12, APPS / "symfony.php"),
+    Row("laravel", "Laravel: middleware, router, a Blade page", 15, ROOT / "examples/laravel/artisan", "/", ("fermata:start",)),
+    Row("slim", "Slim: a route that answers JSON", 20, APPS / "slim.php"),
+)
+
+
+class Served:
+    """A server and all its processes."""
+
+    def __init__(self, folder: Path, commands: list[list[str]], port: int, target: str, environment: dict[str, str]) -> None:
+        self.url = f"http://127.0.0.1:{port}{target}"
+        self.log = folder / f"log-{port}"
+        with self.log.open("wb") as log:
+            self.processes = [
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **environment})
+                for command in commands
+            ]
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(self.url, timeout=START_S) as answer:
+                    self.body = answer.read()
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        self.stop()
+        raise RuntimeError(f"no server at {self.url}:\n{self.log.read_text()[-2000:]}")
+
+    def cpu_ns(self) -> int:
+        return sum(process.cpu_ns(process.tree(it.pid)) for it in self.processes)
+
+    def stop(self) -> None:
+        for it in self.processes:
+            process.stop(it)
+
+
+def fermata(folder: Path, row: Row, environment: dict[str, str]) -> Served:
+    port = process.free_port()
+    command = [PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", *QUIET, str(row.script), *row.arguments]
+    settings = {"FERMATA_LISTEN": f"http://127.0.0.1:{port}", "FERMATA_WORKERS": str(WORKERS)}
+    return Served(folder, [command], port, row.target, {**environment, **settings})
+
+
+def fpm(folder: Path, row: Row, environment: dict[str, str]) -> Served:
+    port = process.free_port()
+    name = f"{row.id}-{port}"
+    script = ROOT / "bench/suites/frameworks/apps/laravel-fpm.php" if row.id == "laravel" else row.script
+    variables = "".join(f"env[{key}] = {value}\n" for key, value in environment.items())
+    (folder / f"{name}.fpm").write_text(
+        f"[global]\nerror_log = {folder}/fpm-{port}.log\ndaemonize = no\n[www]\nlisten = {folder}/{name}.sock\nlisten.mode = 0666\n"
+        f"user = root\ngroup = root\npm = static\npm.max_children = {WORKERS}\n{variables}"
+    )
+    (folder / f"{name}.nginx").write_text(
+        f"daemon off; worker_processes {WORKERS}; pid {folder}/{name}.pid; error_log {folder}/nginx-{port}.log; user root;\n"
+        "events {}\nhttp { access_log off; keepalive_requests 1000000000;\n"
+        f"server {{ listen 127.0.0.1:{port}; location / {{ include /etc/nginx/fastcgi_params;\n"
+        f"fastcgi_param SCRIPT_FILENAME {script}; fastcgi_param SCRIPT_NAME /index.php; fastcgi_pass unix:{folder}/{name}.sock; }} }} }}\n"
+    )
+    version = subprocess.run([PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"], capture_output=True, text=True).stdout
+    commands = [
+        [shutil.which(f"php-fpm{version}") or f"/usr/sbin/php-fpm{version}", "-R", "-F", *QUIET, "-y", str(folder / f"{name}.fpm")],
+        [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(folder / f"{name}.nginx")],
+    ]
+    return Served(folder, commands, port, row.target, environment)
+
+
+def measure(server: Served, seconds: float) -> dict[str, float]:
+    before = server.cpu_ns()
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", server.url]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    cpu = server.cpu_ns() - before
+    requests = int(re.search(r"(\d+) requests in", text).group(1))
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise RuntimeError(f"{server.url}: {text}")
+    p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
+    return {
+        "rate": float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1)),
+        "cpu_us": cpu / requests / 1000,
+        "p99_ms": float(p99.group(1)) * {"us": 0.001, "ms": 1, "s": 1000}[p99.group(2)],
+    }
+
+
+def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: float) -> dict[str, list[dict[str, float]]]:
+    samples: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
+    for server in servers.values():
+        measure(server, min(seconds, 1))
+    for round in range(1, rounds + 1):
+        order = list(servers)
+        random.shuffle(order)
+        for name in order:
+            samples[name].append(measure(servers[name], seconds))
+        print(f"frameworks: {row.id}, round {round} of {rounds}", file=sys.stderr, flush=True)
+    return samples
+
+
+def ratio(samples: dict[str, list[dict[str, float]]], of: str, to: str, what: str) -> float:
+    return median(a[what] / b[what] for a, b in zip(samples[of], samples[to], strict=True))
+
+
+def line(title: str, samples: dict[str, list[dict[str, float]]], other: str, goal: str) -> str:
+    figures = [
+        f"{median(it['cpu_us'] for it in samples[name]):.0f} us, {median(it['rate'] for it in samples[name]):.0f}/s, "
+        f"p99 {median(it['p99_ms'] for it in samples[name]):.1f} ms"
+        for name in ("fermata", other)
+    ]
+    return f"| {title} | {figures[0]} | {figures[1]} | {ratio(samples, other, 'fermata', 'cpu_us'):.1f} | {ratio(samples, 'fermata', other, 'rate'):.2f} | {goal} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke test: its figures mean nothing")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each measurement")
+    parser.add_argument("--out", type=Path, help="folder for table and raw data; default: only printed")
+    options = parser.parse_args()
+    rounds, seconds = (1, 1) if options.quick else (options.rounds, options.seconds)
+    raw: dict[str, dict[str, list[dict[str, float]]]] = {}
+    lines = [
+        "| | Fermata: CPU per request, rate | the other | the other's CPU / Fermata's | Fermata's rate / the other's | goal |",
+        "|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory(prefix="fermata-frameworks-") as place:
+        folder = Path(place)
+        environment = {"BENCH_FOLDER": place, "APP_VAR": place, "APP_ENV": "prod", "APP_DEBUG": "0", "SESSION_DRIVER": "array"}
+        for row in ROWS:
+            servers = {"fermata": fermata(folder, row, environment)}
+            try:
+                servers["fpm"] = fpm(folder, row, environment)
+                raw[row.id] = run_row(row, servers, rounds, seconds)
+            finally:
+                for server in servers.values():
+                    server.stop()
+            lines.append(line(f"{row.title}; nginx and PHP-FPM", raw[row.id], "fpm", f"CPU ≥ {row.goal:.0f}×"))
+        for title, variables in (("with superglobals", {}), ("without", {"BENCH_GLOBALS": "0"})):
+            row = Row(f"psr15 {title}", f"PSR-15, a handler that does nothing, {title}; a native route", 0, APPS / "psr15.php")
+            servers = {"fermata": fermata(folder, row, {**environment, **variables, "FERMATA_HANDLERS_MAX": "1"})}
+            try:
+                servers["native"] = fermata(folder, Row("native", "", 0, APPS / "native.php"), environment)
+                raw[row.id] = run_row(row, servers, rounds, seconds)
+            finally:
+                for server in servers.values():
+                    server.stop()
+            lines.append(line(row.title, raw[row.id], "native", "rate ≥ 0.5×"))
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "frameworks.md").write_text(text)
+        data = {"machine": machine.facts(), "samples": raw, "command": " ".join(sys.argv)}
+        (options.out / "frameworks.json").write_text(json.dumps(data, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
