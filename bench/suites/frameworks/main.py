@@ -118,7 +118,7 @@ def fpm(folder: Path, row: Row, environment: dict[str, str]) -> Served:
     return Served(folder, commands, port, row.target, environment)
 
 
-def measure(server: Served, seconds: float) -> dict[str, float]:
+def measure(server: Served, seconds: int) -> dict[str, float]:
     before = server.cpu_ns()
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", server.url]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -134,7 +134,7 @@ def measure(server: Served, seconds: float) -> dict[str, float]:
     }
 
 
-def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: float) -> dict[str, list[dict[str, float]]]:
+def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: int) -> dict[str, list[dict[str, float]]]:
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
     for server in servers.values():
         measure(server, min(seconds, 1))
@@ -164,7 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test: its figures mean nothing")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each measurement")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of each measurement")
     parser.add_argument("--out", type=Path, help="folder for table and raw data; default: only printed")
     options = parser.parse_args()
     rounds, seconds = (1, 1) if options.quick else (options.rounds, options.seconds)

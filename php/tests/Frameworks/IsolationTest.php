@@ -34,16 +34,20 @@ final class IsolationTest extends TestCase
         exec('rm -rf ' . escapeshellarg($this->folder));
     }
 
-    /** @return iterable<string, array{string, string}> */
+    /**
+     * The last says whether the session is locked: Laravel's is not, so of two requests at once one may be forgotten.
+     *
+     * @return iterable<string, array{string, string, bool}>
+     */
     public static function applications(): iterable
     {
-        yield 'PSR-15' => ['Psr15', 'PHPSESSID'];
-        yield 'Symfony' => ['Symfony', 'PHPSESSID'];
-        yield 'Laravel' => ['Laravel', 'laravel_session'];
+        yield 'PSR-15' => ['Psr15', 'PHPSESSID', true];
+        yield 'Symfony' => ['Symfony', 'PHPSESSID', true];
+        yield 'Laravel' => ['Laravel', 'laravel_session', false];
     }
 
     /** @dataProvider applications */
-    public function testUsersSeeOnlyTheirOwn(string $application, string $cookie): void
+    public function testUsersSeeOnlyTheirOwn(string $application, string $cookie, bool $isLocked): void
     {
         $server = new TestServer(__DIR__ . "/$application/app.php", [
             'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2',
@@ -58,7 +62,7 @@ final class IsolationTest extends TestCase
             $process = pcntl_fork();
             if ($process === 0) {
                 try {
-                    $this->use($server, $cookie, $requests, $seed + $client, "client$client");
+                    $this->use($server, $cookie, $isLocked, $requests, $seed + $client, "client$client");
                     file_put_contents($report, '');
                 } catch (\Throwable $error) {
                     file_put_contents($report, "seed $seed: {$error->getMessage()}");
@@ -75,7 +79,7 @@ final class IsolationTest extends TestCase
         self::assertSame('', implode("\n", array_filter($failures)) . (str_contains($server->log(), 'fatal') ? $server->log() : ''));
     }
 
-    private function use(TestServer $server, string $cookie, int $requests, int $seed, string $client): void
+    private function use(TestServer $server, string $cookie, bool $isLocked, int $requests, int $seed, string $client): void
     {
         mt_srand($seed);
         // What each user's session may have counted: a client that leaves does not learn whether it was heard.
@@ -124,7 +128,7 @@ final class IsolationTest extends TestCase
             if ($visits < $user['least'] + 1 || $visits > $user['most']) {
                 throw new \RuntimeException("request $i: $visits visits of $token, which has made {$user['least']} to {$user['most']}");
             }
-            $user['least'] = $visits;
+            $user['least'] = $isLocked ? $visits : 0;
         }
     }
 
