@@ -108,9 +108,11 @@ def fpm(folder: Path, row: Row, environment: dict[str, str]) -> Served:
         f"daemon off; worker_processes {WORKERS}; pid {folder}/{name}.pid; error_log {folder}/nginx-{port}.log; user root;\n"
         "events {}\nhttp { access_log off; keepalive_requests 1000000000;\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ include /etc/nginx/fastcgi_params;\n"
-        f"fastcgi_param SCRIPT_FILENAME {script}; fastcgi_param SCRIPT_NAME /index.php; fastcgi_pass unix:{folder}/{name}.sock; }} }} }}\n"
+        f"fastcgi_param SCRIPT_FILENAME {script}; fastcgi_param SCRIPT_NAME /index.php;\n"
+        f"fastcgi_pass unix:{folder}/{name}.sock; }} }} }}\n"
     )
-    version = subprocess.run([PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"], capture_output=True, text=True).stdout
+    tell = [PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"]
+    version = subprocess.run(tell, capture_output=True, text=True).stdout
     commands = [
         [shutil.which(f"php-fpm{version}") or f"/usr/sbin/php-fpm{version}", "-R", "-F", *QUIET, "-y", str(folder / f"{name}.fpm")],
         [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(folder / f"{name}.nginx")],
@@ -157,7 +159,8 @@ def line(title: str, samples: dict[str, list[dict[str, float]]], other: str, goa
         f"p99 {median(it['p99_ms'] for it in samples[name]):.1f} ms"
         for name in ("fermata", other)
     ]
-    return f"| {title} | {figures[0]} | {figures[1]} | {ratio(samples, other, 'fermata', 'cpu_us'):.1f} | {ratio(samples, 'fermata', other, 'rate'):.2f} | {goal} |"
+    cpu, rate = ratio(samples, other, "fermata", "cpu_us"), ratio(samples, "fermata", other, "rate")
+    return f"| {title} | {figures[0]} | {figures[1]} | {cpu:.1f} | {rate:.2f} | {goal} |"
 
 
 def main() -> int:
