@@ -189,8 +189,18 @@ typedef struct fermata_server {
 	zend_object std;
 } fermata_server;
 void fermata_server_init(void);
+void fermata_server_request_end(void);
 bool fermata_server_check_open(const fermata_server *server);
 bool fermata_handler_init(fermata_handler *handler, zval *callable);
+
+/* core/parameters.c */
+typedef struct fermata_given {
+	enum { FERMATA_GIVEN_ANY, FERMATA_GIVEN_INT, FERMATA_GIVEN_STRING, FERMATA_GIVEN_OBJECT } kind;
+	zend_class_entry *const *ce; /* of an object; an interface stands for all classes that have it */
+} fermata_given;
+#define FERMATA_GIVEN_OF(class) {FERMATA_GIVEN_OBJECT, &(class)}
+/* Whether a callable's parameters can be given this; more than it declares is ignored as PHP does. False after a MisuseError. */
+bool fermata_handler_takes(const fermata_handler *handler, const char *what, const fermata_given *given, uint32_t len);
 
 /* jobs/jobs.c */
 void fermata_jobs_init(void);

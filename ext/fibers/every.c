@@ -105,6 +105,10 @@ ZEND_METHOD(Fermata_Server, every)
 		}
 		RETURN_THROWS();
 	}
+	if (!fermata_handler_takes(&work, "what every() calls", NULL, 0)) {
+		zval_ptr_dtor(&work.closure);
+		RETURN_THROWS();
+	}
 	fermata_every *every = ecalloc(1, sizeof(fermata_every));
 	every->timer.kind = FERMATA_TIMER_EVERY;
 	every->interval_ms = MAX((uint64_t)(seconds * 1000), INTERVAL_MS_MIN);

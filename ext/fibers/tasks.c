@@ -196,6 +196,10 @@ static fermata_future *future_new(zval *callable)
 		}
 		return NULL;
 	}
+	if (UNEXPECTED(!fermata_handler_takes(&future->work, "a task", NULL, 0))) {
+		OBJ_RELEASE(&future->std);
+		return NULL;
+	}
 	return future;
 }
 

@@ -2,6 +2,7 @@
 #include "php_fermata.h"
 #include "main/fopen_wrappers.h"
 #include "zend_closures.h"
+#include "zend_exceptions.h"
 
 #define HANDLERS_CAPACITY_MIN 16
 
@@ -131,6 +132,7 @@ static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool i
 	if (!len) {
 		return NULL;
 	}
+	static const fermata_given given_to[] = {FERMATA_GIVEN_OF(fermata_ce_request), FERMATA_GIVEN_OF(zend_ce_closure)};
 	zend_array *list = zend_new_array(len);
 	for (uint32_t i = 0; i < len; i++) {
 		fermata_handler handler;
@@ -146,6 +148,11 @@ static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool i
 			return NULL;
 		}
 		zend_hash_next_index_insert_new(list, &handler.closure);
+		if (!fermata_handler_takes(&handler, "middleware", given_to, 2)) {
+			zend_array_release(list);
+			*failed = true;
+			return NULL;
+		}
 	}
 	return list;
 }
@@ -469,7 +476,8 @@ ZEND_METHOD(Fermata_Routes, use)
 }
 
 /* One handler for all requests of a kind; a second call is a mistake. */
-static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const char *what)
+static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const char *what, const fermata_given *given,
+	uint32_t given_len)
 {
 	zend_fcall_info info;
 	zend_fcall_info_cache call;
@@ -490,15 +498,24 @@ static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const
 		}
 		RETURN_THROWS();
 	}
+	char name[64];
+	snprintf(name, sizeof(name), "the handler for %s", what);
+	if (!fermata_handler_takes(to, name, given, given_len)) {
+		zval_ptr_dtor(&to->closure);
+		ZVAL_UNDEF(&to->closure);
+		RETURN_THROWS();
+	}
 	RETURN_THIS();
 }
 
 ZEND_METHOD(Fermata_Server, notFound)
 {
-	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->not_found, "paths that nothing knows");
+	static const fermata_given given[] = {FERMATA_GIVEN_OF(fermata_ce_request)};
+	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->not_found, "paths that nothing knows", given, 1);
 }
 
 ZEND_METHOD(Fermata_Server, error)
 {
-	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->error, "errors");
+	static const fermata_given given[] = {FERMATA_GIVEN_OF(zend_ce_throwable), FERMATA_GIVEN_OF(fermata_ce_request)};
+	set_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU, &THIS_SERVER()->error, "errors", given, 2);
 }

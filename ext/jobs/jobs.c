@@ -436,6 +436,23 @@ static void collect(zval *all, zval *given, uint32_t given_len, HashTable *named
 	}
 }
 
+/* What PHP would say in the process of the job, at the place of the mistake. False after a MisuseError. */
+static bool check_given(const fermata_handler *job, const zend_string *name, uint32_t given_len, HashTable *named)
+{
+	const zend_function *function = job->call.function_handler;
+	if (function->type != ZEND_USER_FUNCTION || (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE)) {
+		return true;
+	}
+	for (uint32_t i = given_len; i < function->common.required_num_args; i++) {
+		zend_string *parameter = function->op_array.arg_info[i].name;
+		if (!named || !zend_hash_exists(named, parameter)) {
+			fermata_misuse("job %s is not given its parameter $%s", ZSTR_VAL(name), ZSTR_VAL(parameter));
+			return false;
+		}
+	}
+	return true;
+}
+
 ZEND_METHOD(Fermata_Jobs, run)
 {
 	zend_string *name;
@@ -453,6 +470,9 @@ ZEND_METHOD(Fermata_Jobs, run)
 	}
 	if (!job) {
 		fermata_misuse("there is no job %s; jobs are added to Jobs before the server runs", ZSTR_VAL(name));
+		RETURN_THROWS();
+	}
+	if (!check_given(&jobs->at[Z_LVAL_P(job)], name, given_len, named)) {
 		RETURN_THROWS();
 	}
 	if (jobs->pending >= jobs->queue_max) {

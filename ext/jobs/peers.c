@@ -287,5 +287,11 @@ ZEND_METHOD(Fermata_Server, onMessage)
 		}
 		RETURN_THROWS();
 	}
+	static const fermata_given given[] = {{FERMATA_GIVEN_ANY, NULL}, {FERMATA_GIVEN_INT, NULL}};
+	if (!fermata_handler_takes(&server->on_message, "the handler for messages of workers", given, 2)) {
+		zval_ptr_dtor(&server->on_message.closure);
+		ZVAL_UNDEF(&server->on_message.closure);
+		RETURN_THROWS();
+	}
 	RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS));
 }

@@ -13,6 +13,16 @@ typedef struct named_handler {
 	uint32_t callback;  /* FM_WS_ON_* */
 } named_handler;
 
+static const struct {
+	fermata_given at[3];
+	uint32_t len;
+} given_to[HANDLERS] = {
+	{{FERMATA_GIVEN_OF(fermata_ce_upgrade)}, 1},
+	{{FERMATA_GIVEN_OF(fermata_ce_websocket)}, 1},
+	{{FERMATA_GIVEN_OF(fermata_ce_websocket), FERMATA_GIVEN_OF(fermata_ce_message)}, 2},
+	{{FERMATA_GIVEN_OF(fermata_ce_websocket), {FERMATA_GIVEN_INT, NULL}, {FERMATA_GIVEN_STRING, NULL}}, 3},
+};
+
 static void list_handlers(fermata_socket_route *route, named_handler list[HANDLERS])
 {
 	list[0] = (named_handler){&route->upgrade, "upgrade", FM_WS_ON_UPGRADE};
@@ -88,6 +98,12 @@ static bool take_callables(named_handler list[HANDLERS], zend_fcall_info given[H
 			if (!EG(exception)) {
 				fermata_misuse("the callable for %s of %s cannot be called", list[i].method, ZSTR_VAL(path));
 			}
+			return false;
+		}
+		zend_string *what = zend_strpprintf(0, "the callable for %s of %s", list[i].method, ZSTR_VAL(path));
+		bool fits = fermata_handler_takes(list[i].handler, ZSTR_VAL(what), given_to[i].at, given_to[i].len);
+		zend_string_release(what);
+		if (!fits) {
 			return false;
 		}
 	}
