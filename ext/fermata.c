@@ -1,4 +1,7 @@
 /* The module: start-up, settings, `php --ri fermata`. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -6,6 +9,7 @@
 #include "hooks/hooks.h"
 #include "core/stray.h"
 #include "files/file.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include "SAPI.h"
 #include "php_ini.h"
@@ -243,6 +247,7 @@ PHP_RINIT_FUNCTION(fermata)
 
 PHP_RSHUTDOWN_FUNCTION(fermata)
 {
+	fermata_server_request_end();
 	fermata_codec_request_end();
 	fermata_websocket_release_all();
 	return SUCCESS;
@@ -368,5 +373,28 @@ zend_module_entry fermata_module_entry = {
 };
 
 #ifdef COMPILE_DL_FERMATA
-ZEND_GET_MODULE(fermata)
+/* PHP keeps the first of two extensions with one name, and says of the second that the module is loaded already: not which of
+ * the two files it uses from then on. */
+static void tell_other(const zend_module_entry *first)
+{
+	Dl_info used, unused;
+	if (!dladdr((void *)(uintptr_t)first->module_startup_func, &used) || !dladdr((void *)(uintptr_t)zm_startup_fermata, &unused)) {
+		return;
+	}
+	if (strcmp(used.dli_fname, unused.dli_fname) == 0) {
+		zend_error(E_CORE_WARNING, "%s is named twice, in php.ini or its folder and on the command line; remove one", used.dli_fname);
+	} else {
+		zend_error(E_CORE_WARNING, "%s is used, and %s is not, because it comes second; remove one from php.ini, its folder or the "
+			"command line", used.dli_fname, unused.dli_fname);
+	}
+}
+
+ZEND_DLEXPORT zend_module_entry *get_module(void)
+{
+	const zend_module_entry *first = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("fermata"));
+	if (first) {
+		tell_other(first);
+	}
+	return &fermata_module_entry;
+}
 #endif

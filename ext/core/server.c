@@ -16,6 +16,19 @@ static zend_object_handlers server_handlers;
 
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
 
+/* The script has told a server what to serve, and has called run(). */
+static bool is_prepared, is_run;
+
+/* A script that has come to its end without an error, and serves nothing. */
+void fermata_server_request_end(void)
+{
+	if (is_prepared && !is_run && !EG(exit_status) && !fermata.forked && strcmp(sapi_module.name, "cli") == 0) {
+		fputs("fermata: this script has prepared a Fermata\\Server and ended without run(), so nothing is served; "
+			"write $server->run(); at its end\n", stderr);
+	}
+	is_prepared = is_run = false;
+}
+
 /* Life of the server object */
 
 static zend_object *server_create(zend_class_entry *ce)
@@ -262,6 +275,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 bool fermata_server_check_open(const fermata_server *server)
 {
 	if (server->core) {
+		is_prepared = true;
 		return true;
 	}
 	fermata_misuse(server->constructed ? "run() was called; routes are registered before it, and it is called once"
@@ -358,6 +372,7 @@ ZEND_METHOD(Fermata_Server, run)
 	error.len = 0;
 	ZEND_PARSE_PARAMETERS_NONE();
 	fermata_server *server = THIS_SERVER();
+	is_run = true;
 	if (!run_check(server) || !fermata_session_check() || !fermata_middleware_compose(server)) {
 		RETURN_THROWS();
 	}
