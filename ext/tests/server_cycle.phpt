@@ -6,7 +6,8 @@ fermata
 <?php
 use Fermata\{Response, Server};
 
-
+// It is never run, which would be said here.
+register_shutdown_function(fn () => fclose(STDERR));
 $server = new Server();
 $weak = WeakReference::create($server);
 $server->get('/', function () use ($server) { return Response::accepted(); });
