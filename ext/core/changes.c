@@ -64,6 +64,7 @@ struct fermata_changes {
 fermata_superglobals fermata_globals;
 static HashTable *scripts_shutdown; /* put aside by a handler that has ended in a fatal error */
 static bool has_scripts_shutdown;
+static bool is_job; /* this process runs jobs, one after the other */
 static bool is_exchanging; /* the wrapped functions are called by this file */
 
 static const char *const superglobals[FERMATA_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_REQUEST", "_ENV",
@@ -73,7 +74,7 @@ static const char *const superglobals[FERMATA_SUPERGLOBALS] = {"_GET", "_POST", 
 
 static bool is_handlers(void)
 {
-	return fermata.handling && !fermata.forked && fermata_run.fiber && !is_exchanging;
+	return (fermata.handling || is_job) && !fermata.forked && fermata_run.fiber && !is_exchanging;
 }
 
 static fermata_changes *changes(void)
@@ -374,12 +375,17 @@ static zval *global_find(uint32_t number)
 static void globals_locate(void)
 {
 	const HashTable *table = &EG(symbol_table);
+	fermata_globals.table = table->arData;
 	fermata_globals.used = table->nNumUsed;
+	fermata_globals.elements = table->nNumOfElements;
 	fermata_globals.last = table->nNumUsed ? table->arData[table->nNumUsed - 1].key : NULL;
+	fermata_globals.len = 0;
 	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
 		zval *value = global_find(i);
-		fermata_globals.places[i] = value ? (uint32_t)((Bucket *)value - table->arData) : 0;
-		fermata_globals.keys[i] = value ? ((Bucket *)value)->key : NULL;
+		if (value && !Z_ISUNDEF(fermata_globals.start[i])) {
+			fermata_globals.at[fermata_globals.len] = &Z_ARR_P(value);
+			fermata_globals.arrays[fermata_globals.len++] = Z_ARR(fermata_globals.start[i]);
+		}
 	}
 }
 
@@ -435,6 +441,13 @@ void fermata_changes_start(void)
 		}
 	}
 	globals_locate();
+}
+
+/* In a process that runs jobs: what one changes is noted as of a handler. */
+void fermata_changes_start_jobs(void)
+{
+	fermata_changes_start();
+	is_job = true;
 }
 
 /* When the worker ends in order. */

@@ -8,20 +8,26 @@
 
 typedef struct fermata_changes fermata_changes;
 
-/* The superglobals as they were when the worker started, and where they lie in PHP's table of global variables. */
+/* The superglobals as they were when the worker started, and where they lie in PHP's table of global variables.
+ *
+ * They lie there still when the table has the same memory, as many places, as many variables and the same one last: variables
+ * are added at the end, and closing gaps needs one that was removed. */
 typedef struct fermata_superglobals {
 	zend_string *names[FERMATA_SUPERGLOBALS];
 	zval start[FERMATA_SUPERGLOBALS]; /* arrays, or undefined */
-	uint32_t places[FERMATA_SUPERGLOBALS];
-	const zend_string *keys[FERMATA_SUPERGLOBALS]; /* what the table calls them */
-	uint32_t used;           /* places in the table that are taken */
-	const zend_string *last; /* the name at the last of them */
+	const Bucket *table;
+	uint32_t used, elements;
+	const zend_string *last;
+	uint32_t len; /* of those that were arrays: */
+	zend_array *const *at[FERMATA_SUPERGLOBALS];
+	const zend_array *arrays[FERMATA_SUPERGLOBALS];
 } fermata_superglobals;
 extern fermata_superglobals fermata_globals;
 
 void fermata_wrap(HashTable *functions, const char *name, zif_handler wrapper, zif_handler *original);
 void fermata_changes_wrap(void);
 void fermata_changes_start(void);
+void fermata_changes_start_jobs(void);
 void fermata_changes_end(void);
 void fermata_changes_leave(fermata_fiber *fiber);
 void fermata_changes_enter(fermata_fiber *fiber);
@@ -35,17 +41,13 @@ bool fermata_globals_compare(void);
 static zend_always_inline bool fermata_globals_differ(void)
 {
 	const HashTable *table = &EG(symbol_table);
-	if (UNEXPECTED(table->nNumUsed != fermata_globals.used || !table->nNumUsed
+	if (UNEXPECTED(table->arData != fermata_globals.table || table->nNumUsed != fermata_globals.used
+			|| table->nNumOfElements != fermata_globals.elements || !table->nNumUsed
 			|| table->arData[table->nNumUsed - 1].key != fermata_globals.last)) {
 		return fermata_globals_compare();
 	}
-	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
-		if (Z_ISUNDEF(fermata_globals.start[i])) {
-			continue;
-		}
-		const Bucket *at = &table->arData[fermata_globals.places[i]];
-		if (UNEXPECTED(at->key != fermata_globals.keys[i] || Z_TYPE(at->val) != IS_ARRAY
-				|| Z_ARR(at->val) != Z_ARR(fermata_globals.start[i]))) {
+	for (uint32_t i = 0; i < fermata_globals.len; i++) {
+		if (UNEXPECTED(*fermata_globals.at[i] != fermata_globals.arrays[i])) {
 			return fermata_globals_compare();
 		}
 	}
