@@ -14,6 +14,7 @@
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
+#include <sys/resource.h>
 
 /* Fibers and tasks that run in a row before the core sends output and looks for events. */
 #define READY_MAX 32
@@ -21,6 +22,8 @@
 /* Waits that were ended before garbage is collected, and how long it takes at least until it is done for fewer of them. */
 #define ENDED_MAX 64
 #define COLLECT_EVERY_MS 1000
+/* Of the descriptors that the process may have: when the program has had so many open, garbage may keep a part of them. */
+#define DESCRIPTORS_SHARE 2
 
 static struct {
 	fermata_fiber *parked;
@@ -39,6 +42,8 @@ static struct {
 	bool full, busy;                       /* likewise */
 	uint32_t ended_len;                    /* waits that were ended since garbage was last collected */
 	uint64_t collected_ms;                 /* when that was */
+	int descriptors_high;                  /* a number from which on descriptors are many */
+	bool has_many_descriptors;             /* one was seen since garbage was last collected */
 	uint32_t waiting, queued;              /* likewise */
 	bool stopping;                         /* nothing can be waited for any more */
 } pool;
@@ -354,6 +359,7 @@ void fermata_fibers_woken(void)
 static ZEND_COLD void collect_ended(void)
 {
 	pool.ended_len = 0;
+	pool.has_many_descriptors = false;
 	pool.collected_ms = fm_worker_now_ms(fermata_run.worker);
 	fermata_run.collects = true;
 	gc_collect_cycles();
@@ -361,16 +367,25 @@ static ZEND_COLD void collect_ended(void)
 	fermata_clean_up();
 }
 
+/* PHP counts objects, and collects cycles long after the system has run out of descriptors that they keep. */
+void fermata_fibers_note_descriptor(int fd)
+{
+	if (UNEXPECTED(fd >= pool.descriptors_high) && !pool.has_many_descriptors) {
+		pool.has_many_descriptors = true;
+		fermata_run.waits = true;
+	}
+}
+
 static bool has_to_collect(void)
 {
 	return pool.ended_len >= ENDED_MAX
-		|| (!pool.ready_first && fm_worker_now_ms(fermata_run.worker) >= pool.collected_ms + COLLECT_EVERY_MS);
+		|| ((!pool.ready_first || pool.has_many_descriptors) && fm_worker_now_ms(fermata_run.worker) >= pool.collected_ms + COLLECT_EVERY_MS);
 }
 
 /* Tells the core what it has to know before it may sleep. */
 static void before_events(void)
 {
-	if (UNEXPECTED(pool.ended_len) && has_to_collect()) {
+	if (UNEXPECTED(pool.ended_len || pool.has_many_descriptors) && has_to_collect()) {
 		collect_ended();
 	}
 	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_tasks_queued();
@@ -397,7 +412,7 @@ static void before_events(void)
 	}
 	pool.budget = READY_MAX;
 	/* A timer alone needs no look at every event: the core wakes us for it. */
-	fermata_run.waits = is_ready || busy || full || pool.ended_len;
+	fermata_run.waits = is_ready || busy || full || pool.ended_len || pool.has_many_descriptors;
 }
 
 /* What is to be done before the core is asked for an event, while anything waits. True when there was something. */
@@ -900,9 +915,17 @@ void fermata_fibers_start(zend_execute_data *frame)
 	fm_worker_fibers(fermata_run.worker, &pool.settings);
 	fermata_turns_start(pool.settings.handlers_max);
 	limit_memory(pool.settings.memory_bytes_max);
+static int count_many_descriptors(void)
+{
+	struct rlimit limit;
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / DESCRIPTORS_SHARE < INT_MAX
+		? (int)(limit.rlim_cur / DESCRIPTORS_SHARE) : INT_MAX;
+}
+
 	pool.frame = frame;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;
+	pool.descriptors_high = count_many_descriptors();
 	pool.budget = READY_MAX;
 	first_fiber.state = FERMATA_FIBER_RUNNING;
 	first_fiber.context = EG(main_fiber_context);

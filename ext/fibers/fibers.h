@@ -146,6 +146,8 @@ uint32_t fermata_fibers_tasks_max(void);
 uint64_t fermata_fibers_shared_wait_ms(void);
 uint64_t fermata_fibers_next_turn(void);
 /* That of this fiber's handler, for a task. */
+/* The program has this one open. */
+void fermata_fibers_note_descriptor(int fd);
 uint64_t fermata_fiber_family(void);
 void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);

@@ -83,6 +83,7 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 		return false;
 	}
 	reserve(fd);
+	fermata_fibers_note_descriptor(fd);
 	descriptor *it = &table.at[fd];
 	/* Always anew: the number may belong to another file by now. */
 	short all = wanted(it) | events;

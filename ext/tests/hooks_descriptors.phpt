@@ -1,0 +1,37 @@
+--TEST--
+Garbage that keeps descriptors is collected before the system has none left
+--EXTENSIONS--
+fermata
+posix
+--FILE--
+<?php
+require __DIR__ . '/server.inc';
+
+$server = new TestServer(<<<'PHP'
+posix_setrlimit(POSIX_RLIMIT_NOFILE, 256, 256);
+Fermata\Runtime::hook(Fermata\Hook::Streams);
+$server->get('/leak', function () {
+    // A cycle, as a transfer of Guzzle is one; PHP collects after ten thousand objects.
+    [$cycle, $peer] = [new stdClass(), new stdClass()];
+    [$cycle->stream, $peer->stream] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0) ?: throw new Exception('no descriptor is left');
+    [$cycle->peer, $peer->peer] = [$peer, $cycle];
+    $task = async(fn () => fgets($cycle->stream));
+    delay(0.001);
+    fwrite($peer->stream, "read\n");
+    return Response::text(trim(await($task)));
+});
+PHP, ini: is_file(ini_get('extension_dir') . '/posix.so') ? ['-dextension=posix'] : []);
+// A second goes by between two collections.
+$connection = $server->connect();
+$answers = [];
+for ($i = 0; $i < 500; $i++) {
+    $answers[(string) $connection->request('GET', '/leak')] = true;
+    $i % 50 === 49 && sleep(1);
+}
+echo implode("\n", array_keys($answers)), "\n";
+var_dump($server->stop());
+echo $server->output(), $server->logged('/error/');
+?>
+--EXPECT--
+200 read
+int(0)
