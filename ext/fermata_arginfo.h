@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 0c6dc787fae45584cc17911aa8e1c829d78698eb */
+ * Stub hash: eaa23d1ea76496f89aacca22c439de9e61d370ef */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -635,6 +635,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCanc
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
+#define arginfo_class_Fermata_Runtime_cutAbandonedQueries arginfo_class_Fermata_Server_run
+
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pool___construct, 0, 0, 2)
 	ZEND_ARG_OBJ_INFO(0, connect, Closure, 0)
 	ZEND_ARG_TYPE_INFO(0, size, IS_LONG, 0)
@@ -1143,6 +1145,7 @@ ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
+ZEND_METHOD(Fermata_Runtime, cutAbandonedQueries);
 ZEND_METHOD(Fermata_Pool, __construct);
 ZEND_METHOD(Fermata_Pool, use);
 ZEND_METHOD(Fermata_Pool, close);
@@ -1578,6 +1581,7 @@ static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, cutAbandonedQueries, arginfo_class_Fermata_Runtime_cutAbandonedQueries, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };
 

@@ -732,6 +732,7 @@ static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 	uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
 	if (!fiber->reprieve_ms) {
 		fiber->reprieve_ms = now_ms + pool.settings.abandoned_query_ms_max;
+		fiber->is_query_cut = fermata_abandoned_cut();
 	}
 	*due_ms = MIN(*due_ms, fiber->reprieve_ms);
 	return now_ms < fiber->reprieve_ms;
@@ -740,7 +741,13 @@ static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 void fermata_fiber_end_reprieve(void)
 {
 	uint64_t due_ms, begun_at;
-	if (EXPECTED(!fermata_run.fiber->reprieve_ms) || EG(exception)) {
+	if (EXPECTED(!fermata_run.fiber->reprieve_ms)) {
+		return;
+	}
+	/* Of a query that was cut the error is what was asked for. */
+	const zend_object *failure = EG(exception);
+	if (failure && (!fermata_run.fiber->is_query_cut || fermata_exception_comes_of(EG(exception), fermata_ce_client_gone)
+			|| zend_is_unwind_exit(failure) || zend_is_graceful_exit(failure))) {
 		return;
 	}
 	end_cause cause = cause_of(fermata_run.fiber, &due_ms, &begun_at);
@@ -811,7 +818,7 @@ void fermata_fibers_end_turn(void)
 void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
-	self->touched = self->is_cut = self->is_cut_told = false;
+	self->touched = self->is_cut = self->is_cut_told = self->is_query_cut = false;
 	self->talks_since = self->held_ms = self->reprieve_ms = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */
@@ -908,13 +915,6 @@ static void limit_memory(size_t bytes_max)
 	zend_string_release(value);
 }
 
-void fermata_fibers_start(zend_execute_data *frame)
-{
-	memset(&pool, 0, sizeof(pool));
-	memset(&first_fiber, 0, sizeof(first_fiber));
-	fm_worker_fibers(fermata_run.worker, &pool.settings);
-	fermata_turns_start(pool.settings.handlers_max);
-	limit_memory(pool.settings.memory_bytes_max);
 static int count_many_descriptors(void)
 {
 	struct rlimit limit;
@@ -922,10 +922,17 @@ static int count_many_descriptors(void)
 		? (int)(limit.rlim_cur / DESCRIPTORS_SHARE) : INT_MAX;
 }
 
+void fermata_fibers_start(zend_execute_data *frame)
+{
+	memset(&pool, 0, sizeof(pool));
+	pool.descriptors_high = count_many_descriptors();
+	memset(&first_fiber, 0, sizeof(first_fiber));
+	fm_worker_fibers(fermata_run.worker, &pool.settings);
+	fermata_turns_start(pool.settings.handlers_max);
+	limit_memory(pool.settings.memory_bytes_max);
 	pool.frame = frame;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;
-	pool.descriptors_high = count_many_descriptors();
 	pool.budget = READY_MAX;
 	first_fiber.state = FERMATA_FIBER_RUNNING;
 	first_fiber.context = EG(main_fiber_context);
