@@ -15,6 +15,7 @@ mod bounds;
 mod cases;
 mod client;
 mod components;
+mod control_port;
 mod couriers;
 mod django;
 mod failing;

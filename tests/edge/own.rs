@@ -28,16 +28,21 @@ impl Own {
 
     /// The same in a folder that has something.
     pub fn start_in(folder: Directory, arguments: &[&str]) -> Self {
-        let ports = [free_port(), free_port(), free_port()];
-        let [port, control, metrics] = ports;
+        let control = free_port();
+        let mut own = Self::start_at(folder, &format!("127.0.0.1:{control}"), arguments);
+        own.control = control;
+        own
+    }
+
+    /// The same with its control port at this address.
+    pub fn start_at(folder: Directory, control: &str, arguments: &[&str]) -> Self {
+        let ports = [free_port(), free_port()];
+        let [port, metrics] = ports;
         let log = fs::File::create(folder.join("edge.log")).expect("a log");
         let mut command = Command::new(command_path());
         command.arg("edge");
-        for (name, port) in [
-            ("--listen", port),
-            ("--control", control),
-            ("--prometheus", metrics),
-        ] {
+        command.args(["--control", control]);
+        for (name, port) in [("--listen", port), ("--prometheus", metrics)] {
             command.args([name, &format!("127.0.0.1:{port}")]);
         }
         command.args(arguments).current_dir(folder.path());
@@ -45,7 +50,7 @@ impl Own {
         let own = Self {
             child: command.spawn().expect("our own program"),
             port,
-            control,
+            control: 0,
             metrics,
             folder,
         };

@@ -47,6 +47,7 @@ pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
 pub use log::{Detail, Logger};
 pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
+pub use net::listeners::bind_unix;
 pub use net::tls::{ServerTls, TlsError};
 pub use server::Server;
 pub use worker::{Parts, Worker};

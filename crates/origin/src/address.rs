@@ -1,5 +1,6 @@
 //! Where an edge takes what is published: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_grip::encoding::to_base64;
@@ -46,19 +47,33 @@ pub struct Url {
     pub port: u16,
     /// Of the publish resource.
     pub path: String,
+    /// The Unix socket by which it is reached; host and port mean nothing then.
+    pub socket: Option<PathBuf>,
 }
 
 impl Url {
-    /// The value of `Host`.
+    /// Host and port, or the socket.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
-        match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
+        match (&self.socket, host.contains(':')) {
+            (Some(path), _) => format!("unix:{}", path.display()),
+            (None, true) => format!("[{host}]:{port}"),
+            (None, false) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The value of `Host`.
+    pub fn host_header(&self) -> String {
+        match self.socket {
+            Some(_) => self.host.clone(),
+            None => self.authority(),
         }
     }
 
     fn is_loopback(&self) -> bool {
+        if self.socket.is_some() {
+            return true;
+        }
         let address = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
@@ -70,6 +85,10 @@ impl Address {
     /// # Errors
     /// Why it cannot be used; never with the text, which may hold a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
+        // `unix:` alone is the control socket of a server, to libraries.
+        if let Some(rest) = text.strip_prefix("http+unix:") {
+            return Self::parse_socket(rest);
+        }
         let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
@@ -103,12 +122,43 @@ impl Address {
             host,
             port,
             path,
+            socket: None,
         };
         Ok(Self {
             transport: Transport::Http(url),
             user,
             keys: keys(query)?,
         })
+    }
+
+    /// Reads what follows `http+unix:`.
+    fn parse_socket(rest: &str) -> Result<Self, String> {
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // As URLs have it, without a host.
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if path.trim_matches('/').is_empty() || path.contains('\0') {
+            return Err(wrong("http+unix: is followed by no path"));
+        }
+        Ok(Self {
+            transport: Transport::Http(Url {
+                is_tls: false,
+                host: "localhost".to_owned(),
+                port: 80,
+                path: "/publish/".to_owned(),
+                socket: Some(PathBuf::from(path)),
+            }),
+            user: None,
+            keys: keys(query)?,
+        })
+    }
+
+    /// Has tokens made of another key than the one that the URL may have; it is written as there.
+    ///
+    /// # Errors
+    /// It cannot be read; never with its text.
+    pub fn set_key(&mut self, text: &str) -> Result<(), String> {
+        self.keys.key = Some(parse_key(text)?);
+        Ok(())
     }
 
     /// The key that requests of this edge are signed with, and who has to have signed them, if anybody in particular.
@@ -183,8 +233,12 @@ fn keys(query: &str) -> Result<Keys, String> {
 }
 
 fn key(value: &str) -> Result<Key, String> {
+    parse_key(&decode(value)?).map_err(|error| wrong(&error))
+}
+
+fn parse_key(text: &str) -> Result<Key, String> {
     let read = |path: &str| std::fs::read(path).map_err(|error| format!("{path}: {error}"));
-    Key::parse(&decode(value)?, read).map_err(|error| wrong(&error.to_string()))
+    Key::parse(text, read).map_err(|error| error.to_string())
 }
 
 fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), String> {
@@ -235,7 +289,7 @@ fn decode(text: &str) -> Result<String, String> {
 /// Never with the text: it may hold a password.
 fn wrong(problem: &str) -> String {
     format!(
-        "the address of an edge cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=… or tcp://localhost:5560"
+        "the address of an edge cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=…, http+unix:/PATH or tcp://localhost:5560"
     )
 }
 
@@ -287,8 +341,18 @@ mod tests {
                 host: host.into(),
                 port,
                 path: path.into(),
+                socket: None,
             };
             assert_eq!(url(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "http+unix:/run/edge.sock?key=x",
+            "http+unix:///run/edge.sock",
+        ] {
+            let url = url(text).expect(text);
+            assert_eq!(url.socket, Some("/run/edge.sock".into()), "{text}");
+            assert_eq!(url.host_header(), "localhost");
+            assert_eq!(url.authority(), "unix:/run/edge.sock");
         }
     }
 
@@ -353,6 +417,9 @@ mod tests {
             ("localhost", "neither"),
             ("ftp://a", "neither"),
             ("tcp://a", "neither"),
+            ("unix:/run/app.sock", "neither"),
+            ("http+unix:", "no path"),
+            ("http+unix:/?key=secret", "no path"),
             ("http://", "no host"),
             ("http://:80", "no host"),
             ("http://a:99999", "port"),

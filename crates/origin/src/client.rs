@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,26 @@ pub struct Client {
 struct Connection {
     stream: Box<dyn Stream>,
     /// The same socket, for its time-outs.
-    socket: TcpStream,
+    socket: Socket,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// No step on it takes longer than until then.
+    fn limit(&self, until: Instant) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => limit(socket, until),
+            Self::Unix(socket) => {
+                let left = left(until)?;
+                socket.set_read_timeout(Some(left))?;
+                socket.set_write_timeout(Some(left))
+            }
+        }
+    }
 }
 
 /// An answer, as far as it matters.
@@ -125,20 +145,9 @@ impl Client {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             PublishError::Unreachable(format!("cannot {what} {authority}: {error}"))
         };
-        self.prepare()
-            .map_err(|error| failed("connect to", &error))?;
-        let socket = self
+        let mut connection = self
             .connect(until)
             .map_err(|error| failed("connect to", &error))?;
-        let twin = socket
-            .try_clone()
-            .map_err(|error| failed("connect to", &error))?;
-        let stream: Box<dyn Stream> = match &self.tls {
-            Some(tls) => tls::connect(twin, &self.url.host, tls)
-                .map_err(|error| failed("connect to", &error))?,
-            None => Box::new(twin),
-        };
-        let mut connection = Connection { stream, socket };
         match connection.exchange(&request, until) {
             Ok(Some(answer)) => self.finish(connection, answer),
             Ok(None) => Err(failed("publish to", &"the answer is not HTTP")),
@@ -146,7 +155,31 @@ impl Client {
         }
     }
 
-    fn connect(&mut self, until: Instant) -> io::Result<TcpStream> {
+    fn connect(&mut self, until: Instant) -> Result<Connection, String> {
+        if let Some(path) = &self.url.socket {
+            let connected = UnixStream::connect(path).and_then(|it| Ok((it.try_clone()?, it)));
+            let (twin, socket) = connected.map_err(|error| error.to_string())?;
+            return Ok(Connection {
+                stream: Box::new(twin),
+                socket: Socket::Unix(socket),
+            });
+        }
+        self.prepare()?;
+        let connected = self
+            .connect_tcp(until)
+            .and_then(|it| Ok((it.try_clone()?, it)));
+        let (twin, socket) = connected.map_err(|error| error.to_string())?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            Some(tls) => tls::connect(twin, &self.url.host, tls)?,
+            None => Box::new(twin),
+        };
+        Ok(Connection {
+            stream,
+            socket: Socket::Tcp(socket),
+        })
+    }
+
+    fn connect_tcp(&mut self, until: Instant) -> io::Result<TcpStream> {
         if self.addresses.is_empty() {
             let found = (&*self.url.host, self.url.port).to_socket_addrs()?;
             self.addresses = found.collect();
@@ -164,7 +197,7 @@ impl Client {
         format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\n{authorization}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.url.path,
-            self.url.authority(),
+            self.url.host_header(),
             body.len(),
         )
         .into_bytes()
@@ -190,14 +223,14 @@ impl Client {
 impl Connection {
     /// Status and body of the answer; `None`: it is none.
     fn exchange(&mut self, request: &[u8], until: Instant) -> io::Result<Option<Answer>> {
-        limit(&self.socket, until)?;
+        self.socket.limit(until)?;
         self.stream.write_all(request)?;
         self.stream.flush()?;
         let mut answer = Vec::new();
         let mut buffer = [0; 4096];
         let mut is_whole = false;
         while !is_whole && answer.len() <= ANSWER_BYTES_MAX {
-            limit(&self.socket, until)?;
+            self.socket.limit(until)?;
             match self.stream.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(len) => answer.extend_from_slice(&buffer[..len]),
@@ -282,6 +315,7 @@ mod tests {
             host: "127.0.0.1".into(),
             port,
             path: "/publish/".into(),
+            socket: None,
         };
         Client::new(url, TIMEOUT)
     }

@@ -10,6 +10,7 @@ namespace Fermata\Grip;
  * - `http://HOST:PORT/PATH` or `https://…`: the control port of an edge. A name and password stand before the host; `key` and
  *   `iss` in the query make a token, `verify-key` and `verify-iss` tell how requests are signed. Keys are as for
  *   Signature::key().
+ * - `http+unix:/PATH`, with the same query: the control port of an edge that listens at a Unix socket.
  * - `tcp://HOST:PORT`, `ipc:///PATH`: the ZeroMQ PULL socket of an edge.
  * - `unix:/PATH`: the control socket of a server with the extension.
  */
@@ -20,6 +21,8 @@ final readonly class Address
     public bool $isTls;
     public ?string $host;
     public ?int $port;
+    /** The Unix socket of a control port. */
+    public ?string $socket;
     /** What stands before `/publish/`. */
     public string $path;
     /** The ZeroMQ socket as PHP names it. */
@@ -38,22 +41,28 @@ final readonly class Address
         $scheme = strtolower((string) strstr($text, ':', true));
         $url = match ($scheme) {
             'http', 'https', 'tcp' => parse_url($text),
-            'ipc', 'unix' => [],
+            'ipc', 'unix', 'http+unix' => [],
             default => throw new \ValueError(
-                "an address begins with http://, https://, tcp://, ipc:// or unix:, not \"$scheme\"",
+                "an address begins with http://, https://, http+unix:, tcp://, ipc:// or unix:, not \"$scheme\"",
             ),
         };
         $rest = substr($text, strlen($scheme) + 1);
-        if ($url === false || ($url !== [] && !isset($url['host'])) || ($scheme === 'tcp' && !isset($url['port']))) {
+        $isSocket = $scheme === 'http+unix';
+        if ($isSocket) {
+            [$rest, $url['query']] = explode('?', $rest, 2) + ['', ''];
+            $rest = '/' . ltrim($rest, '/');
+        }
+        if ($url === false || ($url !== [] && !$isSocket && !isset($url['host'])) || ($scheme === 'tcp' && !isset($url['port']))) {
             throw new \ValueError("an address with $scheme:// has a host" . ($scheme === 'tcp' ? ' and a port' : ''));
         }
-        if ($url === [] && trim($rest, '/') === '') {
+        if (($url === [] || $isSocket) && trim($rest, '/') === '') {
             throw new \ValueError("an address with $scheme: has a path");
         }
         parse_str($url['query'] ?? '', $query);
         $text = fn (string $name) => is_string($query[$name] ?? null) ? $query[$name] : null;
         $this->isTls = $scheme === 'https';
-        $this->host = $url['host'] ?? null;
+        $this->socket = $isSocket ? $rest : null;
+        $this->host = $isSocket ? 'localhost' : $url['host'] ?? null;
         $this->port = $this->host === null ? null : $url['port'] ?? ($this->isTls ? 443 : 80);
         $this->path = rtrim($url['path'] ?? '', '/');
         $this->zmq = match ($scheme) {
@@ -69,7 +78,7 @@ final readonly class Address
         $this->verifyKey = $text('verify-key') === null ? null : Signature::key($text('verify-key'));
         $this->name = match (true) {
             $this->control !== null => $this->control,
-            $scheme === 'ipc' => "ipc:$rest",
+            $scheme === 'ipc', $isSocket => "$scheme:$rest",
             default => "$scheme://$this->host" . (isset($url['port']) ? ":$this->port" : ''),
         };
     }
@@ -83,6 +92,9 @@ final readonly class Address
     public function isLocal(): bool
     {
         $isIpv4 = filter_var($this->host, FILTER_VALIDATE_IP, FILTER_FLAG_IPV4) !== false;
+        if ($this->socket !== null) {
+            return true;
+        }
         // A name may begin like an address.
         return in_array($this->host, ['localhost', '[::1]'], true) || ($isIpv4 && str_starts_with($this->host, '127.'));
     }

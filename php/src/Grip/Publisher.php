@@ -9,7 +9,7 @@ use Fermata\Grip\Internal\{Deadline, Failure, Http, Zmq};
 /**
  * Publishes to GRIP edges and to the workers of a local server alike.
  *
- * Addresses are those of Address: control ports and ZeroMQ sockets of edges, and control sockets of servers (`unix:/run/app.sock`),
+ * Addresses are those of Address: control ports (also at Unix sockets) and ZeroMQ sockets of edges, and control sockets of servers (`unix:/run/app.sock`),
  * for which the extension is needed. Without any, `GRIP_URL` and `FERMATA_CONTROL` name them, several separated by blanks.
  */
 final class Publisher

@@ -64,15 +64,26 @@ pub struct Arguments {
     #[arg(long)]
     no_eol: bool,
 
-    /// Where to: the URL of an HTTP control port, as GRIP_URL has it, or of a ZeroMQ PULL socket
+    /// Where to: the URL of an HTTP control port, as GRIP_URL has it, its Unix socket, or a ZeroMQ PULL socket
     #[arg(
         long,
         env = "GRIP_URL",
         hide_env_values = true,
         default_value = "http://localhost:5561",
-        value_name = "http://… | tcp://… | ipc://…"
+        value_name = "http://… | unix:/PATH | tcp://… | ipc://…"
     )]
     spec: String,
+
+    /// Key of the control port (control_key of an edge), of which a token is made: a text, base64:… or file:PATH. Other
+    /// users of this machine see a text in the list of processes, so name a file or set the variable
+    #[arg(
+        long,
+        env = "FERMATA_PUBLISH_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        conflicts_with_all = ["user", "bearer"]
+    )]
+    key: Option<String>,
 
     /// Authenticate by name and password, over https
     #[arg(short, long, value_name = "USER:PASSWORD", conflicts_with = "bearer")]
@@ -86,8 +97,17 @@ pub struct Arguments {
 /// Publishes, and says so.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let item = item::build(arguments)?;
-    let address =
-        Address::parse(&arguments.spec).map_err(|error| format!("--spec or GRIP_URL: {error}"))?;
+    // No server's control socket is meant here, as libraries would mean it.
+    let spec = match arguments.spec.strip_prefix("unix:") {
+        Some(rest) => format!("http+unix:{rest}"),
+        None => arguments.spec.clone(),
+    };
+    let mut address =
+        Address::parse(&spec).map_err(|error| format!("--spec or GRIP_URL: {error}"))?;
+    if let Some(key) = &arguments.key {
+        let set = address.set_key(key);
+        set.map_err(|error| format!("--key or FERMATA_PUBLISH_KEY: {error}"))?;
+    }
     match &address.transport {
         Transport::Http(url) => {
             let authorization =
@@ -100,11 +120,15 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                     _ => error.to_string(),
                 })?;
         }
-        Transport::Zmq(endpoint) if arguments.user.is_none() && arguments.bearer.is_none() => {
+        Transport::Zmq(endpoint)
+            if arguments.user.is_none()
+                && arguments.bearer.is_none()
+                && arguments.key.is_none() =>
+        {
             zmq::publish(endpoint, &item)?;
         }
         Transport::Zmq(_) => {
-            return Err("ZeroMQ knows no authentication; leave out --user and --bearer, or publish to https://".into());
+            return Err("ZeroMQ knows no authentication; leave out --key, --user and --bearer, or publish to http://".into());
         }
     }
     println!("Published");

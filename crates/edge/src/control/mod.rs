@@ -9,6 +9,7 @@ pub use intake::{Counts, Intake, Limits};
 
 use fermata_grip::control::{self, Reply};
 use fermata_grip::item::Item;
+use fermata_grip::sig::{self, Key};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,8 +51,8 @@ pub enum Action {
 /// Reads a request.
 pub fn answer(request: &Request<'_>) -> (Answer, Action) {
     if request.origin.is_some() && request.method != b"GET" && request.method != b"HEAD" {
-        // The port has no password: its protection is that only this machine reaches it, and so does every page
-        // that a browser on this machine shows.
+        // Without control_key the port's protection is that only this machine reaches it, and so does every page that a
+        // browser on this machine shows.
         return (refusal(403, "Web pages may not publish.\n"), Action::None);
     }
     let accept = request.accept;
@@ -60,6 +61,30 @@ pub fn answer(request: &Request<'_>) -> (Answer, Action) {
         control::Request::Publish(items, reply) => (reply.into(), Action::Publish(items)),
         control::Request::Recover(reply) => (reply.into(), Action::Recover),
     }
+}
+
+/// Whether a request has shown the key: by a bearer token that was made of it and is still good, or, where it is a secret, by
+/// the secret itself.
+pub fn is_authorized(key: &Key, authorization: Option<&[u8]>, now_s: u64) -> bool {
+    const SCHEME: &[u8] = b"bearer ";
+    let Some((scheme, token)) = authorization.and_then(|it| it.split_at_checked(SCHEME.len()))
+    else {
+        return false;
+    };
+    let token = token.trim_ascii();
+    scheme.eq_ignore_ascii_case(SCHEME)
+        && (sig::verify(key, token, now_s, None).is_ok() || key.is_secret_of(token))
+}
+
+/// What a request without the key is answered.
+pub fn unauthorized() -> Answer {
+    let mut answer = refusal(
+        401,
+        "This port is for those that have its key (control_key). Send Authorization: Bearer with a token made of it, as \
+         fermata publish --key and GRIP_URL with ?key= do, or the key itself.\n",
+    );
+    answer.headers.push(("WWW-Authenticate", "Bearer"));
+    answer
 }
 
 fn refusal(status: u16, text: &str) -> Answer {
@@ -140,6 +165,52 @@ mod tests {
             reply.headers.contains(&("Allow", "POST")),
             "{:?}",
             reply.headers
+        );
+    }
+
+    #[test]
+    fn a_key_is_shown_by_a_token_or_by_itself() {
+        const NOW_S: u64 = 1_800_000_000;
+        let key = Key::secret(b"of the port");
+        let token = |secret: &[u8], expires_s| {
+            let claims = sig::Claims {
+                expires_s: Some(expires_s),
+                ..sig::Claims::default()
+            };
+            let token = sig::sign(&Key::secret(secret), &claims).expect("a secret");
+            format!("Bearer {token}")
+        };
+        for (authorization, is_good) in [
+            (token(b"of the port", NOW_S + 60), true),
+            (token(b"of the port", NOW_S - 600), false),
+            (token(b"of a port", NOW_S + 60), false),
+            ("Bearer of the port".to_owned(), true),
+            ("bearer of the port".to_owned(), true),
+            ("Bearer of the por".to_owned(), false),
+            ("Bearer of the portx".to_owned(), false),
+            ("Bearer ".to_owned(), false),
+            ("Basic of the port".to_owned(), false),
+            ("of the port".to_owned(), false),
+            (String::new(), false),
+        ] {
+            let shown = Some(authorization.as_bytes());
+            assert_eq!(
+                is_authorized(&key, shown, NOW_S),
+                is_good,
+                "{authorization}"
+            );
+        }
+        assert!(!is_authorized(&key, None, NOW_S));
+        let public = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../grip/tests/keys/ec-public.pem"
+        );
+        let pem = std::fs::read(public).expect("a key");
+        let public = Key::from_pem(&pem).expect("a key");
+        let header = [b"Bearer ", &pem[..]].concat();
+        assert!(
+            !is_authorized(&public, Some(&header), NOW_S),
+            "it is no secret"
         );
     }
 

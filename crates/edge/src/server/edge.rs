@@ -198,7 +198,9 @@ pub(super) struct Edge {
     pub generation: u32,
     pub routes_file: Option<RoutesFile>,
     pub signatures: Signatures,
-    upstream_key: Option<sig::Key>,
+    upstream_key: Option<Rc<sig::Key>>,
+    /// What publishers have to show.
+    pub(super) control_key: Option<Rc<sig::Key>>,
     accepts_forwarded_proto: bool,
     accepts_pushpin_route: bool,
     pub talks: HashMap<u64, Box<Talk>>,
@@ -296,6 +298,7 @@ impl Edge {
             routes_file: prepared.routes_file.clone(),
             signatures: Signatures::new(prepared),
             upstream_key: prepared.key("upstream_key"),
+            control_key: prepared.key("control_key"),
             accepts_forwarded_proto: prepared.settings.is_on("accept_x_forwarded_protocol"),
             accepts_pushpin_route: prepared.settings.is_on("accept_pushpin_route"),
             talks: HashMap::new(),
@@ -655,7 +658,7 @@ type Signer = (Option<String>, Option<String>);
 /// What origins know the edge by: one token per issuer and key, made anew now and then.
 pub(super) struct Signatures {
     issuer: String,
-    key: Option<sig::Key>,
+    key: Option<Rc<sig::Key>>,
     /// When each was made.
     made: HashMap<Signer, (u64, Rc<str>)>,
     directory: PathBuf,
@@ -684,7 +687,7 @@ impl Signatures {
             Some(text) => Some(super::start::read_key(text, &self.directory).ok()?),
             None => None,
         };
-        let key = own_key.as_ref().or(self.key.as_ref())?;
+        let key = own_key.as_ref().or(self.key.as_deref())?;
         let issuer = rule.sig_iss.as_deref().unwrap_or(&self.issuer);
         if issuer.is_empty() {
             return None;

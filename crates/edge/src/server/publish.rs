@@ -242,15 +242,28 @@ impl Edge {
         let body = self.control_body(upload);
         let view = self.worker.request();
         let (handle, head_bytes) = (view.handle(), view.head_len());
-        let (answer, action) = control::answer(&Request {
-            method: view.method(),
-            target: view.target(),
-            accept: view.header(b"accept", 0),
-            origin: view.header(b"origin", 0),
-            body: &body,
+        let is_known = self.control_key.as_ref().is_none_or(|key| {
+            let now_s = self.worker.unix_s();
+            control::is_authorized(key, view.header(b"authorization", 0), now_s)
         });
+        let (answer, action) = match is_known {
+            true => control::answer(&Request {
+                method: view.method(),
+                target: view.target(),
+                accept: view.header(b"accept", 0),
+                origin: view.header(b"origin", 0),
+                body: &body,
+            }),
+            false => (control::unauthorized(), Action::None),
+        };
+        let peer = view.peer();
         if upload != 0 {
             self.worker.release_upload(upload);
+        }
+        if !is_known {
+            let line =
+                format!("control: a request from {peer} without the key of control_key is refused");
+            self.worker.log_for_client(LogLevel::Warning, &line);
         }
         if head_bytes > self.control_header_bytes_max {
             let bytes_max = self.control_header_bytes_max;

@@ -3,17 +3,18 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use fermata_config::Source as SettingSource;
+use fermata_config::{Listen, Source as SettingSource};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
-use fermata_engine::{Server, Started};
+use fermata_engine::{Server, Started, bind_unix};
 use fermata_grip::sig;
 use fermata_io::net;
 
 use super::authority::Authority;
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
-use super::meeting::Meeting;
+use super::meeting::{Meeting, SocketFile};
 use super::publish;
 use super::publishers::{self, Publisher};
 use super::reload::{RoutesFile, Stamp};
@@ -67,7 +68,9 @@ pub(super) struct Prepared {
     pub targets: Targets,
     pub websocket: u16,
     pub port: u16,
-    control: Option<OwnedFd>,
+    control: Option<Control>,
+    /// Keys that are settings: read before workers become another user, who may not read their files.
+    keys: Vec<(&'static str, Rc<sig::Key>)>,
     /// The ZeroMQ ports of publishers.
     zmq: Vec<(Port, OwnedFd)>,
     /// Publishers to connect to.
@@ -97,13 +100,10 @@ impl Prepared {
         self.workers.iter().map(|it| it.path.clone()).collect()
     }
 
-    /// A key that is a setting; checked when the edge started.
-    pub fn key(&self, name: &'static str) -> Option<sig::Key> {
-        let text = self.settings.text(name);
-        if text.is_empty() {
-            return None;
-        }
-        read_key(text, &self.directory).ok()
+    /// A key that is a setting.
+    pub fn key(&self, name: &'static str) -> Option<Rc<sig::Key>> {
+        let found = self.keys.iter().find(|(is, _)| *is == name)?;
+        Some(Rc::clone(&found.1))
     }
 }
 
@@ -143,16 +143,18 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     for line in &problems {
         server.warn(line);
     }
-    for name in ["sig_key", "upstream_key"] {
+    let mut keys = Vec::new();
+    for name in ["sig_key", "upstream_key", "control_key"] {
         let text = settings.text(name);
         if !text.is_empty() {
-            read_key(text, directory)
+            let key = read_key(text, directory)
                 .map_err(|error| StartError::Setting(format!("{name}: {error}")))?;
+            keys.push((name, Rc::new(key)));
         }
     }
     let control = match settings.text("control") {
         "" => None,
-        address => Some(bind(&mut server, address)?),
+        address => Some(bind(&mut server, address, &settings)?),
     };
     let services = Addresses::new(&settings, &routes);
     let zmq = zmq::bind(&mut server, &settings, &services)?;
@@ -186,6 +188,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             .and_then(|(_, port)| port.parse().ok())
             .unwrap_or(80),
         control,
+        keys,
         zmq,
         publishers: publishers::read(&settings)?,
         meeting: stats::bind(&settings)?,
@@ -206,6 +209,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             {
                 let bytes_max = prepared.settings.number("control_body_bytes_max");
                 control
+                    .listener
                     .try_clone()
                     .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL, bytes_max))
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
@@ -312,6 +316,11 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         set("tls_key", &folder)?;
     }
     set("workers", settings.text("workers"))?;
+    for name in ["user", "group"] {
+        if !settings.text(name).is_empty() {
+            set(name, settings.text(name))?;
+        }
+    }
     set("connections_max", settings.text("connections_max"))?;
     set("header_bytes_max", &header_bytes.to_string())?;
     set("target_bytes_max", &header_bytes.to_string())?;
@@ -421,8 +430,26 @@ fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), 
     }
 }
 
+/// Where publishers connect.
+struct Control {
+    listener: OwnedFd,
+    /// It goes with the edge.
+    _file: Option<SocketFile>,
+}
+
 /// Opens the control port before the workers are forked, so that a worker's end does not close it.
-fn bind(server: &mut Server, address: &str) -> Result<OwnedFd, StartError> {
+fn bind(server: &mut Server, address: &str, settings: &Settings) -> Result<Control, StartError> {
+    if address.starts_with("unix:") {
+        let listen = Listen::parse(address)
+            .map_err(|cause| StartError::Setting(format!("control: {address} is {cause}")))?;
+        let listener = bind_unix(&listen, net::UNIX_MODE)
+            .map_err(|cause| StartError::Setting(format!("control: {address}: {cause}")))?;
+        server.note(&format!("control: unix:{}", listen.host));
+        return Ok(Control {
+            listener,
+            _file: Some(SocketFile::new(listen.host.into())),
+        });
+    }
     let failed = |error: &dyn std::fmt::Display| {
         StartError::Setting(format!(
             "control: cannot listen on {address}: {error}; is another edge or Pushpin running? Give another address, or an empty one for none"
@@ -435,5 +462,13 @@ fn bind(server: &mut Server, address: &str) -> Result<OwnedFd, StartError> {
         .ok_or_else(|| failed(&"it is no address"))?;
     let (listener, bound) = net::bind_tcp(found, BACKLOG, false).map_err(|error| failed(&error))?;
     server.note(&format!("control: http://{bound}"));
-    Ok(listener)
+    if !bound.ip().is_loopback() && settings.text("control_key").is_empty() {
+        server.warn(&format!(
+            "control: whoever reaches {bound} may publish to every client; set control_key, or listen for this machine alone, such as at 127.0.0.1:5561 or unix:/PATH"
+        ));
+    }
+    Ok(Control {
+        listener,
+        _file: None,
+    })
 }

@@ -50,17 +50,8 @@ pub(crate) fn bind(
             Transport::Unix => {
                 let path = PathBuf::from(&listen.host);
                 let usual = u32::from_str_radix(&settings.listen_unix_mode, 8);
-                let mode = listen.access.mode.or(usual.ok());
-                let owners = owners(&listen.access).map_err(|cause| failed(&listen, cause))?;
-                let mut refused = None;
-                let mode = mode.unwrap_or(net::UNIX_MODE);
-                let socket = net::bind_unix_with(&path, BACKLOG, mode, |path| {
-                    give(path, owners).inspect_err(|error| refused = Some(explain_owner(error)))
-                });
-                let socket = socket.map_err(|error| {
-                    let cause = refused.take().unwrap_or_else(|| explain_unix(&error));
-                    failed(&listen, cause)
-                })?;
+                let socket = bind_unix(&listen, usual.unwrap_or(net::UNIX_MODE))
+                    .map_err(|cause| failed(&listen, cause))?;
                 share(&listen, &socket, &mut seats)?;
                 let (name, path) = (listen.to_string(), Some(path));
                 bound.push(Bound {
@@ -115,6 +106,20 @@ pub(crate) fn bind(
         });
     }
     Ok((seats, bound))
+}
+
+/// Listens at a Unix socket for those that its address names; `mode` is what it is opened with where that says nothing.
+///
+/// # Errors
+/// Why it cannot be done, and what helps.
+pub fn bind_unix(listen: &Listen, mode: u32) -> Result<OwnedFd, String> {
+    let owners = owners(&listen.access)?;
+    let mode = listen.access.mode.unwrap_or(mode);
+    let mut refused = None;
+    let socket = net::bind_unix_with(Path::new(&listen.host), BACKLOG, mode, |path| {
+        give(path, owners).inspect_err(|error| refused = Some(explain_owner(error)))
+    });
+    socket.map_err(|error| refused.take().unwrap_or_else(|| explain_unix(&error)))
 }
 
 fn failed(listen: &Listen, cause: String) -> StartError {

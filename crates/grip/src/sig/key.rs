@@ -74,6 +74,16 @@ impl Key {
         }
     }
 
+    /// Whether this is a secret, and these bytes are the same one. It takes as long whatever they differ in.
+    pub fn is_secret_of(&self, bytes: &[u8]) -> bool {
+        const WITNESS: &[u8] = b"the same secret";
+        let Kind::Secret(key) = &self.0 else {
+            return false;
+        };
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), WITNESS);
+        hmac::verify(key, WITNESS, tag.as_ref()).is_ok()
+    }
+
     /// A shared secret.
     pub fn secret(secret: &[u8]) -> Self {
         Self(Kind::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))

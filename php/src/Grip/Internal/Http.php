@@ -27,7 +27,8 @@ final class Http
             throw new Failure($why, mayHelp: false, wasSent: false);
         }
         $scheme = $address->isTls ? 'tls' : 'tcp';
-        $connection = new Connection("$scheme://{$address->authority()}", $deadline);
+        $url = $address->socket === null ? "$scheme://{$address->authority()}" : "unix://$address->socket";
+        $connection = new Connection($url, $deadline);
         $connection->write(implode("\r\n", [
             "POST {$address->path}/publish/ HTTP/1.1",
             "Host: {$address->authority()}",

@@ -14,9 +14,6 @@ use super::super::timers::Timer;
 use super::super::zmq::Port;
 use super::{Addresses, NOBODY_THERE};
 use crate::settings::Settings;
-
-/// Connections that may wait: one for each worker.
-const BACKLOG: i32 = 128;
 /// Until a worker that cannot be reached is tried again.
 const RETRY_MS: u64 = 500;
 /// Questions that wait for one service. One more is answered at once: that it cannot be asked.
@@ -63,7 +60,7 @@ pub(in super::super) fn bind(
     if addresses.iter().next().is_none() || settings.number("workers") < 2 {
         return Ok(None);
     }
-    Meeting::bind("workers", "services", BACKLOG).map(Some)
+    Meeting::bind("workers", "services", settings).map(Some)
 }
 
 impl Edge {

@@ -14,9 +14,6 @@ use super::super::request::{Body, ClientRequest};
 use super::super::start::StartError;
 use crate::routes::Routes;
 use crate::settings::Settings;
-
-/// Connections that may wait at a worker.
-const BACKLOG: i32 = 1_024;
 /// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
 const CLIENT: &str = "Fermata-Client";
 
@@ -27,7 +24,7 @@ pub(in super::super) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartE
         return Ok(Vec::new());
     }
     (0..workers)
-        .map(|worker| Meeting::bind("workers", &worker.to_string(), BACKLOG))
+        .map(|worker| Meeting::bind("workers", &worker.to_string(), settings))
         .collect()
 }
 

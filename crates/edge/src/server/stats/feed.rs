@@ -21,15 +21,13 @@ pub(super) const OWN: u64 = 0;
 const OUT_BYTES_MAX: usize = 16 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
-/// Connections that may wait: one for each worker.
-const BACKLOG: i32 = 128;
 
 /// Opens it, where several workers have something to tell.
 pub(in super::super) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
     if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
         return Ok(None);
     }
-    Meeting::bind("zmq_stats", "stats", BACKLOG).map(Some)
+    Meeting::bind("zmq_stats", "stats", settings).map(Some)
 }
 
 /// The wire of a worker that tells.

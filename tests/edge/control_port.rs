@@ -1,0 +1,199 @@
+//! Who may publish by the control port: its key, its Unix socket, what is said of neither; and the user of workers.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use fermata_testkit::{Directory, Php, command_path, free_port, wait_until};
+use fermata_tests::fixture_path;
+
+use crate::client::Client;
+use crate::origin::{Origin, ok};
+use crate::own::Own;
+
+const KEY: &str = "of-the-port-81f3";
+
+fn origin() -> (Origin, String) {
+    let origin = Origin::start();
+    origin.on("hold", |_| {
+        let headers = [("Grip-Hold", "stream"), ("Grip-Channel", "room")];
+        ok(&headers, "held\n")
+    });
+    let route = format!("* 127.0.0.1:{}", origin.port());
+    (origin, route)
+}
+
+fn publish(spec: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(command_path());
+    command.args(["publish", "--spec", spec, "room", "news"]);
+    command.args(more).env_remove("GRIP_URL");
+    command.output().expect("our own program")
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]]
+        .map(String::from_utf8_lossy)
+        .concat()
+}
+
+/// What the library says of one item to this address.
+fn publish_by_library(address: &str) -> String {
+    let php = Php::new(&[]).arg(fixture_path("grip-publish"));
+    let output = php.arg("room").arg("by the library").arg(address).run();
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    output.stdout
+}
+
+fn held(own: &Own) -> Client {
+    let mut client = own.client();
+    client.send("GET", "/hold", &[], b"");
+    client.read_until("held");
+    client
+}
+
+#[test]
+fn who_has_not_the_key_publishes_nothing() {
+    let (_origin, route) = origin();
+    let folder = Directory::new();
+    let file = folder.join("control.key");
+    // As a file has secrets: in hexadecimal.
+    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(&file, hex).expect("a file");
+    let arguments = ["--control-key", "file:control.key", "--route", &route];
+    let own = Own::start_in(folder, &arguments);
+    let mut client = held(&own);
+    let spec = format!("http://127.0.0.1:{}", own.control);
+
+    let mut port = Client::open(own.control, "localhost");
+    let body = br#"{"items":[{"channel":"room","http-stream":{"content":"forged"}}]}"#;
+    for headers in [
+        &[][..],
+        &[("Authorization", "Bearer of-the-port-81f2")],
+        &[("Authorization", "Basic of-the-port-81f3")],
+    ] {
+        for (method, target) in [("POST", "/publish/"), ("POST", "/recover"), ("GET", "/")] {
+            let answer = port.request(method, target, headers, body);
+            assert_eq!(answer.status, 401, "{method} {target}");
+            assert!(answer.text().contains("control_key"), "{}", answer.text());
+            assert_eq!(answer.header("www-authenticate").as_deref(), Some("Bearer"));
+        }
+    }
+    let refused = publish(&spec, &[]);
+    assert!(said(&refused).contains("401"), "{refused:?}");
+    let refused = publish(&spec, &["--key", "another"]);
+    assert!(said(&refused).contains("401"), "{refused:?}");
+    let refused = publish_by_library(&format!("{spec}?key=another"));
+    assert!(refused.contains("401"), "{refused}");
+    own.wait_for_log("without the key of control_key is refused");
+
+    let shown = format!("Bearer {KEY}");
+    let by_itself = [("Authorization", &shown[..])];
+    let body = br#"{"items":[{"channel":"room","http-stream":{"content":"one\n"}}]}"#;
+    let answer = port.request("POST", "/publish/", &by_itself, body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let key = format!("file:{}", file.display());
+    for more in [&["--key", KEY][..], &["--key", &key]] {
+        let published = publish(&spec, more);
+        assert_eq!(said(&published), "Published\n");
+    }
+    let by_url = publish(&format!("{spec}?iss=x&key={KEY}"), &[]);
+    assert_eq!(said(&by_url), "Published\n");
+    assert_eq!(
+        publish_by_library(&format!("{spec}?key={KEY}")),
+        "published\n"
+    );
+    let got = client.read_until("by the library");
+    assert!(!got.contains("forged"), "{got}");
+    assert_eq!(got.matches("news").count(), 3, "{got}");
+}
+
+#[test]
+fn a_control_port_at_a_unix_socket_is_for_those_that_may_connect() {
+    let (_origin, route) = origin();
+    let folder = Directory::new();
+    let path = folder.join("control.sock");
+    let control = format!("unix:{}?mode=620", path.display());
+    let own = Own::start_at(folder, &control, &["--route", &route]);
+    let mode = std::fs::metadata(&path).expect("a socket").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o620);
+    let mut client = held(&own);
+    for scheme in ["unix:", "http+unix:"] {
+        let published = publish(&format!("{scheme}{}", path.display()), &[]);
+        assert_eq!(said(&published), "Published\n");
+    }
+    let address = format!("http+unix:{}", path.display());
+    assert_eq!(publish_by_library(&address), "published\n");
+    let got = client.read_until("by the library");
+    assert_eq!(got.matches("news").count(), 2, "{got}");
+    drop(own);
+    assert!(!path.exists(), "it goes with the edge");
+    let gone = publish(&format!("unix:{}", path.display()), &[]);
+    assert!(said(&gone).contains("cannot connect to unix:"), "{gone:?}");
+}
+
+#[test]
+fn a_control_port_for_everybody_is_warned_of() {
+    let (_origin, route) = origin();
+    let everywhere = format!("0.0.0.0:{}", free_port());
+    let arguments = ["--route", &route];
+    let own = Own::start_at(Directory::new(), &everywhere, &arguments);
+    own.wait_for_log("may publish to every client; set control_key");
+    let keyed = ["--route", &route[..], "--control-key", KEY];
+    let everywhere = format!("0.0.0.0:{}", free_port());
+    for own in [
+        Own::start_at(Directory::new(), &everywhere, &keyed),
+        Own::start(&arguments),
+    ] {
+        own.wait_for_log("listening on");
+        assert!(!own.log().contains("may publish to every client"));
+        assert!(!own.log().contains(KEY));
+    }
+}
+
+/// The user of a process.
+fn user_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn number_of(user: &str) -> Option<u32> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = users
+        .lines()
+        .find(|line| line.starts_with(&format!("{user}:")))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
+#[test]
+fn workers_become_the_user_that_is_named() {
+    let Some(user) = number_of("nobody").filter(|_| user_of(std::process::id()) == Some(0)) else {
+        eprintln!("skipped: only root can become another user");
+        return;
+    };
+    let (_origin, route) = origin();
+    let folder = Directory::new();
+    // Of root alone: what workers are to know of it, the edge has read before.
+    let file = folder.join("control.key");
+    std::fs::write(&file, "81f3").expect("a file");
+    let secret = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&file, secret).expect("our file");
+    let mut arguments = vec!["--user", "nobody", "--workers", "2", "--route", &route];
+    arguments.extend(["--control-key", "file:control.key"]);
+    // Workers speak with each other over sockets that root has made.
+    arguments.extend(["--zmq-stats", "ipc://stats.sock"]);
+    let own = Own::start_in(folder, &arguments);
+    wait_until("workers are that user", || {
+        let workers = own.workers();
+        let are = workers.iter().all(|pid| user_of(*pid) == Some(user));
+        (workers.len() == 2 && are).then_some(())
+    });
+    let mut clients: Vec<Client> = (0..8).map(|_| held(&own)).collect();
+    let key = format!("file:{}", Path::new(&file).display());
+    let spec = format!("http://127.0.0.1:{}", own.control);
+    assert_eq!(said(&publish(&spec, &["--key", &key])), "Published\n");
+    for client in &mut clients {
+        client.read_until("news");
+    }
+    assert!(!own.log().contains("ermission denied"), "{}", own.log());
+}
