@@ -123,6 +123,9 @@ need_test() {
     need php-laravel-framework test -e /usr/share/php/Illuminate/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql
     need "$php_package-curl" has_module curl
+    # What stands before servers, speaking the PROXY protocol.
+    need haproxy has haproxy
+    need libnginx-mod-stream test -e /usr/lib/nginx/modules/ngx_stream_module.so
     # What stands behind the edge.
     need nginx-light has nginx
     need "$php_package-fpm" has "php-fpm${php_version:-}"
