@@ -402,6 +402,13 @@ static bool is_left(const zval *connection, uint32_t ended)
 		|| (object_of(connection) && fermata_connection_is_busy(object_of(connection)));
 }
 
+/* Whether what is open in it can be ended: of an object of a library nobody knows, unless the program's reset does. */
+static bool is_understood(const fermata_pool *pool, const zval *connection)
+{
+	const zend_object *object = object_of(connection);
+	return object && (fermata_guard_root(object) || Z_TYPE(pool->reset) == IS_OBJECT);
+}
+
 /* Takes the reference over. */
 static void give_back(fermata_pool *pool, zval *connection, fermata_process process, uint32_t ended)
 {
@@ -411,7 +418,7 @@ static void give_back(fermata_pool *pool, zval *connection, fermata_process proc
 	}
 	zend_object *pending = EG(exception);
 	if (UNEXPECTED(pending)) {
-		if (Z_TYPE_P(connection) != IS_OBJECT) {
+		if (!is_understood(pool, connection)) {
 			/* Nobody knows in the middle of what. */
 			drop(pool, connection, process);
 			return;

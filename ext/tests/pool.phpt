@@ -32,8 +32,13 @@ $server->get('/ended', function () use ($open, $say) {
     $pool = new Pool($open, size: 1, waitSeconds: 0.2);
     $number = fn () => $pool->use(fn (stdClass $it) => $it->number);
     $first = $number();
-    // An exception of the program's is no reason to open another, the end of a wait is.
+    // After an exception nobody knows what is open in an object of a library, unless the program says how that is ended.
     echo $say(fn () => $pool->use(fn () => throw new LogicException('mine'))), ' ', $number() - $first, "\n";
+    $kept = new Pool($open, size: 1, reset: fn (stdClass $it) => null);
+    $which = fn () => $kept->use(fn (stdClass $it) => $it->number);
+    $before = $which();
+    echo $say(fn () => $kept->use(fn () => throw new LogicException('mine'))), ' ', $which() - $before, "\n";
+    $first = $number();
     echo $say(fn () => timeout(0.005, fn () => $pool->use(fn () => delay(60)))), ' ', $number() - $first, "\n";
     $task = async(fn () => $pool->use(fn () => delay(60)));
     delay(0.001);
@@ -92,8 +97,9 @@ echo $server->output();
 int(0)
 [0,2,4]
 [1,2,3,4,5,6][2,0,0]
+LogicException: mine 1
 LogicException: mine 0
-Fermata\Exception\TimeoutException: the time given to timeout() is over 1
+Fermata\Exception\TimeoutException: the time given to timeout() is over 2
 Fermata\Exception\TimeoutException: all 1 connections of the pool are borrowed, and none came back within 200 ms (waitSeconds)
 Fermata\Exception\CancelledException: the task was cancelled Fermata\Exception\CancelledException: the task was cancelled goes on
 1 2 2 reset reset reset checked reset
