@@ -20,6 +20,8 @@
 /* A server that does not answer loses its connection. */
 #define CLEANING_MS_MAX 5000
 #define PLACE_BYTES_MAX 512
+/* Of what has arrived over a connection that was shut down; more than a socket's buffer has. */
+#define READS_MAX 1024
 
 /* Of libpq-fe.h, whose numbers never change. */
 #define PQTRANS_IDLE 0
@@ -56,6 +58,7 @@ static struct {
 	int (*process)(const void *connection);
 	void *(*exec)(void *connection, const char *text);
 	void (*clear)(void *result);
+	int (*consume_input)(void *connection);
 } open_states;
 
 /* Has what a task is about to end. */
@@ -186,9 +189,29 @@ static uint32_t flags_of_mysql(const fermata_connection *it)
 #endif
 }
 
+/* Whether the other side, or we, have ended it. */
+static bool is_shut(int fd)
+{
+	char next;
+	ssize_t got = recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOTSOCK);
+}
+
+/* Has libpq find that a connection was shut down. Until then each call for a result says that a COPY goes on, and PHP asks for
+ * results until there is none, also when it frees the connection: for ever. */
+static void find_end(void *handle)
+{
+	for (uint32_t i = 0; open_states.consume_input && i < READS_MAX && open_states.consume_input(handle); i++) {
+	}
+}
+
 static uint32_t flags_of_postgresql(const fermata_connection *it)
 {
 	int status = open_states.transaction_status(it->handle);
+	if (UNEXPECTED(status == PQTRANS_ACTIVE && is_shut(open_states.socket(it->handle)))) {
+		find_end(it->handle);
+		status = open_states.transaction_status(it->handle);
+	}
 	return status == PQTRANS_IDLE || status == PQTRANS_UNKNOWN ? 0 : status == PQTRANS_ACTIVE ? OPEN_RESULT : OPEN_TRANSACTION;
 }
 
@@ -358,9 +381,25 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 	return true;
 }
 
+/* What PHP has freed since the last call may have come to its end. */
+static uint32_t flags_now(const open_state *it)
+{
+	switch (it->connection.server) {
+		case FERMATA_MYSQL: return (it->flags & OPEN_BY_TEXT) | flags_of_mysql(&it->connection);
+		case FERMATA_POSTGRESQL: return (it->flags & OPEN_BY_TEXT) | flags_of_postgresql(&it->connection);
+		case FERMATA_REDIS: break;
+	}
+	return it->flags;
+}
+
 bool fermata_connection_is_open(uintptr_t key)
 {
-	return find(key) != NULL;
+	open_state *it = find(key);
+	if (it && !it->is_left && it->connection.object && !(it->flags = flags_now(it))) {
+		forget(it);
+		it = NULL;
+	}
+	return it != NULL;
 }
 
 /* How it ends */
@@ -394,6 +433,9 @@ static void close_connection(const fermata_connection *it)
 	}
 	if (fd >= 0) {
 		shutdown(fd, SHUT_RDWR);
+		if (it->server == FERMATA_POSTGRESQL) {
+			find_end(it->handle);
+		}
 	}
 	if (EG(exception)) {
 		zend_clear_exception();
@@ -561,17 +603,6 @@ static bool begin_task(void)
 	return true;
 }
 
-/* What PHP has freed since the last call may have come to its end. */
-static uint32_t flags_now(const open_state *it)
-{
-	switch (it->connection.server) {
-		case FERMATA_MYSQL: return (it->flags & OPEN_BY_TEXT) | flags_of_mysql(&it->connection);
-		case FERMATA_POSTGRESQL: return (it->flags & OPEN_BY_TEXT) | flags_of_postgresql(&it->connection);
-		case FERMATA_REDIS: break;
-	}
-	return it->flags;
-}
-
 bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 {
 	open_state *it = find(key);
@@ -619,14 +650,6 @@ static bool find_connection(zend_object *object, fermata_connection *it)
 	return root && root->connection && root->connection(object, it);
 }
 
-/* Whether the other side, or we, have ended it. */
-static bool is_shut(int fd)
-{
-	char next;
-	ssize_t got = recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
-	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOTSOCK);
-}
-
 bool fermata_connection_is_alive(zend_object *object)
 {
 	fermata_connection it;
@@ -664,6 +687,23 @@ bool fermata_connection_answers(zend_object *object)
 	return clean(&asked);
 }
 
+static bool restore_sqlite(uintptr_t key)
+{
+	if (!key || !fermata_sqlite_is_connection(key)) {
+		return true;
+	}
+	/* Somebody has used it beside the pool. */
+	if (UNEXPECTED(fermata_guard_is_anothers(key))) {
+		return false;
+	}
+	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
+		fermata_sqlite_roll_back(key, fermata_run.fiber);
+		fermata_guard_release(key);
+		return !fermata_sqlite_keeps(key);
+	}
+	return true;
+}
+
 bool fermata_connection_restore(zend_object *object)
 {
 	fermata_connection connection;
@@ -692,6 +732,8 @@ bool fermata_connection_restore(zend_object *object)
 			forget(it);
 			fermata_guard_release(key);
 		}
+	} else if (!restore_sqlite(fermata_guard_key(object))) {
+		return false;
 	}
 	return fermata_connection_is_alive(object);
 }
@@ -770,6 +812,7 @@ void fermata_connections_find_libpq(void *library)
 	open_states.process = (int (*)(const void *))dlsym(library, "PQbackendPID");
 	open_states.exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
 	open_states.clear = (void (*)(void *))dlsym(library, "PQclear");
+	open_states.consume_input = (int (*)(void *))dlsym(library, "PQconsumeInput");
 	if (!open_states.socket || !open_states.exec || !open_states.clear) {
 		open_states.transaction_status = NULL;
 	}

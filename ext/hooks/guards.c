@@ -25,6 +25,8 @@
 #define KEY_OF_DEFAULT 3
 /* More tables of handlers than there are classes. */
 #define ENDINGS_MAX 32
+/* Of what has arrived over a connection that was shut down; more than a socket's buffer has. */
+#define COPY_READS_MAX 1024
 
 #ifdef HAVE_PDO_OF_PHP
 static uintptr_t key_of_handle(const pdo_dbh_t *handle)
@@ -487,6 +489,52 @@ static void *guarded_exec(void *connection, const char *text)
 	return libpq_exec(connection, text);
 }
 
+/* The extension pgsql asks for results until there are none, which in the middle of a COPY is never: each is that the COPY goes
+ * on. So the second of them, with nothing said in between, is the end of the COPY: a program that was ended in the middle of one
+ * and then tidies up, or frees its connection, would hold the worker for ever. */
+
+#define PGRES_COPY_OUT 3
+#define PGRES_COPY_IN 4
+
+static struct {
+	void *(*get_result)(void *connection);
+	int (*status)(const void *result);
+	int (*put_copy_end)(void *connection, const char *error);
+	int (*consume_input)(void *connection);
+	const void *connection; /* whose last result was a COPY */
+} libpq_results;
+
+static void *hooked_get_result(void *connection)
+{
+	void *result = libpq_results.get_result(connection);
+	int status = result ? libpq_results.status(result) : 0;
+	bool was_copy = libpq_results.connection == connection, is_copy = status == PGRES_COPY_IN || status == PGRES_COPY_OUT;
+	libpq_results.connection = is_copy ? connection : NULL;
+	if (UNEXPECTED(was_copy && is_copy)) {
+		libpq_results.connection = NULL;
+		if (status != PGRES_COPY_IN || libpq_results.put_copy_end(connection, "the COPY was left in the middle") != 1) {
+			/* Of what the server still sends nobody knows the end. */
+			shutdown(libpq_socket(connection), SHUT_RDWR);
+			for (uint32_t i = 0; i < COPY_READS_MAX && libpq_results.consume_input(connection); i++) {
+			}
+		}
+	}
+	return result;
+}
+
+static void hook_results(void *library)
+{
+	static const fermata_replacement call = {"PQgetResult", (void *)hooked_get_result};
+	uint32_t failed = 0;
+	libpq_results.get_result = (void *(*)(void *))dlsym(library, "PQgetResult");
+	libpq_results.status = (int (*)(const void *))dlsym(library, "PQresultStatus");
+	libpq_results.put_copy_end = (int (*)(void *, const char *))dlsym(library, "PQputCopyEnd");
+	libpq_results.consume_input = (int (*)(void *))dlsym(library, "PQconsumeInput");
+	if (libpq_results.get_result && libpq_results.status && libpq_results.put_copy_end && libpq_results.consume_input) {
+		fermata_patch(fermata_patch_has("pgsql.so") ? "pgsql.so" : "php", &call, 1, &failed);
+	}
+}
+
 bool fermata_hook_libpq(void)
 {
 	static const fermata_replacement call = {"PQexec", (void *)guarded_exec};
@@ -498,6 +546,7 @@ bool fermata_hook_libpq(void)
 	libpq_socket = (int (*)(const void *))dlsym(library, "PQsocket");
 	uint32_t failed = 0;
 	if (libpq_exec && libpq_socket) {
+		hook_results(library);
 		fermata_patch(fermata_patch_has("pdo_pgsql.so") ? "pdo_pgsql.so" : "php", &call, 1, &failed);
 	}
 	fermata_connections_find_libpq(library);
@@ -577,7 +626,8 @@ static void free_guarded(zend_object *object)
 	}
 	bool was_kept = is_new && fermata_connection_is_open(key);
 	ending_of(object)->free(object);
-	if (UNEXPECTED(was_kept && is_still_of(key, taker))) {
+	/* A result that was still being read is the end of what was open. */
+	if (UNEXPECTED(was_kept && is_still_of(key, taker) && fermata_connection_is_open(key))) {
 		keep(key);
 	} else if (is_new) {
 		fermata_guard_give_back(key, taker);

@@ -88,7 +88,7 @@ bool fermata_connection_of_pgsql(zend_object *object, fermata_connection *it);
 bool fermata_connection_of_redis(zend_object *object, fermata_connection *it);
 /* After a call: whether it has left something open, so that nobody else may use the connection. `frame` is NULL for no function. */
 bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_object *object, zend_execute_data *frame);
-/* Whether something was left open by the last call. */
+/* Whether something is still open that a call has left. */
 bool fermata_connection_is_open(uintptr_t key);
 /* The fiber's handler or task has ended with that. True when a task has it now, which gives it back. */
 bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber);
