@@ -13,6 +13,11 @@ use crate::sys::socket;
 /// Connections of a listener that wait to be taken: over it accepting stops until half of them are.
 /// As many more may be in the completion queue then.
 const ACCEPTED_MAX: usize = 1024;
+/// Pauses between looks at the queue of a listener after it is first watched.
+///
+/// The kernel wakes one ring for a connection. Of a process that was killed the ring is taken apart a while after its
+/// successor was started, and when it is chosen until then, nobody accepts: the connection would wait for the next one.
+pub(super) const LOOKS_MS: [u64; 4] = [10, 90, 900, 4_000];
 
 pub(super) struct Listener {
     fd: Fd,
@@ -27,6 +32,9 @@ pub(super) struct Listener {
     /// Why it has stopped by itself; zero = it has not.
     errno: i32,
     accepted: VecDeque<Fd>,
+    /// When its queue is looked at ourselves, and how often that was done.
+    look_ms: u64,
+    looks: usize,
 }
 
 impl Listener {
@@ -60,6 +68,8 @@ impl Uring {
                 is_stopping: false,
                 errno: 0,
                 accepted: VecDeque::new(),
+                look_ms: u64::MAX,
+                looks: 0,
             });
         }
         let Some(listener) = self.listeners.iter_mut().find(|it| it.fd == fd) else {
@@ -70,6 +80,8 @@ impl Uring {
         }
         listener.token = token;
         listener.errno = 0;
+        listener.looks = 0;
+        listener.look_ms = self.now_ms.saturating_add(LOOKS_MS[0]);
         self.accept_on();
         Ok(())
     }
@@ -137,6 +149,36 @@ impl Uring {
             {
                 listener.is_accepting = true;
                 self.ring.accept(listener.ticket());
+            }
+        }
+    }
+
+    /// When the next listener is to be looked at.
+    pub(super) fn look_ms(&self) -> Option<u64> {
+        let watched = self.listeners.iter().filter(|it| it.is_watched);
+        watched
+            .map(|it| it.look_ms)
+            .min()
+            .filter(|&it| it < u64::MAX)
+    }
+
+    /// Takes what waits at listeners although the kernel accepts for them, see [`LOOKS_MS`].
+    pub(super) fn look_at_listeners(&mut self) {
+        let now_ms = self.now_ms;
+        for listener in &mut self.listeners {
+            if !listener.is_watched || now_ms < listener.look_ms {
+                continue;
+            }
+            listener.looks += 1;
+            listener.look_ms = match LOOKS_MS.get(listener.looks) {
+                Some(after_ms) => now_ms.saturating_add(*after_ms),
+                None => u64::MAX,
+            };
+            // A failure, such as a lack of descriptors, is the kernel's to tell: it accepts there, too.
+            while listener.accepted.len() < ACCEPTED_MAX
+                && let Ok(Some(accepted)) = socket::accept(listener.fd)
+            {
+                listener.accepted.push_back(accepted.fd);
             }
         }
     }

@@ -345,6 +345,12 @@ impl Driver for Uring {
         self.set_unread_aside();
         self.ask_idle();
         self.accept_on();
+        let look_ms = self.look_ms();
+        let look_in_ms = look_ms.map(|it| it.saturating_sub(clock::monotonic_ms()));
+        let timeout_ms = match (timeout_ms, look_in_ms) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         let mut sleep = self.sleep(timeout_ms);
         if sleep != Sleep::Never {
             self.submit_sends();
@@ -359,6 +365,9 @@ impl Driver for Uring {
         self.now_ms = clock::monotonic_ms();
         waited?;
         self.reap();
+        if look_ms.is_some_and(|it| it <= self.now_ms) {
+            self.look_at_listeners();
+        }
         self.expire_leaving();
         self.report(events);
         Ok(())
