@@ -6,6 +6,8 @@ use super::frame::{self, COMMAND, LONG, MORE};
 pub const GREETING_BYTES: usize = 64;
 /// Bytes of a command; READY with its properties is the longest we look at.
 const COMMAND_BYTES_MAX: u64 = 4_096;
+/// Bytes of a name that a peer is addressed by (RFC 28).
+const IDENTITY_BYTES_MAX: usize = 255;
 
 /// The type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,9 @@ pub struct Peer {
     socket: Socket,
     limits: Limits,
     state: State,
+    /// What the peer is called, where it says so, and what it is told that we are.
+    identity: Vec<u8>,
+    own_identity: Vec<u8>,
     /// Bytes that are not yet a whole greeting or frame.
     input: Vec<u8>,
     parts: Vec<Vec<u8>>,
@@ -166,10 +171,19 @@ impl Peer {
             socket,
             limits,
             state: State::Greeting,
+            identity: Vec::new(),
+            own_identity: Vec::new(),
             input: Vec::new(),
             parts: Vec::new(),
             parts_bytes: 0,
         }
+    }
+
+    /// The same for a socket that others address by this name: at most 255 bytes, the first of which is not zero (RFC 28).
+    pub fn named(socket: Socket, identity: &[u8], limits: Limits, out: &mut Vec<u8>) -> Self {
+        let mut peer = Self::new(socket, limits, out);
+        peer.own_identity = identity.to_vec();
+        peer
     }
 
     /// Takes bytes of the peer in. Appends what happened to `events` and what is to be sent to `out`.
@@ -191,6 +205,11 @@ impl Peer {
         input.drain(..at);
         self.input = input;
         Ok(())
+    }
+
+    /// The name that the peer is addressed by; empty: it has none.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
     }
 
     /// Whether messages may be sent.
@@ -262,7 +281,7 @@ impl Peer {
             self.socket.name().as_bytes(),
         );
         if matches!(self.socket, Socket::Req | Socket::Dealer | Socket::Router) {
-            property(&mut properties, "Identity", b"");
+            property(&mut properties, "Identity", &self.own_identity);
         }
         frame::command(out, "READY", &properties);
         self.state = State::Handshake;
@@ -278,13 +297,19 @@ impl Peer {
         let (name, data) = short(body).ok_or(ZmtpError::Protocol("a command without name"))?;
         match (name, self.state) {
             (b"READY", State::Handshake) => {
-                let peer = socket_type(data)?;
+                let peer = read_property(data, b"Socket-Type")?
+                    .ok_or(ZmtpError::Protocol("a READY without Socket-Type"))?;
+                let identity = read_property(data, b"Identity")?.unwrap_or_default();
+                if identity.len() > IDENTITY_BYTES_MAX {
+                    return Err(ZmtpError::Protocol("a long Identity"));
+                }
                 let socket = Socket::from_name(peer).filter(|&peer| self.socket.fits(peer));
                 let socket = socket.ok_or_else(|| ZmtpError::Socket {
                     peer: peer.escape_ascii().to_string(),
                     own: self.socket.name(),
                 })?;
                 self.state = State::Open;
+                self.identity = identity.to_vec();
                 events.push(Event::Ready(socket));
             }
             (b"ERROR", _) => {
@@ -362,7 +387,11 @@ fn property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-fn socket_type(mut properties: &[u8]) -> Result<&[u8], ZmtpError> {
+/// The last property of this name.
+fn read_property<'a>(
+    mut properties: &'a [u8],
+    wanted: &[u8],
+) -> Result<Option<&'a [u8]>, ZmtpError> {
     const MALFORMED: ZmtpError = ZmtpError::Protocol("malformed properties");
     let mut found = None;
     while !properties.is_empty() {
@@ -370,12 +399,12 @@ fn socket_type(mut properties: &[u8]) -> Result<&[u8], ZmtpError> {
         let (len, rest) = rest.split_first_chunk::<4>().ok_or(MALFORMED)?;
         let len = u32::from_be_bytes(*len) as usize;
         let (value, rest) = rest.split_at_checked(len).ok_or(MALFORMED)?;
-        if name.eq_ignore_ascii_case(b"Socket-Type") {
+        if name.eq_ignore_ascii_case(wanted) {
             found = Some(value);
         }
         properties = rest;
     }
-    found.ok_or(ZmtpError::Protocol("a READY without Socket-Type"))
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -418,6 +447,33 @@ mod tests {
         ] {
             assert_eq!(pair(one, other).is_ok(), expected, "{one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn peers_tell_what_they_are_called() {
+        let (mut to_other, mut to_one) = (Vec::new(), Vec::new());
+        let mut one = Peer::named(Socket::Router, b"a", Limits::default(), &mut to_other);
+        let mut other = Peer::new(Socket::Dealer, Limits::default(), &mut to_one);
+        for _ in 0..2 {
+            let (bytes, back) = (std::mem::take(&mut to_other), std::mem::take(&mut to_one));
+            other
+                .handle(&bytes, &mut to_one, &mut Vec::new())
+                .expect("valid");
+            one.handle(&back, &mut to_other, &mut Vec::new())
+                .expect("valid");
+        }
+        assert_eq!((one.identity(), other.identity()), (&b""[..], &b"a"[..]));
+        let mut properties = Vec::new();
+        property(&mut properties, "Socket-Type", b"DEALER");
+        property(&mut properties, "Identity", &[7; 256]);
+        let mut wire = Vec::new();
+        Peer::new(Socket::Dealer, Limits::default(), &mut wire);
+        frame::command(&mut wire, "READY", &properties);
+        let mut fresh = Peer::new(Socket::Router, Limits::default(), &mut Vec::new());
+        assert_eq!(
+            feed(&mut fresh, &wire),
+            Err(ZmtpError::Protocol("a long Identity"))
+        );
     }
 
     #[test]
