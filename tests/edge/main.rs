@@ -44,6 +44,7 @@ mod temporary;
 mod upstreams;
 mod zhttp;
 mod zmq;
+mod zhttp_backend;
 
 use bench::run_all;
 use subject::{Kind, Subject};

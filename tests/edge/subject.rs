@@ -74,6 +74,11 @@ sockjs-own.test,path_beg=/sockjs_tells_that_its_client_has_left,sockjs=/sockjs_t
 sockjs-over.test,path_beg=/sockjs_reaches_backends_over_http,sockjs=/sockjs_reaches_backends_over_http 127.0.0.1:{origin},over_http
 sockjs-test.test,sockjs=/s,sockjs_as_path=/ws test
 zhttp.test zhttpreq/ipc://{folder}/zhttp
+held.zhttp.test zhttp/ipc://{folder}/held
+upload.zhttp.test zhttp/ipc://{folder}/upload
+download.zhttp.test zhttp/ipc://{folder}/download
+socket.zhttp.test zhttp/ipc://{folder}/socket
+wrong.zhttp.test zhttp/ipc://{folder}/wrong
 built-in.test test
 path.test,path_beg=/a 127.0.0.1:{closed}
 path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
@@ -146,6 +151,11 @@ impl Subject {
     /// The Unix socket of backends by ZeroMQ.
     pub fn zhttp(&self) -> PathBuf {
         self.folder.join("zhttp")
+    }
+
+    /// A Unix socket of its folder.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
     /// The end of what its processes have written.

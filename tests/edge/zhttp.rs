@@ -8,6 +8,7 @@ use fermata_testkit::{command_path, free_port, wait_until};
 
 use crate::client::Client;
 use crate::origin::{Origin, text};
+use crate::zhttp_backend::{Backend, bytes, is_on};
 use crate::zmq::Zmq;
 
 /// Requests on connections of their own, so that each worker gets some.
@@ -83,4 +84,75 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
         assert_eq!(answer.text(), format!("http://localhost/{number}"));
     }
     serving.join().expect("it has answered");
+}
+
+/// The first of three ports in a row that are free.
+fn free_ports() -> u16 {
+    wait_until("three free ports in a row", || {
+        let first = free_port();
+        let is_free = |port: Option<u16>| {
+            port.is_some_and(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok())
+        };
+        (0..3)
+            .all(|at| is_free(first.checked_add(at)))
+            .then_some(first)
+    })
+}
+
+#[test]
+fn every_worker_has_sessions_with_a_backend() {
+    let (port, backend) = (free_port(), free_ports());
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "3", "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--route", &format!("* zhttp/tcp://127.0.0.1:{backend}")]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _edge = Edge(child.expect("our own program"));
+    wait_until("it listens", || {
+        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        [port, backend, backend + 1, backend + 2]
+            .into_iter()
+            .all(is_listening)
+            .then_some(())
+    });
+    let mut backend = Backend::tcp(backend);
+    let body = vec![b'b'; 300_000];
+    let clients: Vec<_> = (0..REQUESTS)
+        .map(|at| {
+            let body = body.clone();
+            std::thread::spawn(move || {
+                let target = format!("/{at}");
+                Client::open(port, "localhost").request("POST", &target, &[], &body)
+            })
+        })
+        .collect();
+    // Each is answered with how much of it has come, when all of it has.
+    let mut sessions: Vec<_> = (0..REQUESTS)
+        .map(|_| {
+            let mut session = backend.next();
+            let credit = ("credits", Value::Integer(200_000));
+            backend.say(&mut session, [("type", "credit".into()), credit]);
+            let bytes = bytes(&session.request, "body").len();
+            (session, bytes)
+        })
+        .collect();
+    while !sessions.is_empty() {
+        let packet = backend.packet();
+        let id = packet.get("id");
+        let at = sessions
+            .iter()
+            .position(|(session, _)| session.request.get("id") == id);
+        let at = at.expect("a session of before");
+        sessions[at].1 += bytes(&packet, "body").len();
+        if !is_on(&packet, "more") {
+            let (mut session, bytes) = sessions.swap_remove(at);
+            let code = ("code", Value::Integer(200));
+            let body = Value::Bytes(bytes.to_string().into_bytes());
+            backend.say(&mut session, [code, ("body", body)]);
+        }
+    }
+    for client in clients {
+        let answer = client.join().expect("an answer");
+        assert_eq!((answer.status, answer.text()), (200, "300000"));
+    }
 }

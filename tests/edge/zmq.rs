@@ -38,6 +38,26 @@ impl Zmq {
         Self::over(Box::new(stream), socket)
     }
 
+    /// Connects by a Unix socket, as one that is addressed by this name.
+    #[track_caller]
+    pub fn unix_named(path: &Path, socket: Socket, name: &[u8]) -> Self {
+        let stream = UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        let mut out = Vec::new();
+        let peer = Peer::named(socket, name, Limits::default(), &mut out);
+        Self::greet(Box::new(stream), peer, &out)
+    }
+
+    /// The same by TCP.
+    #[track_caller]
+    pub fn tcp_named(port: u16, socket: Socket, name: &[u8]) -> Self {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        let mut out = Vec::new();
+        let peer = Peer::named(socket, name, Limits::default(), &mut out);
+        Self::greet(Box::new(stream), peer, &out)
+    }
+
     /// Takes a connection by TCP.
     #[track_caller]
     pub fn accept(listener: &TcpListener, socket: Socket) -> Self {
@@ -47,10 +67,15 @@ impl Zmq {
     }
 
     #[track_caller]
-    fn over(mut stream: Box<dyn Stream>, socket: Socket) -> Self {
+    fn over(stream: Box<dyn Stream>, socket: Socket) -> Self {
         let mut out = Vec::new();
         let peer = Peer::new(socket, Limits::default(), &mut out);
-        stream.write_all(&out).expect("it reads");
+        Self::greet(stream, peer, &out)
+    }
+
+    #[track_caller]
+    fn greet(mut stream: Box<dyn Stream>, peer: Peer, out: &[u8]) -> Self {
+        stream.write_all(out).expect("it reads");
         let mut zmq = Self {
             stream,
             peer,
@@ -113,6 +138,12 @@ impl Zmq {
         parts.push(payload);
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         self.send(&parts);
+    }
+
+    /// Waits until the other end wants something of us.
+    #[track_caller]
+    pub fn wait_until_wanted(&mut self) {
+        while !matches!(self.event(), Event::Subscribed(_)) {}
     }
 
     /// The next subscription of the other end.

@@ -13,3 +13,4 @@ pub mod routes;
 pub mod server;
 pub mod settings;
 pub mod upstream;
+pub mod zhttp;

@@ -19,6 +19,7 @@ mod signature;
 mod sockjs;
 mod streams;
 mod websocket;
+mod zhttp;
 mod zmq;
 
 use crate::bench::Case;
@@ -55,6 +56,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         hardening::CASES,
         json::CASES,
         zmq::CASES,
+        zhttp::CASES,
         injection::CASES,
         control::CASES,
         proxy::CASES,

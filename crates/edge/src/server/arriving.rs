@@ -238,7 +238,8 @@ impl Collecting {
             Origin::Host { .. } | Origin::Unix(_) | Origin::Files(_) | Origin::Test => true,
             // Programs are told the length before the body.
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_) => has_length,
-            Origin::Zhttp(_) | Origin::ZhttpReq(_) => false,
+            Origin::Zhttp(_) => true,
+            Origin::ZhttpReq(_) => false,
         };
         // What is too large for SockJS is refused, and not read.
         let rule = self.source.rule().filter(|_| self.sockjs.is_none());
@@ -265,6 +266,7 @@ pub(super) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &m
     }
     match codec {
         Codec::FastCgi(_) => fastcgi::Request::body(out, piece),
+        Codec::Zhttp(_) => out.extend_from_slice(piece),
         Codec::Http(_) if has_length => out.extend_from_slice(piece),
         Codec::Http(_) => chunk::wrap(out, piece),
     }
@@ -273,6 +275,7 @@ pub(super) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &m
 fn write_end(codec: &Codec, has_length: bool, out: &mut Vec<u8>) {
     match codec {
         Codec::FastCgi(_) => fastcgi::Request::body_end(out),
+        Codec::Zhttp(_) => {}
         Codec::Http(_) if has_length => {}
         Codec::Http(_) => out.extend_from_slice(chunk::LAST_CHUNK),
     }

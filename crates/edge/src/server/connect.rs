@@ -49,6 +49,9 @@ impl Edge {
         if let Origin::ZhttpReq(spec) = &target.origin {
             return self.open_zhttp(talk, target, spec);
         }
+        if let Origin::Zhttp(spec) = &target.origin {
+            return self.open_stream(talk, target, spec);
+        }
         // Who has waited goes on with the request as it is written, and with what is left of its time.
         let waited = talk.waits.take();
         if waited.is_none() {
@@ -96,11 +99,7 @@ impl Edge {
                 talk.due_ms = now_ms + self.limits.response_ms;
                 wire
             }
-            Origin::Zhttp(spec) | Origin::ZhttpReq(spec) => {
-                let reason = format!("zhttp/{spec} is not spoken here");
-                return Err(Unopened::Target(reason));
-            }
-            Origin::Test | Origin::Files(_) => {
+            Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
                 let reason = format!("{} speaks no WebSocket", target.name);
                 return Err(Unopened::Request(502, reason));
             }

@@ -645,6 +645,7 @@ impl Edge {
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
+                Timer::Streams => self.on_streams_due(),
                 Timer::Events(handle) => self.on_events_due(handle),
                 Timer::Routes => self.look_at_routes(),
             }

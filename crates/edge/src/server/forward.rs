@@ -50,6 +50,13 @@ const TOLD_BY_PROXIES: [&str; 9] = [
 /// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
 const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
 
+/// Headers of a handshake that the edge says itself.
+pub(super) const HANDSHAKE_OWN: [&[u8]; 3] = [
+    b"sec-websocket-key",
+    b"sec-websocket-version",
+    b"sec-websocket-extensions",
+];
+
 /// How requests are rewritten, as the settings say.
 #[derive(Clone, Debug)]
 pub(super) struct Rewriting {
@@ -262,11 +269,6 @@ impl Forwarded {
 
     /// Appends it as the handshake of a WebSocket; with `offers_grip` the origin may use control messages.
     pub fn write_upgrade(&self, key: &[u8], offers_grip: bool, out: &mut Vec<u8>) {
-        const OWN: [&[u8]; 3] = [
-            b"sec-websocket-key",
-            b"sec-websocket-version",
-            b"sec-websocket-extensions",
-        ];
         let mut line = |parts: &[&[u8]]| {
             parts.iter().for_each(|part| out.extend_from_slice(part));
             out.extend_from_slice(b"\r\n");
@@ -279,7 +281,7 @@ impl Forwarded {
             line(&[b"Sec-WebSocket-Extensions: grip"]);
         }
         for (name, value) in &self.headers {
-            if !OWN.iter().any(|own| same(name, own)) {
+            if !HANDSHAKE_OWN.iter().any(|own| same(name, own)) {
                 line(&[name, b": ", value]);
             }
         }

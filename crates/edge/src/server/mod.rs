@@ -57,5 +57,6 @@ mod unserved;
 mod upgrade;
 mod zhttp;
 mod zmq;
+mod zhttp_stream;
 
 pub use start::{StartError, run};

@@ -21,9 +21,11 @@ use super::response::{Said, of_fastcgi, of_http};
 use super::test_origin;
 use super::unopened::Unopened;
 use crate::fastcgi;
+use super::zhttp_stream::StreamOf;
 use crate::routes::Origin;
 use crate::upstream::{self, Asked, Failure, Sent, may_retry};
 
+use crate::zhttp;
 /// What a conversation is for.
 pub(super) enum Purpose {
     /// A response.
@@ -41,6 +43,7 @@ pub(super) enum Codec {
     Http(upstream::Exchange),
     FastCgi(Box<fastcgi::Exchange>),
 }
+    Zhttp(Box<zhttp::Exchange>),
 
 /// A request to an origin, and its response.
 pub(super) struct Talk {
@@ -57,6 +60,8 @@ pub(super) struct Talk {
     /// What it asks a service instead.
     pub question: Option<u64>,
     pub codec: Codec,
+    /// Its session with a backend that has such.
+    pub stream: Option<StreamOf>,
     pub out: Vec<u8>,
     pub sent: usize,
     /// What is left of a body in a file.
@@ -126,6 +131,7 @@ impl Talk {
             codec: Codec::Http(upstream::Exchange::new(false, false)),
             out: Vec::new(),
             sent: 0,
+            stream: None,
             file: None,
             targets: Vec::new(),
             is_counted: false,
@@ -260,7 +266,9 @@ impl Edge {
 
     /// Whoever asked has gone: the origin is not waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
-        if let Some(id) = self.asking.remove(&handle) {
+        if let Some(id) = self.asking.remove(&handle)
+            && !self.hand_over(id)
+        {
             self.with_talk(id, |_, _| Step::Over);
         }
     }
@@ -370,6 +378,9 @@ impl Edge {
         while talk.wire != 0 && talk.can_read && talk.phase.wants_more() {
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.worker.recv_wire(talk.wire, &mut buffer);
+        if talk.stream.is_some() {
+            return self.pump_stream(talk);
+        }
             let step = match received {
                 Ok(None) => {
                     talk.can_read = false;
@@ -428,6 +439,8 @@ impl Edge {
             // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
             Err(_) if talk.has_ended() => {
                 self.drop_wire(talk);
+            // It has no connection.
+            Codec::Zhttp(_) => Ok(()),
                 Step::Goes
             }
             Err(reason) => self.retry(talk, Failure::Response, &reason),
@@ -551,11 +564,13 @@ impl Edge {
             .talks
             .iter()
             .filter(|(_, talk)| {
-                let has_begun = talk.wire != 0 || talk.waits.is_some();
+                let has_begun = talk.wire != 0 || talk.waits.is_some() || talk.stream.is_some();
+        self.drop_stream_of(talk);
                 // Another worker answers a poll when there is something to say, and its connection ends when it does.
                 let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
                 let is_late =
                     talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
+        self.check_streams(now_ms);
                 is_late || talk.deadline_ms <= now_ms
             })
             .map(|(&id, _)| id)

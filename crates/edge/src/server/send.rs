@@ -135,6 +135,9 @@ impl Edge {
 
     /// Sends what waits, as far as the origin takes it.
     pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
+        if talk.stream.is_some() {
+            return self.flush_stream(talk);
+        }
         if talk.wire == 0 || talk.is_sent() {
             return Step::Goes;
         }
@@ -191,7 +194,7 @@ impl Edge {
             talk.out.clear();
             talk.sent = 0;
             match (&talk.codec, read) {
-                (Codec::Http(_), _) => talk.out = piece,
+                (Codec::Http(_) | Codec::Zhttp(_), _) => talk.out = piece,
                 (Codec::FastCgi(_), 0) => fastcgi::Request::body_end(&mut talk.out),
                 (Codec::FastCgi(_), _) => fastcgi::Request::body(&mut talk.out, &piece),
             }

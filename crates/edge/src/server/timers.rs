@@ -35,6 +35,8 @@ pub(super) enum Timer {
     Routes,
     /// The service of sessions is to be told something.
     State,
+    /// Backends of sessions may take what they took not.
+    Streams,
     /// Services have not answered.
     Services,
     /// What dashboards are to be told again.

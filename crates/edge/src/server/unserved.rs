@@ -45,13 +45,6 @@ pub(super) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
         if rule.sockjs.is_some() && !parts.has_sockjs_url {
             say("sockjs has no page for iframes without sockjs_url");
         }
-        for target in &rule.targets {
-            if let Origin::Zhttp(spec) = &target.origin {
-                say(&format!(
-                    "zhttp/{spec} is not spoken here, only zhttpreq/{spec}: requests go to the next target"
-                ));
-            }
-        }
     }
     lines
 }
@@ -82,7 +75,7 @@ mod tests {
 
     #[test]
     fn routes_say_what_they_ask_for_in_vain() {
-        let text = "*,session,sockjs=/s a:1\nb,log_level=3 zhttp/ipc://x";
+        let text = "*,session,sockjs=/s a:1\nb,log_level=3 a:2";
         let (rules, problems) = Routes::read(text, |_| Ok(()));
         assert_eq!(problems, []);
         let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();

@@ -1,7 +1,8 @@
 //! Targets `zhttpreq/…`: backends that get requests as ZeroMQ messages (ZHTTP, rfc.zeromq.org 33), one reply for each.
 
 use fermata_grip::packet::{self, Notation};
-use fermata_grip::value::{Value, map};
+use fermata_grip::spelling::same;
+use fermata_grip::value::Value;
 
 use super::edge::{Edge, Source};
 use super::forward::Forwarded;
@@ -12,12 +13,10 @@ use super::services::{Question, Unanswered};
 use super::unopened::Unopened;
 use crate::routes::Target;
 use crate::upstream::Failure;
+use crate::zhttp::packet::{Response, bytes, response};
 
 /// The largest body of a request; with its headers it has to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
-
-/// Headers that say how a message is framed, which it is not here.
-const FRAMING: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
 
 impl Edge {
     /// Asks a target that gets whole requests and gives whole responses.
@@ -51,7 +50,7 @@ impl Edge {
         spec: &str,
         forwarded: &Forwarded,
     ) -> Result<(), Unopened> {
-        let Some(service) = self.services.addresses.find(spec) else {
+        let Some(service) = self.services.addresses.find(spec, false) else {
             return Err(Unopened::Target(format!(
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
             )));
@@ -129,23 +128,36 @@ fn write(source: &Source, forwarded: &Forwarded, body: Vec<u8>) -> Vec<(Vec<u8>,
         b"http://"
     };
     let uri = [scheme, &forwarded.host, &forwarded.target].concat();
-    let host = (b"Host".to_vec(), forwarded.host.clone());
-    let headers = [host].into_iter().chain(forwarded.headers.iter().cloned());
-    let pair = |(name, value)| Value::List(vec![Value::Bytes(name), Value::Bytes(value)]);
-    let mut message = map([
-        ("method", Value::Bytes(request.method.clone())),
-        ("uri", Value::Bytes(uri)),
-        ("headers", Value::List(headers.map(pair).collect())),
-        ("body", Value::Bytes(body)),
-    ]);
-    let Value::Map(entries) = &mut message else {
-        return Vec::new();
+    let mut entries = vec![
+        (b"method".to_vec(), Value::Bytes(request.method.clone())),
+        (b"uri".to_vec(), Value::Bytes(uri)),
+        (b"headers".to_vec(), headers(forwarded, &[])),
+        (b"body".to_vec(), Value::Bytes(body)),
+    ];
+    entries.extend(peer_address(source));
+    entries
+}
+
+/// Headers as packets have them, with the host and without these.
+pub(super) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
+    let pair = |(name, value): (&[u8], &[u8])| {
+        Value::List(vec![
+            Value::Bytes(name.to_vec()),
+            Value::Bytes(value.to_vec()),
+        ])
     };
-    if let Some(peer) = request.peer.ip() {
-        let address = Value::Bytes(peer.to_string().into_bytes());
-        entries.push((b"peer-address".to_vec(), address));
-    }
-    std::mem::take(entries)
+    let all = forwarded.headers.iter();
+    let all = all.map(|(name, value)| (&name[..], &value[..]));
+    let kept = all.filter(|(name, _)| !without.iter().any(|it| same(name, it)));
+    let host = (&b"Host"[..], &forwarded.host[..]);
+    Value::List([host].into_iter().chain(kept).map(pair).collect())
+}
+
+/// Who has asked.
+pub(super) fn peer_address(source: &Source) -> Option<(Vec<u8>, Value)> {
+    let peer = source.request.peer.ip()?;
+    let address = Value::Bytes(peer.to_string().into_bytes());
+    Some((b"peer-address".to_vec(), address))
 }
 
 /// A response. `Err`: what the backend says instead, or that it makes no sense.
@@ -155,79 +167,47 @@ fn read(reply: &Value) -> Result<(Head, Vec<u8>), String> {
         let condition = text("condition").unwrap_or(b"generic");
         return Err(format!("the backend answers: {}", condition.escape_ascii()));
     }
-    let status = reply.get("code").and_then(Value::integer);
-    let status = status.and_then(|code| u16::try_from(code).ok());
-    let Some(status) = status.filter(|code| (200..1_000).contains(code)) else {
-        return Err("the backend's response has no final code".to_owned());
-    };
-    let mut headers = Vec::new();
-    if let Some(Value::List(pairs)) = reply.get("headers") {
-        for pair in pairs {
-            let Value::List(pair) = pair else {
-                return Err("a header of the backend is no pair".to_owned());
-            };
-            let [Value::Bytes(name), Value::Bytes(value)] = &pair[..] else {
-                return Err("a header of the backend is no pair".to_owned());
-            };
-            use fermata_proto::response::{valid_name, valid_value};
-            if !valid_name(name) || !valid_value(value) {
-                return Err("a header of the backend is malformed".to_owned());
-            }
-            if !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)) {
-                headers.push((name.clone(), value.clone()));
-            }
+    let head = Head::of_packet(response(reply)?);
+    match head.status {
+        101 => Err("the backend answers a request as a WebSocket".to_owned()),
+        _ => Ok((head, bytes(reply, "body").to_vec())),
+    }
+}
+
+impl Head {
+    /// What a packet says of a response.
+    pub fn of_packet(response: Response) -> Self {
+        Self {
+            status: response.status,
+            reason: response.reason,
+            headers: response.headers,
+            length: None,
         }
     }
-    let head = Head {
-        status,
-        reason: text("reason").unwrap_or_default().to_vec(),
-        headers,
-        length: None,
-    };
-    Ok((head, text("body").unwrap_or_default().to_vec()))
 }
 
 #[cfg(test)]
 mod tests {
+    use fermata_grip::value::map;
+
     use super::*;
 
-    fn pair(name: &str, value: &str) -> Value {
-        Value::List(vec![name.into(), value.into()])
-    }
-
     #[test]
-    fn responses_are_read() {
-        let headers = vec![pair("X-A", "b"), pair("content-length", "99")];
+    fn what_is_no_response_is_told() {
         let reply = map([
             ("id", "1".into()),
             ("code", Value::Integer(201)),
-            ("headers", Value::List(headers)),
             ("body", "text".into()),
         ]);
         let (head, body) = read(&reply).expect("a response");
         assert_eq!((head.status, &body[..]), (201, &b"text"[..]));
-        assert_eq!(head.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
-    }
-
-    #[test]
-    fn what_is_no_response_is_told() {
-        let with = |headers| {
-            map([
-                ("code", Value::Integer(200)),
-                ("headers", Value::List(headers)),
-            ])
-        };
         for reply in [
             map([]),
-            map([("code", Value::Integer(100))]),
-            map([("code", Value::Integer(70_000))]),
+            map([("code", Value::Integer(101))]),
             map([
                 ("type", "error".into()),
                 ("condition", "bad-request".into()),
             ]),
-            with(vec![Value::Null]),
-            with(vec![pair("X A", "b")]),
-            with(vec![pair("X-A", "b\r\nC: d")]),
         ] {
             assert!(read(&reply).is_err(), "{reply:?}");
         }

@@ -32,6 +32,8 @@ const BACKLOG: i32 = 128;
 const PEERS_MAX: usize = 1_024;
 /// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
 const OUT_BYTES_MAX: usize = 1 << 20;
+/// The same where sessions of many clients go over one connection, each with as much as it may have on its way.
+const SESSIONS_OUT_BYTES_MAX: usize = 16 << 20;
 /// Bytes in front of the parts of one message.
 const HEADS_BYTES_MAX: usize = 64;
 /// Topics of one subscriber to figures.
@@ -65,6 +67,12 @@ pub(super) enum Port {
     Stats,
     /// Connections of the service with this number, or the one to the worker that has them.
     Service(u16),
+    /// What opens sessions of this service, for whoever takes it.
+    Requests(u16),
+    /// What belongs to sessions of this service, for those who have taken them.
+    Sessions(u16),
+    /// What backends say of sessions.
+    Responses,
     /// Workers that ask them through this one.
     Questions,
 }
@@ -78,7 +86,16 @@ impl Port {
             Self::Rep => "zmq_rep",
             Self::Stats => "zmq_stats",
             Self::Service(SESSIONS) => "zmq_state",
+            Self::Requests(_) | Self::Sessions(_) | Self::Responses => "zhttp",
             Self::Service(_) | Self::Questions => "zhttpreq",
+        }
+    }
+
+    /// Bytes that may wait for one connection.
+    fn out_bytes_max(self) -> usize {
+        match self {
+            Self::Sessions(_) | Self::Questions => SESSIONS_OUT_BYTES_MAX,
+            _ => OUT_BYTES_MAX,
         }
     }
 
@@ -89,7 +106,9 @@ impl Port {
             Self::Rep => Socket::Rep,
             Self::Stats => Socket::Pub,
             Self::Service(_) => Socket::Dealer,
-            Self::Questions => Socket::Router,
+            Self::Requests(_) => Socket::Push,
+            Self::Sessions(_) | Self::Questions => Socket::Router,
+            Self::Responses => Socket::Sub,
         }
     }
 }
@@ -151,6 +170,20 @@ impl Ports {
         self.peers.get(&wire).is_some_and(|it| it.port == port)
     }
 
+    /// The connection of a port whose other end has this name.
+    pub fn named(&self, port: Port, name: &[u8]) -> Option<u64> {
+        let mut peers = self.peers.iter();
+        peers
+            .find(|(_, it)| it.port == port && it.peer.is_open() && it.peer.identity() == name)
+            .map(|(&wire, _)| wire)
+    }
+
+    /// Whether a connection takes what it gets: less than half of what may wait for it does.
+    pub fn has_room(&self, wire: u64, bytes: usize) -> bool {
+        let connection = self.peers.get(&wire);
+        connection.is_some_and(|it| it.out.len() + bytes <= it.port.out_bytes_max() / 2)
+    }
+
     /// Whether anybody wants figures.
     pub fn has_listeners_to_stats(&self) -> bool {
         self.peers.values().any(|it| !it.topics.is_empty())
@@ -166,8 +199,9 @@ pub(super) fn bind(
     let mut bound = Vec::new();
     let own = endpoints(settings).into_iter();
     let own = own.map(|(port, text)| (port, text, None));
+    let services = services.ports();
     let services = services.iter();
-    let services = services.map(|(number, text, mode)| (Port::Service(number), text, mode));
+    let services = services.map(|(port, text, mode)| (*port, &text[..], *mode));
     for (port, text, mode) in own.chain(services) {
         let failed = |error: &dyn std::fmt::Display| {
             StartError::Setting(format!(
@@ -258,6 +292,7 @@ impl Edge {
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
         self.flush_services();
+        self.on_session_packets();
         true
     }
 
@@ -268,7 +303,7 @@ impl Edge {
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let has_room = connection.peer.is_open()
-            && connection.out.len() + bytes + HEADS_BYTES_MAX <= OUT_BYTES_MAX;
+            && connection.out.len() + bytes + HEADS_BYTES_MAX <= connection.port.out_bytes_max();
         if has_room {
             zmtp::message(&mut connection.out, parts);
         }
@@ -423,7 +458,7 @@ impl Edge {
                 Ok(Some(len)) => {
                     connection.out.drain(..len);
                 }
-                Ok(None) if connection.out.len() <= OUT_BYTES_MAX => return true,
+                Ok(None) if connection.out.len() <= connection.port.out_bytes_max() => return true,
                 Ok(None) => {
                     self.on_slow_peer(connection.port);
                     return false;
@@ -474,7 +509,7 @@ impl Edge {
                 self.worker.log_for_client(LogLevel::Warning, &line);
                 break false;
             }
-            if connection.out.len() > OUT_BYTES_MAX {
+            if connection.out.len() > connection.port.out_bytes_max() {
                 self.on_slow_peer(connection.port);
                 break false;
             }
@@ -526,6 +561,16 @@ impl Edge {
             }
             (Port::Stats, Event::Message(_)) => {}
             (Port::Service(_), Event::Message(parts)) => self.on_service_message(&parts),
+            (Port::Responses, Event::Ready(_)) => {
+                let name = format!("{}.", self.services.addresses.instance());
+                zmtp::subscription(&mut connection.out, name.as_bytes(), true);
+            }
+            (Port::Responses, Event::Message(parts)) => match &parts[..] {
+                [message] => self.on_response(message),
+                _ => self.drop_message(connection.port, "it has several parts"),
+            },
+            // Nobody is asked to answer this way.
+            (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
             (Port::Questions, Event::Message(parts)) => {
                 if let Some(reply) = self.on_worker_question(wire, parts) {
                     zmtp::message(&mut connection.out, &[b"", &reply]);

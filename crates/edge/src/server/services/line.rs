@@ -21,6 +21,8 @@ pub(super) const OUTBOX_MAX: usize = 1_000;
 /// What another worker is told then, and of a question that nobody has taken in time.
 const TOO_MANY: &str = "fermata-too-many-questions";
 const NOBODY: &str = "fermata-nobody-there";
+/// What it is told of a packet for which there was no room.
+const LOST: &str = "fermata-packet-lost";
 
 /// A question on its way.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ pub(in super::super) fn bind(
     settings: &Settings,
     addresses: &Addresses,
 ) -> Result<Option<Meeting>, StartError> {
-    if addresses.iter().next().is_none() || settings.number("workers") < 2 {
+    if addresses.is_empty() || settings.number("workers") < 2 {
         return Ok(None);
     }
     Meeting::bind("workers", "services", settings).map(Some)
@@ -95,10 +97,14 @@ impl Edge {
 
     fn send_question(&mut self, service: u16, waiting: &Waiting, now_ms: u64) -> bool {
         let wires = self.service_wires(service);
-        let envelope = envelope(service, waiting.due_ms.saturating_sub(now_ms));
+        let left_ms = waiting.due_ms.saturating_sub(now_ms);
+        let envelope = envelope(self.services.own_index, service, left_ms);
         let mut parts: Vec<&[u8]> = waiting.parts.iter().map(Vec::as_slice).collect();
         if self.services.line.path.is_some() {
             parts.insert(0, &envelope);
+        } else if self.services.addresses.is_stream(service) {
+            // What opens a session says itself who is to be answered.
+            parts.drain(..parts.len() - 1);
         }
         wires.into_iter().any(|wire| self.send_parts(wire, &parts))
     }
@@ -106,9 +112,13 @@ impl Edge {
     /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<u64> {
         let now_ms = self.worker.now_ms();
+        let port = match self.services.addresses.is_stream(service) {
+            true => Port::Requests(service),
+            false => Port::Service(service),
+        };
         let line = &mut self.services.line;
         let Some(path) = &line.path else {
-            let mut wires = self.ports.open(Port::Service(service));
+            let mut wires = self.ports.open(port);
             line.turn = line.turn.wrapping_add(1);
             let turn = line.turn % wires.len().max(1);
             wires.rotate_left(turn);
@@ -167,7 +177,18 @@ impl Edge {
         parts: Vec<Vec<u8>>,
     ) -> Option<Vec<u8>> {
         let [said, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
-        let (service, left_ms) = read_envelope(&said).filter(|_| empty.is_empty())?;
+        let (worker, service, left_ms) = read_envelope(&said)?;
+        self.services.workers.insert(worker, wire);
+        if !empty.is_empty() {
+            let peer = empty;
+            return match self.ports.named(Port::Sessions(service), &peer) {
+                // Nobody would hear it, which a backend that never listens does not mind.
+                None => None,
+                Some(it) if self.send_parts(it, &[b"", &payload]) => None,
+                // Those behind it would have wrong numbers.
+                Some(_) => refusal(&payload, LOST),
+            };
+        }
         if self.services.is_blocked(service) {
             return refusal(&payload, TOO_MANY);
         }
@@ -180,6 +201,57 @@ impl Edge {
             parts: vec![wire.to_be_bytes().to_vec(), empty, payload],
         });
         None
+    }
+
+    /// What a backend says to one of the workers, whose name is in front.
+    pub(in super::super) fn on_response(&mut self, message: &[u8]) {
+        let space = message.iter().position(|&byte| byte == b' ');
+        let (name, payload) = message.split_at(space.unwrap_or(0));
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        let instance = self.services.addresses.instance();
+        let worker = name
+            .strip_prefix(instance)
+            .and_then(|it| it.strip_prefix('.'));
+        let worker = worker.and_then(|it| it.parse::<u16>().ok());
+        let payload = payload.get(1..).unwrap_or_default();
+        match worker {
+            Some(worker) if worker == self.services.own_index => self.on_service_reply(payload),
+            Some(worker) => {
+                // One that has ended has nobody who waits.
+                if let Some(&wire) = self.services.workers.get(&worker) {
+                    self.send_parts(wire, &[b"", payload]);
+                }
+            }
+            None => self.worker.log_for_client(
+                LogLevel::Warning,
+                "zhttp: a message is dropped: it does not begin with the name it is for",
+            ),
+        }
+    }
+
+    /// Whether what belongs to a session may be sent to the backend that has it: it is there, and takes what it gets.
+    pub(in super::super) fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
+        let wire = match self.services.line.path {
+            Some(_) => self.services.line.wire,
+            None => self.ports.named(Port::Sessions(service), peer),
+        };
+        wire.is_some_and(|wire| self.ports.has_room(wire, bytes))
+    }
+
+    /// Sends what belongs to a session to the backend that has it. False: it did not go.
+    pub(in super::super) fn send_to_session(
+        &mut self,
+        service: u16,
+        peer: &[u8],
+        payload: &[u8],
+    ) -> bool {
+        if self.services.line.path.is_none() {
+            let wire = self.ports.named(Port::Sessions(service), peer);
+            return wire.is_some_and(|wire| self.send_parts(wire, &[b"", payload]));
+        }
+        let envelope = envelope(self.services.own_index, service, 0);
+        let wire = self.services.line.wire;
+        wire.is_some_and(|wire| self.send_parts(wire, &[&envelope, peer, payload]))
     }
 
     /// Nobody has taken another worker's question in time.
@@ -202,18 +274,24 @@ pub(super) fn why_unheard(reply: &Value) -> Option<&'static str> {
     (condition == NOBODY.as_bytes()).then_some(NOBODY_THERE)
 }
 
-/// What goes before a question to the worker that has the ports: whom it is for, and how long it may wait there.
-fn envelope(service: u16, left_ms: u64) -> [u8; 10] {
-    let mut out = [0; 10];
-    out[..2].copy_from_slice(&service.to_be_bytes());
-    out[2..].copy_from_slice(&left_ms.to_be_bytes());
+/// What goes before a question to the worker that has the ports: who asks, whom it is for, and how long it may wait there.
+fn envelope(worker: u16, service: u16, left_ms: u64) -> [u8; 12] {
+    let mut out = [0; 12];
+    out[..2].copy_from_slice(&worker.to_be_bytes());
+    out[2..4].copy_from_slice(&service.to_be_bytes());
+    out[4..].copy_from_slice(&left_ms.to_be_bytes());
     out
 }
 
-fn read_envelope(bytes: &[u8]) -> Option<(u16, u64)> {
-    let (service, left_ms) = bytes.split_first_chunk::<2>()?;
+fn read_envelope(bytes: &[u8]) -> Option<(u16, u16, u64)> {
+    let (worker, rest) = bytes.split_first_chunk::<2>()?;
+    let (service, left_ms) = rest.split_first_chunk::<2>()?;
     let left_ms = <[u8; 8]>::try_from(left_ms).ok()?;
-    Some((u16::from_be_bytes(*service), u64::from_be_bytes(left_ms)))
+    Some((
+        u16::from_be_bytes(*worker),
+        u16::from_be_bytes(*service),
+        u64::from_be_bytes(left_ms),
+    ))
 }
 
 /// The answer to a question that no service gets.
@@ -235,8 +313,9 @@ mod tests {
 
     #[test]
     fn envelopes_read_back() {
-        assert_eq!(read_envelope(&envelope(7, 60_001)), Some((7, 60_001)));
-        for bad in [&b""[..], b"1", b"123456789", b"12345678901"] {
+        let envelope = envelope(3, 7, 60_001);
+        assert_eq!(read_envelope(&envelope), Some((3, 7, 60_001)));
+        for bad in [&b""[..], b"1", b"12345678901", b"1234567890123"] {
             assert_eq!(read_envelope(bad), None);
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! This side is bound, services connect as REP; several at one address are asked in turn. The worker that publishes has
 //! the ports, and other workers' questions go through it, over a Unix socket, with an envelope that the reply brings
-//! back (`line`). Service 0 keeps sessions (`state`), the others are targets `zhttpreq/…` (`zhttp`).
+//! back (`line`). Service 0 keeps sessions (`state`), the others are targets `zhttpreq/…` (`zhttp`) and `zhttp/…`
+//! (`zhttp_stream`), of which the latter have three ports each: requests go out by the first to whoever takes them, what belongs
+//! to a session by the second to whom has taken it, and everything that backends say comes by the third.
 
 mod line;
 
@@ -15,6 +17,7 @@ use fermata_grip::value::Value;
 
 use super::edge::Edge;
 use super::timers::Timer;
+use super::zmq::Port;
 use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
 
@@ -29,39 +32,118 @@ const NOBODY_THERE: &str = "nobody is there to be asked";
 /// The service that keeps sessions.
 pub(super) const SESSIONS: u16 = 0;
 
-/// The addresses of services, by their numbers; an empty one: there is none.
+/// Where a service is.
+#[derive(Clone, Debug)]
+struct Address {
+    /// Empty: there is none.
+    spec: String,
+    mode: Option<u32>,
+    /// It has sessions, and three ports.
+    is_stream: bool,
+}
+
+/// The addresses of services, by their numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Addresses(Vec<(String, Option<u32>)>);
+pub(super) struct Addresses {
+    all: Vec<Address>,
+    /// What backends of sessions know this edge by, with a dot and the number of a worker behind it.
+    instance: String,
+}
 
 impl Addresses {
     /// Those of the settings and routes.
     pub fn new(settings: &Settings, routes: &Routes) -> Self {
-        let mut found = vec![(settings.text("zmq_state").to_owned(), None)];
+        let mut all = vec![Address {
+            spec: settings.text("zmq_state").to_owned(),
+            mode: None,
+            is_stream: false,
+        }];
         for target in routes.rules().iter().flat_map(|rule| &rule.targets) {
-            if let Origin::ZhttpReq(spec) = &target.origin
-                && !found.iter().any(|(known, _)| known == spec)
+            let (spec, is_stream) = match &target.origin {
+                Origin::ZhttpReq(spec) => (spec, false),
+                Origin::Zhttp(spec) => (spec, true),
+                _ => continue,
+            };
+            if !all
+                .iter()
+                .any(|it| it.spec == *spec && it.is_stream == is_stream)
             {
-                found.push((spec.clone(), target.ipc_file_mode));
+                all.push(Address {
+                    spec: spec.clone(),
+                    mode: target.ipc_file_mode,
+                    is_stream,
+                });
             }
         }
-        Self(found)
+        let instance = format!("fermata-{:016x}", fermata_io::random::u64());
+        Self { all, instance }
     }
 
-    /// Number, address and mode of each.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &str, Option<u32>)> {
-        let numbered = (0..).zip(&self.0);
-        numbered
-            .filter(|(_, (address, _))| !address.is_empty())
-            .map(|(number, (address, mode))| (number, &address[..], *mode))
+    fn numbered(&self) -> impl Iterator<Item = (u16, &Address)> {
+        let numbered = (0..).zip(&self.all);
+        numbered.filter(|(_, it)| !it.spec.is_empty())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.numbered().next().is_none()
+    }
+
+    /// Every port with its address and mode.
+    pub fn ports(&self) -> Vec<(Port, String, Option<u32>)> {
+        let mut ports = Vec::new();
+        for (number, it) in self.numbered() {
+            if !it.is_stream {
+                ports.push((Port::Service(number), it.spec.clone(), it.mode));
+                continue;
+            }
+            let kinds = [
+                Port::Requests(number),
+                Port::Sessions(number),
+                Port::Responses,
+            ];
+            for (at, kind) in kinds.into_iter().enumerate() {
+                ports.push((kind, place(&it.spec, at), it.mode));
+            }
+        }
+        ports
     }
 
     /// The number of a target's.
-    pub fn find(&self, spec: &str) -> Option<u16> {
-        let targets = self.iter().filter(|(number, ..)| *number != SESSIONS);
+    pub fn find(&self, spec: &str, is_stream: bool) -> Option<u16> {
+        let mut targets = self.numbered().filter(|(number, _)| *number != SESSIONS);
         targets
-            .into_iter()
-            .find(|(_, it, _)| *it == spec)
+            .find(|(_, it)| it.spec == spec && it.is_stream == is_stream)
             .map(|it| it.0)
+    }
+
+    /// The numbers of those with sessions.
+    pub fn streams(&self) -> Vec<u16> {
+        let all = self.numbered();
+        all.filter(|(_, it)| it.is_stream).map(|it| it.0).collect()
+    }
+
+    fn is_stream(&self, service: u16) -> bool {
+        self.all
+            .get(usize::from(service))
+            .is_some_and(|it| it.is_stream)
+    }
+
+    /// What responses begin with that are for this edge.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+}
+
+/// One of the three places of a target with sessions: the next ports of an address, or files beside each other.
+fn place(spec: &str, at: usize) -> String {
+    const ENDINGS: [&str; 3] = ["-out", "-out-stream", "-in"];
+    let numbered = spec
+        .strip_prefix("tcp://")
+        .and_then(|it| it.rsplit_once(':'));
+    match numbered.and_then(|(host, port)| Some((host, port.parse::<usize>().ok()?))) {
+        Some((host, port)) => format!("tcp://{host}:{}", port + at),
+        None => format!("{spec}{}", ENDINGS.get(at).unwrap_or(&"")),
     }
 }
 
@@ -71,6 +153,8 @@ pub(super) enum Question {
     State(super::state::Question),
     /// A request, by the number of its conversation.
     Request(u64),
+    /// The same where it opens a session.
+    Session(u64),
 }
 
 /// Why there is no answer.
@@ -98,6 +182,17 @@ pub(super) struct Services {
     /// How many of them are requests.
     requests: usize,
     last: u64,
+    /// The worker's own name among those of this edge, which backends answer to.
+    pub from: String,
+    /// What the numbers of its sessions begin with: those of a process before have another.
+    tag: String,
+    /// The conversation of each session, by its number.
+    pub sessions: HashMap<u64, u64>,
+    /// What backends have said of sessions, until whoever reads from them is done: answers may go the same way.
+    pub inbox: VecDeque<Value>,
+    /// The wires to other workers, by their numbers, where this one has the ports.
+    workers: HashMap<u16, u64>,
+    own_index: u16,
 }
 
 impl Services {
@@ -108,12 +203,18 @@ impl Services {
             _ => line::Line::default(),
         };
         Self {
+            from: format!("{}.{worker}", addresses.instance()),
             addresses,
             line,
             outbox: BTreeMap::new(),
             asked: HashMap::new(),
             requests: 0,
             last: 0,
+            tag: format!("{:016x}", fermata_io::random::u64()),
+            sessions: HashMap::new(),
+            inbox: VecDeque::new(),
+            workers: HashMap::new(),
+            own_index: worker,
         }
     }
 }
@@ -122,7 +223,7 @@ impl Services {
     /// Whether one more question is asked. Requests and sessions do not take each other's places.
     pub fn may_ask(&self, service: u16, what: &Question) -> bool {
         let count = match what {
-            Question::Request(_) => self.requests,
+            Question::Request(_) | Question::Session(_) => self.requests,
             Question::State(_) => self.asked.len() - self.requests,
         };
         count < ASKED_MAX && !self.is_blocked(service)
@@ -134,13 +235,33 @@ impl Services {
         let waiting = line::Waiting {
             id,
             due_ms: asked.due_ms,
-            parts: vec![Vec::new(), write(&id.to_string())],
+            parts: vec![Vec::new(), write(&self.text(&asked, id))],
         };
         let queue = self.outbox.entry(asked.service).or_default();
         queue.push_back(waiting);
-        self.requests += usize::from(matches!(asked.what, Question::Request(_)));
+        self.requests += usize::from(!matches!(asked.what, Question::State(_)));
         self.asked.insert(id, asked);
         id
+    }
+
+    /// A question's number as it is written. Those of sessions last longer than a process.
+    fn text(&self, asked: &Asked, id: u64) -> String {
+        match asked.what {
+            Question::Session(_) => format!("{}-{id}", self.tag),
+            Question::State(_) | Question::Request(_) => id.to_string(),
+        }
+    }
+
+    /// The number of a session of ours.
+    pub fn session_number(&self, id: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(id).ok()?;
+        let number = text.strip_prefix(&self.tag)?.strip_prefix('-')?;
+        number.parse().ok()
+    }
+
+    /// Somebody has taken the request that opens a session.
+    pub fn settle_session(&mut self, number: u64) {
+        self.take(number);
     }
 
     /// Whether too many wait for a service already.
@@ -157,7 +278,7 @@ impl Services {
     /// Takes a question back, and whether it has never been asked.
     fn take(&mut self, id: u64) -> Option<(Question, bool)> {
         let asked = self.asked.remove(&id)?;
-        if let Question::Request(_) = asked.what {
+        if !matches!(asked.what, Question::State(_)) {
             self.requests -= 1;
         }
         let mut is_unheard = false;
@@ -217,7 +338,7 @@ impl Edge {
         let is_its = |asked: &Asked| match &asked.what {
             Question::State(what) => what.handle() == Some(handle),
             // A conversation takes its own back.
-            Question::Request(_) => false,
+            Question::Request(_) | Question::Session(_) => false,
         };
         let asked = self.services.asked.iter();
         let ids: Vec<u64> = asked
@@ -272,14 +393,31 @@ impl Edge {
     }
 
     /// A service has answered.
-    fn on_service_reply(&mut self, payload: &[u8]) {
+    pub(super) fn on_service_reply(&mut self, payload: &[u8]) {
         let Ok((reply, _)) = packet::decode(payload) else {
             let line = "the answer of a service is dropped: it is no packet";
             self.worker.log_for_client(LogLevel::Warning, line);
             return;
         };
+        let session = match reply.get("id") {
+            // Several sessions at once.
+            Some(Value::List(_)) => {
+                self.services.inbox.push_back(reply);
+                return;
+            }
+            Some(Value::Bytes(id)) if id.contains(&b'-') => {
+                let number = self.services.session_number(id);
+                let is_refused = line::why_unheard(&reply).is_some();
+                if !is_refused || number.is_none_or(|it| !self.services.asked.contains_key(&it)) {
+                    self.services.inbox.push_back(reply);
+                    return;
+                }
+                number
+            }
+            _ => None,
+        };
         let id = reply.get("id").and_then(Value::integer);
-        let id = id.and_then(|id| u64::try_from(id).ok());
+        let id = session.or(id.and_then(|id| u64::try_from(id).ok()));
         // One that nobody waits for any more.
         let Some((what, _)) = id.and_then(|id| self.services.take(id)) else {
             return;
@@ -300,6 +438,12 @@ impl Edge {
                 self.on_state_answer(what, outcome.map_err(|unanswered| unanswered.reason));
             }
             Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
+            // An answer is a packet of the session, so this is none.
+            Question::Session(talk) => {
+                if let Err(unanswered) = outcome {
+                    self.on_zhttp_answer(talk, Err(unanswered));
+                }
+            }
         }
     }
 }

@@ -1,0 +1,461 @@
+//! Targets `zhttp/…`: backends that get requests as sessions of ZeroMQ messages, streaming both ways, WebSockets too.
+//!
+//! A conversation writes what it would write to a connection, bodies without framing and frames of WebSockets, and here
+//! they become packets as far as the backend has given credit; what it says comes back as from a connection.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use fermata_config::LogLevel;
+use fermata_grip::value::Value;
+use fermata_proto::ws::accept::accept_key;
+
+use super::answer::Phase;
+use super::arriving::Arriving;
+use super::edge::{Edge, Owner};
+use super::forward::{Forwarded, HANDSHAKE_OWN};
+use super::origin::{Codec, Purpose, Step, Talk};
+use super::request::Body;
+use super::response::{Head, Said};
+use super::services::Question;
+use super::timers::Timer;
+use super::unopened::Unopened;
+use super::zhttp::{headers, peer_address};
+use crate::routes::Target;
+use crate::upstream::Failure;
+use crate::zhttp::{self, Condition, Event, Exchange, Opening, WINDOW_BYTES};
+
+/// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
+const TURN_BYTES_MAX: usize = 512 * 1024;
+/// What a packet has besides its content.
+const PACKET_BYTES: usize = 1_024;
+/// How soon a backend that takes nothing is tried again.
+const PAUSE_MS: u64 = 20;
+
+/// The session that a conversation has with its backend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamOf {
+    pub number: u64,
+    service: u16,
+}
+
+impl Edge {
+    /// Opens a session with whoever takes it first at the target.
+    pub(super) fn open_stream(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        spec: &str,
+    ) -> Result<(), Unopened> {
+        let Some(service) = self.services.addresses.find(spec, true) else {
+            return Err(Unopened::Target(format!(
+                "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
+            )));
+        };
+        let question = Question::Session(talk.id());
+        if !self.services.may_ask(service, &question) {
+            return Err(Unopened::Own(format!(
+                "zhttp/{spec}: too many requests wait for answers"
+            )));
+        }
+        let forwarded = self.forwarded(talk, target)?;
+        talk.wire = 0;
+        talk.waits = None;
+        talk.has_response = false;
+        // What is sent there may have been heard.
+        talk.is_connected = true;
+        talk.is_reused = false;
+        let (entries, body, has_more) = begin(talk, &forwarded)?;
+        let from = self.services.from.clone();
+        let now_ms = self.worker.now_ms();
+        let times = (self.limits.connect_ms, self.limits.response_ms);
+        talk.due_ms = now_ms + self.limits.response_ms;
+        let mut exchange = Exchange::default();
+        let number = self.ask_service(service, times, question, |id| {
+            let opening = Opening {
+                from: &from,
+                id,
+                entries,
+                body: body.as_deref(),
+                has_more,
+            };
+            let (opened, packet) = Exchange::open(opening, now_ms);
+            exchange = opened;
+            packet
+        });
+        let Some(number) = number else {
+            return Err(Unopened::Own(format!("zhttp/{spec} cannot be asked")));
+        };
+        talk.codec = Codec::Zhttp(Box::new(exchange));
+        talk.question = Some(number);
+        talk.stream = Some(StreamOf { number, service });
+        self.services.sessions.insert(number, talk.id());
+        Ok(())
+    }
+
+    /// Takes what backends have said of sessions.
+    pub(super) fn on_session_packets(&mut self) {
+        while let Some(packet) = self.services.inbox.pop_front() {
+            let sequence = |packet: &Value| packet.get("seq").and_then(Value::integer);
+            match packet.get("id") {
+                Some(Value::Bytes(id)) => {
+                    let (id, sequence) = (id.clone(), sequence(&packet));
+                    self.on_session_packet(&id, &packet, sequence);
+                }
+                Some(Value::List(ids)) => {
+                    for of_one in ids {
+                        if let Some(id) = of_one.get("id").and_then(Value::bytes) {
+                            self.on_session_packet(id, &packet, sequence(of_one));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn on_session_packet(&mut self, id: &[u8], packet: &Value, sequence: Option<i64>) {
+        let number = self.services.session_number(id);
+        let talk = number.and_then(|it| Some((it, *self.services.sessions.get(&it)?)));
+        let Some((number, talk)) = talk else {
+            self.refuse_session_packet(id, packet);
+            return;
+        };
+        self.services.settle_session(number);
+        self.with_talk(talk, |edge, talk| {
+            talk.question = None;
+            let now_ms = edge.worker.now_ms();
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                return Step::Goes;
+            };
+            let outcome = exchange.handle(packet, sequence, now_ms);
+            if !matches!(talk.phase, Phase::Socket { .. }) {
+                let room_ms = match talk.has_response {
+                    true => edge.limits.idle_ms,
+                    false => edge.limits.response_ms,
+                };
+                talk.due_ms = now_ms + room_ms;
+            }
+            match outcome {
+                Ok(()) => edge.pump_stream(talk),
+                Err(Condition::Unserved(reason)) => edge.retry(talk, Failure::Connect, &reason),
+                Err(Condition::LengthRequired) => edge.on_length_required(talk),
+                Err(Condition::Failed(reason)) => edge.retry(talk, Failure::Response, &reason),
+            }
+        });
+    }
+
+    fn on_length_required(&mut self, talk: &mut Talk) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return self.fail(
+                talk,
+                502,
+                "the backend wants to know the length of the body",
+            );
+        };
+        self.answer_text(handle, 411, "Must provide Content-Length header.");
+        Step::Over
+    }
+
+    /// A session that nobody here has: the backend need not go on with it.
+    fn refuse_session_packet(&mut self, id: &[u8], packet: &Value) {
+        let kind = zhttp::packet::bytes(packet, "type");
+        let peer = zhttp::packet::bytes(packet, "from");
+        let is_end = matches!(kind, b"error" | b"cancel") || packet.get("more").is_none();
+        // A response that ends with its packet has nothing to be cancelled.
+        if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
+            return;
+        }
+        let cancel = zhttp::cancel(&self.services.from, id);
+        for service in self.services.addresses.streams() {
+            self.send_to_session(service, peer, &cancel);
+        }
+    }
+
+    /// Sends and takes what can be sent and taken.
+    pub(super) fn pump_stream(&mut self, talk: &mut Talk) -> Step {
+        if self.flush_stream(talk) == Step::Over {
+            return Step::Over;
+        }
+        while talk.phase.wants_more() {
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                break;
+            };
+            let said = exchange.next_said();
+            if said.is_empty() {
+                break;
+            }
+            talk.has_response = true;
+            let key = match &talk.purpose {
+                Purpose::Upgrade(key) => Some(*key),
+                _ => None,
+            };
+            let said = said.into_iter().map(|it| said_of(it, key)).collect();
+            if self.take(talk, said) == Step::Over {
+                return Step::Over;
+            }
+        }
+        self.give_credit(talk);
+        self.flush_stream(talk)
+    }
+
+    fn give_credit(&mut self, talk: &mut Talk) {
+        let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
+            return;
+        };
+        if let Some((packet, bytes)) = exchange.credit()
+            && self.send_to_session(stream.service, exchange.peer(), &packet)
+        {
+            exchange.sent_credit(bytes);
+        }
+    }
+
+    /// Sends what waits, as far as the backend has given credit for it.
+    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Step {
+        let Some(stream) = talk.stream else {
+            return Step::Goes;
+        };
+        let before = talk.sent;
+        let outcome = match talk.phase {
+            Phase::Socket { .. } => self.send_frames(talk, stream),
+            _ => self.send_body(talk, stream),
+        };
+        if let Err(reason) = outcome {
+            return self.retry(talk, Failure::Response, &reason);
+        }
+        if let Some(arriving) = &mut talk.arriving
+            && let Some(failure) = arriving.failure.take()
+        {
+            return self.on_body_failure(talk, &failure);
+        }
+        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
+        if is_asked && (talk.sent != before || talk.due_ms == u64::MAX) {
+            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
+                true => self.worker.now_ms() + self.limits.response_ms,
+                // The engine sees to it that a body arrives.
+                false => u64::MAX,
+            };
+        }
+        if talk.has_deferred && talk.is_sent() {
+            talk.has_deferred = false;
+            self.worker.resume_socket(talk.owner.handle());
+        }
+        Step::Goes
+    }
+
+    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), String> {
+        let mut turn_bytes = 0;
+        loop {
+            let is_sent = talk.is_sent();
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                return Ok(());
+            };
+            if talk.sent < talk.out.len() {
+                if !exchange.may_send() {
+                    return Ok(());
+                }
+                let piece = &talk.out[talk.sent..];
+                let piece = &piece[..piece.len().min(FILE_PIECE_BYTES)];
+                let (packet, bytes) = exchange.body(piece);
+                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                    self.pause_streams();
+                    return Ok(());
+                }
+                if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+                    return Err("the backend is gone".to_owned());
+                }
+                exchange.sent_body(bytes);
+                talk.sent += bytes;
+                continue;
+            }
+            if is_sent {
+                let Some(packet) = exchange.body_end() else {
+                    return Ok(());
+                };
+                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                    self.pause_streams();
+                } else if self.send_to_session(stream.service, exchange.peer(), &packet) {
+                    exchange.sent_end();
+                }
+                return Ok(());
+            }
+            // Nothing is read that nobody takes.
+            if !exchange.may_send() {
+                return Ok(());
+            }
+            let Some(file) = &mut talk.file else {
+                match self.read_on(talk, &mut turn_bytes) {
+                    true => continue,
+                    false => return Ok(()),
+                }
+            };
+            let mut piece = vec![0; FILE_PIECE_BYTES];
+            let read = file.read(&mut piece).map_err(|error| error.to_string())?;
+            piece.truncate(read);
+            talk.out = piece;
+            talk.sent = 0;
+            if read == 0 {
+                talk.file = None;
+            }
+        }
+    }
+
+    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), String> {
+        let mut turn_bytes = 0;
+        loop {
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                return Ok(());
+            };
+            if talk.sent == talk.out.len() && !exchange.has_frame() {
+                return Ok(());
+            }
+            let room = WINDOW_BYTES + PACKET_BYTES;
+            let is_its_turn = turn_bytes < TURN_BYTES_MAX;
+            if !is_its_turn || !self.has_room_to(stream.service, exchange.peer(), room) {
+                self.pause_streams();
+                return Ok(());
+            }
+            let (packet, taken) = exchange.frame(&talk.out[talk.sent..]);
+            talk.sent += taken;
+            let Some((packet, bytes, is_done)) = packet else {
+                return Ok(());
+            };
+            if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+                return Err("the backend is gone".to_owned());
+            }
+            exchange.sent_frame(bytes, is_done);
+            turn_bytes += bytes;
+        }
+    }
+
+    fn pause_streams(&mut self) {
+        let due_ms = self.worker.now_ms() + PAUSE_MS;
+        self.timers.at(due_ms, Timer::Streams);
+    }
+
+    /// Backends that took nothing may take something now.
+    pub(super) fn on_streams_due(&mut self) {
+        let talks: Vec<u64> = self.services.sessions.values().copied().collect();
+        for talk in talks {
+            self.with_talk(talk, |edge, talk| edge.flush_stream(talk));
+        }
+    }
+
+    /// Backends are told that we are there, and those that say nothing themselves are given up.
+    pub(super) fn check_streams(&mut self, now_ms: u64) {
+        if self.services.sessions.is_empty() {
+            return;
+        }
+        let talks: Vec<u64> = self.services.sessions.values().copied().collect();
+        for talk in talks {
+            self.with_talk(talk, |edge, talk| {
+                let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
+                    return Step::Goes;
+                };
+                if exchange.is_expired(now_ms) {
+                    let reason = "the backend has said nothing for too long";
+                    return edge.retry(talk, Failure::TimeOut, reason);
+                }
+                if let Some(packet) = exchange.keep_alive(now_ms)
+                    && edge.send_to_session(stream.service, exchange.peer(), &packet)
+                {
+                    exchange.sent_keep_alive(now_ms);
+                }
+                Step::Goes
+            });
+        }
+    }
+
+    /// A conversation has no more use for its session.
+    pub(super) fn drop_stream_of(&mut self, talk: &mut Talk) {
+        let Some(stream) = talk.stream.take() else {
+            return;
+        };
+        self.services.sessions.remove(&stream.number);
+        if let Codec::Zhttp(exchange) = &mut talk.codec
+            && let Some(packet) = exchange.cancel()
+            && !self.send_to_session(stream.service, exchange.peer(), &packet)
+        {
+            let line = "zhttp: a backend is not told that its client has left: it has no connection for that";
+            self.worker.log_for_client(LogLevel::Debug, line);
+        }
+    }
+}
+
+/// What the first packet says besides what every packet has.
+type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
+
+/// What a session begins with: its entries, the beginning of its body, and whether more follows. What follows waits in the
+/// conversation.
+fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, Unopened> {
+    let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
+    let source = &talk.source;
+    let scheme: &[u8] = match (is_socket, source.request.is_tls) {
+        (true, true) => b"wss://",
+        (true, false) => b"ws://",
+        (false, true) => b"https://",
+        (false, false) => b"http://",
+    };
+    let uri = [scheme, &forwarded.host, &forwarded.target].concat();
+    let mut entries = vec![(b"uri".to_vec(), Value::Bytes(uri))];
+    talk.out.clear();
+    talk.sent = 0;
+    talk.file = None;
+    talk.arriving = None;
+    entries.extend(peer_address(source));
+    if is_socket {
+        let mut headers = headers(forwarded, &HANDSHAKE_OWN);
+        if !source.is_plain()
+            && let Value::List(all) = &mut headers
+        {
+            let offer = vec!["Sec-WebSocket-Extensions".into(), "grip".into()];
+            all.push(Value::List(offer));
+        }
+        entries.push((b"headers".to_vec(), headers));
+        return Ok((entries, None, false));
+    }
+    let method = Value::Bytes(source.request.method.clone());
+    entries.push((b"method".to_vec(), method));
+    entries.push((b"headers".to_vec(), headers(forwarded, &[])));
+    let first = match &source.request.body {
+        Body::None => Vec::new(),
+        Body::Memory(body) => body.clone(),
+        Body::Arriving { first, .. } => {
+            talk.arriving = Some(Arriving::default());
+            first.clone()
+        }
+        Body::File { path, .. } => {
+            let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+            talk.file = Some(File::open(path).map_err(problem)?);
+            Vec::new()
+        }
+    };
+    // The first packet needs no credit, and has no more than one would get.
+    let end = first.len().min(WINDOW_BYTES);
+    talk.out = first;
+    talk.sent = end;
+    let body = talk.out[..end].to_vec();
+    let has_more = !talk.is_sent();
+    Ok((entries, Some(body), has_more))
+}
+
+fn said_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>) -> Said {
+    match event {
+        Event::Head(response) => {
+            let mut head = Head::of_packet(response);
+            // What a handshake proves, the packets have proved.
+            if let Some(key) = key.filter(|_| head.status == 101) {
+                head.headers
+                    .retain(|(name, _)| !name.eq_ignore_ascii_case(b"sec-websocket-accept"));
+                let accept = accept_key(&key).to_vec();
+                head.headers
+                    .push((b"Sec-WebSocket-Accept".to_vec(), accept));
+            }
+            Said::Head(head)
+        }
+        Event::Body(piece) => Said::Body(piece),
+        Event::Frames(frames) => Said::Upgraded(frames),
+        Event::End => Said::End { is_reusable: false },
+    }
+}

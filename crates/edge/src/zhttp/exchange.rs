@@ -1,0 +1,637 @@
+//! One session with a backend: numbered packets both ways, each with as much of a body as there is credit for.
+//!
+//! It reads no sockets. A packet for the backend is made, and counts once its owner says that it is on its way: a number
+//! that never arrives would end the session at the backend.
+
+use std::collections::VecDeque;
+
+use fermata_grip::packet::{Notation, encode};
+use fermata_grip::value::{Value, map};
+
+use super::frames::{Frame, Written};
+use super::packet::{Response, bytes, response};
+
+/// What the backend may send before it is given more credit, and the most of a body in the first packet.
+pub const WINDOW_BYTES: usize = 200_000;
+/// A backend that goes on beyond what it was given credit for is told to stop when it has sent that much more.
+const BEYOND_BYTES_MAX: usize = WINDOW_BYTES;
+/// Bytes of a message in one packet, whatever the credit: packets are read whole.
+const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// A session in which nothing has come for so long is over, and how often the backend is told that we are there.
+const SESSION_MS: u64 = 60_000;
+const KEEP_ALIVE_MS: u64 = 45_000;
+
+/// What a backend says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Status and headers.
+    Head(Response),
+    /// A piece of the body.
+    Body(Vec<u8>),
+    /// Frames of a WebSocket, as a server writes them.
+    Frames(Vec<u8>),
+    /// The response is complete.
+    End,
+}
+
+/// Why a session is over before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The backend cannot serve the request, which another one may get.
+    Unserved(String),
+    /// It wants the length of the body.
+    LengthRequired,
+    /// Anything else.
+    Failed(String),
+}
+
+/// What a session is opened with.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// Who the backend answers.
+    pub from: &'a str,
+    /// By what number.
+    pub id: &'a str,
+    /// Method, address and headers.
+    pub entries: Vec<(Vec<u8>, Value)>,
+    /// How the body begins; `None`: a WebSocket has none.
+    pub body: Option<&'a [u8]>,
+    /// More of the body follows.
+    pub has_more: bool,
+}
+
+/// A session.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    from: String,
+    id: String,
+    /// Who has taken the request; empty: nobody has said so.
+    peer: Vec<u8>,
+    out_sequence: i64,
+    in_sequence: i64,
+    /// Bytes that may be sent.
+    credits: usize,
+    /// Bytes that the backend may send, and of those that it has, what it is to be given credit for once more.
+    window: usize,
+    consumed: usize,
+    is_socket: bool,
+    has_head: bool,
+    /// All of the request was sent.
+    has_sent_end: bool,
+    /// Nothing more comes.
+    is_over: bool,
+    /// What it has said and nobody has taken, each with its bytes of content.
+    said: VecDeque<(Event, usize)>,
+    said_bytes: usize,
+    /// A frame of which a part was sent.
+    frame: Option<Frame>,
+    sends_binary: bool,
+    written: Written,
+    has_closed: bool,
+    peer_has_closed: bool,
+    /// When the backend was heard last, and told last that we are there.
+    heard_ms: u64,
+    told_ms: u64,
+}
+
+impl Exchange {
+    /// A session and its first packet.
+    pub fn open(opening: Opening<'_>, now_ms: u64) -> (Self, Vec<u8>) {
+        let exchange = Self {
+            from: opening.from.to_owned(),
+            id: opening.id.to_owned(),
+            out_sequence: 1,
+            window: WINDOW_BYTES,
+            is_socket: opening.body.is_none(),
+            has_sent_end: !opening.has_more,
+            heard_ms: now_ms,
+            told_ms: now_ms,
+            ..Self::default()
+        };
+        let mut entries = exchange.entries(0);
+        entries.extend(opening.entries);
+        let mut push = |name: &str, value| entries.push((name.as_bytes().to_vec(), value));
+        if let Some(body) = opening.body {
+            push("body", Value::Bytes(body.to_vec()));
+            push("stream", Value::Bool(true));
+        }
+        if opening.has_more {
+            push("more", Value::Bool(true));
+        }
+        push("credits", Value::Integer(WINDOW_BYTES as i64));
+        (exchange, packed(entries))
+    }
+
+    /// Takes a packet of the backend.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub fn handle(
+        &mut self,
+        packet: &Value,
+        sequence: Option<i64>,
+        now_ms: u64,
+    ) -> Result<(), Condition> {
+        let outcome = self.take(packet, sequence, now_ms);
+        if outcome.is_err() {
+            self.said.clear();
+        }
+        outcome
+    }
+
+    fn take(
+        &mut self,
+        packet: &Value,
+        sequence: Option<i64>,
+        now_ms: u64,
+    ) -> Result<(), Condition> {
+        let failed = |reason: &str| Err(Condition::Failed(reason.to_owned()));
+        if self.is_over {
+            return Ok(());
+        }
+        let from = bytes(packet, "from");
+        if !from.is_empty() {
+            self.peer = from.to_vec();
+        }
+        let kind = bytes(packet, "type");
+        match kind {
+            b"error" => {
+                self.is_over = true;
+                return self.on_error(packet);
+            }
+            b"cancel" => {
+                self.is_over = true;
+                return failed("the backend has cancelled the request");
+            }
+            _ => {}
+        }
+        let has_more = packet.get("more") == Some(&Value::Bool(true));
+        // Who answers with one packet need not number it.
+        let is_alone = self.in_sequence == 0 && !has_more && !self.is_socket;
+        if sequence.unwrap_or(if is_alone { 0 } else { -1 }) != self.in_sequence {
+            return failed("a packet of the backend is missing, or comes out of order");
+        }
+        self.in_sequence += 1;
+        self.heard_ms = now_ms;
+        let credits = packet.get("credits").and_then(Value::integer).unwrap_or(0);
+        self.credits = self
+            .credits
+            .saturating_add(usize::try_from(credits).unwrap_or(0));
+        match kind {
+            b"credit" | b"keep-alive" => return Ok(()),
+            b"" | b"data" if !self.has_head => {
+                let head = response(packet).map_err(Condition::Failed)?;
+                if (head.status == 101) != self.is_socket {
+                    return failed(
+                        "the backend answers a WebSocket as a request, or one the other way round",
+                    );
+                }
+                self.has_head = true;
+                self.said.push_back((Event::Head(head), 0));
+                if self.is_socket {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        if !self.has_head {
+            return failed("the backend begins with something else than a response");
+        }
+        let len = bytes(packet, "body").len();
+        if len > self.window + BEYOND_BYTES_MAX {
+            return failed("the backend sends more than it was given credit for");
+        }
+        self.said_bytes += len;
+        if self.said_bytes > WINDOW_BYTES + BEYOND_BYTES_MAX {
+            return failed("the backend sends more than it was given credit for");
+        }
+        self.window = self.window.saturating_sub(len);
+        if self.is_socket {
+            let mut frames = Vec::new();
+            if self.written.write(kind, packet, &mut frames) {
+                self.said.push_back((Event::Frames(frames), len));
+            }
+            self.peer_has_closed |= kind == b"close";
+            self.is_over = self.has_closed && self.peer_has_closed;
+            return Ok(());
+        }
+        // Other kinds are for newer peers.
+        if matches!(kind, b"" | b"data") {
+            if len > 0 {
+                let body = bytes(packet, "body").to_vec();
+                self.said.push_back((Event::Body(body), len));
+            }
+            if !has_more {
+                self.is_over = true;
+                self.said.push_back((Event::End, 0));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_error(&mut self, packet: &Value) -> Result<(), Condition> {
+        let condition = bytes(packet, "condition");
+        if condition == b"rejected" && self.is_socket && !self.has_head {
+            let head = response(packet).map_err(Condition::Failed)?;
+            self.said.push_back((Event::Head(head), 0));
+            let body = bytes(packet, "body").to_vec();
+            let len = body.len();
+            self.said_bytes += len;
+            self.said.push_back((Event::Body(body), len));
+            self.said.push_back((Event::End, 0));
+            return Ok(());
+        }
+        let condition = match condition {
+            b"" => &b"generic"[..],
+            condition => condition,
+        };
+        let reason = format!("the backend answers: {}", condition.escape_ascii());
+        Err(match condition {
+            b"remote-connection-failed" | b"connection-timeout" | b"tls-error"
+                if !self.has_head =>
+            {
+                Condition::Unserved(reason)
+            }
+            b"length-required" if !self.has_head => Condition::LengthRequired,
+            _ => Condition::Failed(reason),
+        })
+    }
+
+    /// The next thing that the backend has said; with the head of a response everything that came with it.
+    pub fn next_said(&mut self) -> Vec<Event> {
+        let is_whole = matches!(self.said.front(), Some((Event::Head(_), _)))
+            && matches!(self.said.back(), Some((Event::End, _)));
+        let count = match is_whole {
+            true => self.said.len(),
+            false => self.said.len().min(1),
+        };
+        let said = self.said.drain(..count);
+        let (said, bytes): (Vec<Event>, Vec<usize>) = said.unzip();
+        let bytes: usize = bytes.into_iter().sum();
+        self.said_bytes -= bytes;
+        self.consumed += bytes;
+        said
+    }
+
+    /// Whether a part of the request may be sent now.
+    pub fn may_send(&self) -> bool {
+        !self.peer.is_empty() && self.credits > 0 && !self.is_over
+    }
+
+    /// A packet with as much of the body as there is credit for, and how much that is.
+    pub fn body(&self, piece: &[u8]) -> (Vec<u8>, usize) {
+        let fits = piece.len().min(self.credits);
+        let mut entries = self.entries(self.out_sequence);
+        entries.push((b"body".to_vec(), Value::Bytes(piece[..fits].to_vec())));
+        entries.push((b"more".to_vec(), Value::Bool(true)));
+        (packed(entries), fits)
+    }
+
+    /// The packet that ends the request, which needs no credit; `None`: not now.
+    pub fn body_end(&self) -> Option<Vec<u8>> {
+        let may_end = !self.has_sent_end && !self.peer.is_empty() && !self.is_over;
+        may_end.then(|| packed(self.entries(self.out_sequence)))
+    }
+
+    /// What was sent has arrived, as far as we know.
+    pub fn sent_body(&mut self, bytes: usize) {
+        self.out_sequence += 1;
+        self.credits -= bytes;
+    }
+
+    /// The end, too.
+    pub fn sent_end(&mut self) {
+        self.out_sequence += 1;
+        self.has_sent_end = true;
+    }
+
+    /// A packet for the first of these frames, as far as it fits. Returns how many of the bytes it is done with.
+    pub fn frame(&mut self, written: &[u8]) -> (Option<(Vec<u8>, usize, bool)>, usize) {
+        let mut taken = 0;
+        if self.peer.is_empty() || self.is_over {
+            return (None, 0);
+        }
+        if self.frame.is_none()
+            && let Some((frame, len)) = Frame::read(written)
+        {
+            self.frame = Some(frame);
+            taken = len;
+        }
+        let sequence = self.out_sequence;
+        let credits = self.credits.min(PIECE_BYTES_MAX);
+        let Some(frame) = &mut self.frame else {
+            return (None, taken);
+        };
+        let Some((more, bytes, is_done)) = frame.packet(credits, &mut self.sends_binary) else {
+            return (None, taken);
+        };
+        let mut entries = self.entries(sequence);
+        entries.extend(more);
+        (Some((packed(entries), bytes, is_done)), taken)
+    }
+
+    /// Whether a part of a frame waits for credit.
+    pub fn has_frame(&self) -> bool {
+        self.frame.is_some()
+    }
+
+    /// The packet with a frame is on its way.
+    pub fn sent_frame(&mut self, bytes: usize, is_done: bool) {
+        self.out_sequence += 1;
+        self.credits -= bytes;
+        if is_done && let Some(frame) = self.frame.take() {
+            self.has_closed |= frame.is_close;
+            self.is_over = self.has_closed && self.peer_has_closed;
+        }
+    }
+
+    /// A packet that gives credit for what was taken, and for how much. `None`: there is nothing to give it for.
+    pub fn credit(&self) -> Option<(Vec<u8>, usize)> {
+        if self.consumed == 0 || self.peer.is_empty() || self.is_over {
+            return None;
+        }
+        let mut entries = self.entries(self.out_sequence);
+        entries.push((b"type".to_vec(), "credit".into()));
+        let credits = Value::Integer(self.consumed as i64);
+        entries.push((b"credits".to_vec(), credits));
+        Some((packed(entries), self.consumed))
+    }
+
+    /// It is on its way.
+    pub fn sent_credit(&mut self, bytes: usize) {
+        self.out_sequence += 1;
+        self.consumed -= bytes;
+        self.window += bytes;
+    }
+
+    /// A packet that says nothing but that we are there. `None`: not now.
+    pub fn keep_alive(&self, now_ms: u64) -> Option<Vec<u8>> {
+        let is_due = now_ms >= self.told_ms + KEEP_ALIVE_MS;
+        if !is_due || self.peer.is_empty() || self.is_over {
+            return None;
+        }
+        let mut entries = self.entries(self.out_sequence);
+        entries.push((b"type".to_vec(), "keep-alive".into()));
+        Some(packed(entries))
+    }
+
+    /// It is on its way.
+    pub fn sent_keep_alive(&mut self, now_ms: u64) {
+        self.out_sequence += 1;
+        self.told_ms = now_ms;
+    }
+
+    /// The packet that ends a session before its end. `None`: it is over, or nobody has it.
+    pub fn cancel(&self) -> Option<Vec<u8>> {
+        if self.is_over || self.peer.is_empty() {
+            return None;
+        }
+        let mut entries = self.entries(self.out_sequence);
+        entries.push((b"type".to_vec(), "cancel".into()));
+        Some(packed(entries))
+    }
+
+    /// Who has taken the request.
+    pub fn peer(&self) -> &[u8] {
+        &self.peer
+    }
+
+    /// Whether nothing has come for too long.
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        !self.is_over && now_ms >= self.heard_ms + SESSION_MS
+    }
+
+    fn entries(&self, sequence: i64) -> Vec<(Vec<u8>, Value)> {
+        let packet = map([
+            ("from", self.from.as_str().into()),
+            ("id", self.id.as_str().into()),
+            ("seq", Value::Integer(sequence)),
+        ]);
+        match packet {
+            Value::Map(entries) => entries,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A packet that ends a session which is known here no longer.
+pub fn cancel(from: &str, id: &[u8]) -> Vec<u8> {
+    let entries = [
+        ("from", from.into()),
+        ("id", Value::Bytes(id.to_vec())),
+        ("type", "cancel".into()),
+    ];
+    let mut out = Vec::new();
+    encode(&mut out, &map(entries), Notation::Tnetstring);
+    out
+}
+
+fn packed(entries: Vec<(Vec<u8>, Value)>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out, &Value::Map(entries), Notation::Tnetstring);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::packet::decode;
+
+    use super::*;
+
+    fn opened(body: Option<&[u8]>, has_more: bool) -> (Exchange, Value) {
+        let opening = Opening {
+            from: "us",
+            id: "1",
+            entries: vec![(b"uri".to_vec(), "http://a/".into())],
+            body,
+            has_more,
+        };
+        let (exchange, packet) = Exchange::open(opening, 0);
+        (exchange, read(&packet))
+    }
+
+    fn read(packet: &[u8]) -> Value {
+        decode(packet).expect("a packet").0
+    }
+
+    fn take(exchange: &mut Exchange, packet: Value, now_ms: u64) -> Result<(), Condition> {
+        let sequence = packet.get("seq").and_then(Value::integer);
+        exchange.handle(&packet, sequence, now_ms)
+    }
+
+    /// A packet with this number and credit.
+    fn said<const N: usize>(sequence: i64, entries: [(&str, Value); N]) -> Value {
+        let Value::Map(mut all) = map(entries) else {
+            panic!("a map");
+        };
+        all.push((b"seq".to_vec(), Value::Integer(sequence)));
+        all.push((b"from".to_vec(), "them".into()));
+        Value::Map(all)
+    }
+
+    #[test]
+    fn a_body_goes_as_credit_allows() {
+        let (mut exchange, first) = opened(Some(b"ab"), true);
+        assert_eq!(bytes(&first, "body"), b"ab");
+        assert_eq!(first.get("more"), Some(&Value::Bool(true)));
+        assert!(!exchange.may_send() && exchange.body_end().is_none());
+        let credit = [("type", "credit".into()), ("credits", Value::Integer(3))];
+        assert_eq!(take(&mut exchange, said(0, credit), 1), Ok(()));
+        assert!(exchange.may_send());
+        let (packet, bytes) = exchange.body(b"cdefg");
+        assert_eq!(bytes, 3);
+        let packet = read(&packet);
+        assert_eq!(super::bytes(&packet, "body"), b"cde");
+        assert_eq!(packet.get("seq"), Some(&Value::Integer(1)));
+        exchange.sent_body(bytes);
+        assert!(!exchange.may_send());
+        let end = read(&exchange.body_end().expect("it needs no credit"));
+        assert_eq!(end.get("seq"), Some(&Value::Integer(2)));
+        assert_eq!(end.get("more"), None);
+        exchange.sent_end();
+        assert!(exchange.body_end().is_none());
+    }
+
+    #[test]
+    fn a_response_gives_credit_as_it_is_taken() {
+        let (mut exchange, _) = opened(Some(b""), false);
+        let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
+        let first = said(0, [code.clone(), more.clone(), ("body", "abc".into())]);
+        assert_eq!(take(&mut exchange, first, 1), Ok(()));
+        assert!(exchange.credit().is_none());
+        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
+        assert_eq!(exchange.next_said(), [Event::Body(b"abc".to_vec())]);
+        let (packet, bytes) = exchange.credit().expect("credit");
+        assert_eq!(
+            (read(&packet).get("credits"), bytes),
+            (Some(&Value::Integer(3)), 3)
+        );
+        exchange.sent_credit(bytes);
+        assert!(exchange.credit().is_none());
+        assert_eq!(
+            take(&mut exchange, said(1, [("body", "d".into())]), 1),
+            Ok(())
+        );
+        assert_eq!(exchange.next_said(), [Event::Body(b"d".to_vec())]);
+        assert_eq!(exchange.next_said(), [Event::End]);
+        // It is over: nobody is told anything more.
+        assert!(exchange.credit().is_none() && exchange.cancel().is_none());
+    }
+
+    #[test]
+    fn a_response_in_one_packet_needs_no_number() {
+        let (mut exchange, _) = opened(Some(b""), false);
+        let whole = map([("code", Value::Integer(200)), ("body", "x".into())]);
+        assert_eq!(take(&mut exchange, whole, 1), Ok(()));
+        assert_eq!(exchange.next_said().len(), 3);
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_ends_the_session() {
+        let code = || ("code", Value::Integer(200));
+        let more = || ("more", Value::Bool(true));
+        let large = Value::Bytes(vec![b'x'; WINDOW_BYTES + BEYOND_BYTES_MAX + 1]);
+        for packet in [
+            said(1, [code(), more()]),
+            map([code(), more()]),
+            said(0, [("code", Value::Integer(99)), more()]),
+            said(0, [("code", Value::Integer(101)), more()]),
+            said(0, [("type", "ping".into()), more()]),
+            said(0, [("type", "cancel".into()), more()]),
+            said(0, [code(), ("body", large)]),
+        ] {
+            let (mut exchange, _) = opened(Some(b""), false);
+            let outcome = take(&mut exchange, packet.clone(), 1);
+            assert!(matches!(outcome, Err(Condition::Failed(_))), "{packet:?}");
+            assert_eq!(exchange.next_said(), []);
+        }
+        for (condition, is_unserved) in [("remote-connection-failed", true), ("generic", false)] {
+            let (mut exchange, _) = opened(Some(b""), false);
+            let entries = [("type", "error".into()), ("condition", condition.into())];
+            let outcome = take(&mut exchange, said(0, entries), 1);
+            assert_eq!(matches!(outcome, Err(Condition::Unserved(_))), is_unserved);
+        }
+    }
+
+    #[test]
+    fn silence_ends_a_session_and_ours_is_broken() {
+        let (mut exchange, _) = opened(Some(b""), false);
+        assert!(exchange.keep_alive(KEEP_ALIVE_MS).is_none());
+        let alive = said(0, [("type", "keep-alive".into())]);
+        assert_eq!(take(&mut exchange, alive, 10), Ok(()));
+        assert!(!exchange.is_expired(SESSION_MS + 9) && exchange.is_expired(SESSION_MS + 10));
+        assert!(exchange.keep_alive(KEEP_ALIVE_MS - 1).is_none());
+        assert!(exchange.keep_alive(KEEP_ALIVE_MS).is_some());
+        exchange.sent_keep_alive(KEEP_ALIVE_MS);
+        assert!(exchange.keep_alive(KEEP_ALIVE_MS).is_none());
+        let cancel = read(&exchange.cancel().expect("it is not over"));
+        assert_eq!(bytes(&cancel, "type"), b"cancel");
+        assert_eq!(cancel.get("seq"), Some(&Value::Integer(2)));
+    }
+
+    #[test]
+    fn a_socket_is_over_when_both_have_closed() {
+        let (mut exchange, first) = opened(None, false);
+        assert_eq!(first.get("stream"), None);
+        let accepted = [
+            ("code", Value::Integer(101)),
+            ("credits", Value::Integer(5)),
+        ];
+        assert_eq!(take(&mut exchange, said(0, accepted), 1), Ok(()));
+        let close = said(
+            1,
+            [("type", "close".into()), ("code", Value::Integer(1_000))],
+        );
+        assert_eq!(take(&mut exchange, close, 1), Ok(()));
+        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
+        assert_eq!(
+            exchange.next_said(),
+            [Event::Frames(b"\x88\x02\x03\xe8".to_vec())]
+        );
+        assert!(exchange.cancel().is_some());
+        let (packet, taken) = exchange.frame(b"\x88\x02\x03\xe8");
+        let (packet, bytes, is_done) = packet.expect("a packet");
+        assert_eq!((taken, bytes, is_done), (4, 0, true));
+        assert_eq!(super::bytes(&read(&packet), "type"), b"close");
+        exchange.sent_frame(bytes, is_done);
+        assert!(exchange.cancel().is_none());
+    }
+
+    #[test]
+    fn a_large_message_goes_in_pieces() {
+        let (mut exchange, _) = opened(None, false);
+        let accepted = [
+            ("code", Value::Integer(101)),
+            ("credits", Value::Integer(10_000_000)),
+        ];
+        assert_eq!(take(&mut exchange, said(0, accepted), 1), Ok(()));
+        let mut written = vec![0x82, 127, 0, 0, 0, 0, 0, 2, 0, 0];
+        written.resize(written.len() + 0x2_0000, b'x');
+        let mut sent = Vec::new();
+        while sent.len() < 0x2_0000 {
+            let (packet, taken) = exchange.frame(&written);
+            written.drain(..taken);
+            let (_, bytes, is_done) = packet.expect("a piece");
+            assert!((1..=PIECE_BYTES_MAX).contains(&bytes));
+            exchange.sent_frame(bytes, is_done);
+            sent.resize(sent.len() + bytes, b'x');
+        }
+        assert!(!exchange.has_frame() && written.is_empty());
+    }
+
+    #[test]
+    fn a_refused_socket_has_an_answer() {
+        let (mut exchange, _) = opened(None, false);
+        let refused = [
+            ("type", "error".into()),
+            ("condition", "rejected".into()),
+            ("code", Value::Integer(403)),
+            ("body", "no".into()),
+        ];
+        assert_eq!(take(&mut exchange, said(0, refused), 1), Ok(()));
+        let said = exchange.next_said();
+        assert!(
+            matches!(&said[..], [Event::Head(head), Event::Body(_), Event::End] if head.status == 403)
+        );
+    }
+}

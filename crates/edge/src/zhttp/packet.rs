@@ -1,0 +1,101 @@
+//! A response in a packet.
+
+use fermata_grip::value::Value;
+use fermata_proto::response::{valid_name, valid_value};
+
+/// Headers that say how a message is framed, which it is not here.
+const FRAMING: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
+
+/// What a response begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// At least 101.
+    pub status: u16,
+    /// May be empty.
+    pub reason: Vec<u8>,
+    /// Without those about framing.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Reads status, reason and headers.
+///
+/// # Errors
+/// What cannot stand in a response.
+pub fn response(packet: &Value) -> Result<Response, String> {
+    let status = packet.get("code").and_then(Value::integer);
+    let status = status.and_then(|code| u16::try_from(code).ok());
+    let is_final = |code: &u16| *code == 101 || (200..1_000).contains(code);
+    let Some(status) = status.filter(is_final) else {
+        return Err("the backend's response has no final code".to_owned());
+    };
+    let mut headers = Vec::new();
+    if let Some(Value::List(pairs)) = packet.get("headers") {
+        for pair in pairs {
+            let Value::List(pair) = pair else {
+                return Err("a header of the backend is no pair".to_owned());
+            };
+            let [Value::Bytes(name), Value::Bytes(value)] = &pair[..] else {
+                return Err("a header of the backend is no pair".to_owned());
+            };
+            if !valid_name(name) || !valid_value(value) {
+                return Err("a header of the backend is malformed".to_owned());
+            }
+            if !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+                headers.push((name.clone(), value.clone()));
+            }
+        }
+    }
+    Ok(Response {
+        status,
+        reason: bytes(packet, "reason").to_vec(),
+        headers,
+    })
+}
+
+/// The bytes under a key; empty where there are none.
+pub fn bytes<'a>(packet: &'a Value, key: &str) -> &'a [u8] {
+    packet.get(key).and_then(Value::bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::value::map;
+
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> Value {
+        Value::List(vec![name.into(), value.into()])
+    }
+
+    #[test]
+    fn responses_are_read() {
+        let headers = vec![pair("X-A", "b"), pair("content-length", "99")];
+        let read = response(&map([
+            ("code", Value::Integer(201)),
+            ("headers", Value::List(headers)),
+        ]));
+        let read = read.expect("a response");
+        assert_eq!(read.status, 201);
+        assert_eq!(read.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
+    }
+
+    #[test]
+    fn what_is_no_response_is_told() {
+        let with = |headers| {
+            map([
+                ("code", Value::Integer(200)),
+                ("headers", Value::List(headers)),
+            ])
+        };
+        for packet in [
+            map([]),
+            map([("code", Value::Integer(100))]),
+            map([("code", Value::Integer(70_000))]),
+            with(vec![Value::Null]),
+            with(vec![pair("X A", "b")]),
+            with(vec![pair("X-A", "b\r\nC: d")]),
+        ] {
+            assert!(response(&packet).is_err(), "{packet:?}");
+        }
+    }
+}
