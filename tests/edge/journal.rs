@@ -82,7 +82,7 @@ fn requests_subscriptions_and_items_are_logged() {
     let target = format!("-> 127.0.0.1:{to}");
     for expected in [
         format!(
-            "GET http{base}/plain?a=b {target} from=127.0.0.1 ref=http://a/b route=r code=200 5 ua=a program"
+            "GET http{base}/plain?a=b {target} from=127.0.0.1 ref=http://a/b route=r code=200 5 ua=\"a program\""
         ),
         format!("GET http{base}/hold {target} from=127.0.0.1 route=r accept"),
         format!("subscribe http{base}/hold channel=c route=r"),
@@ -97,6 +97,19 @@ fn requests_subscriptions_and_items_are_logged() {
         !lines.iter().any(|line| line.contains("quiet.test")),
         "{lines:#?}"
     );
+}
+
+#[test]
+fn files_are_logged_as_such() {
+    let folder = fermata_testkit::Directory::new();
+    folder.write("a.txt", "text");
+    let route = format!("* file/{}", folder.path().display());
+    let own = Own::start(&["--log-level", "3", "--route", &route]);
+    assert_eq!(own.get("/a.txt").status, 200);
+    assert_eq!(own.get("/b.txt").status, 404);
+    let target = format!("-> file/{}", folder.path().display());
+    own.wait_for_log(&format!("/a.txt {target} file\n"));
+    own.wait_for_log(&format!("/b.txt {target} code=404 "));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! They are many where they are wanted, so they are collected and written at most ten times a second, and nobody who does
 //! not want them pays more than a comparison.
 
+use std::borrow::Cow;
+
 use fermata_config::LogLevel;
 use fermata_engine::Logger;
 use fermata_grip::item::Item;
@@ -33,6 +35,8 @@ pub(super) enum Outcome {
     Answered(u16),
     /// Its client is held.
     Held,
+    /// It got a file, with a status that the engine knows.
+    File,
 }
 
 /// What is noted of a conversation for its line.
@@ -102,6 +106,7 @@ impl Edge {
         match talk.noted.outcome {
             Outcome::Answered(status) => line += &format!(" code={status} {}", talk.noted.bytes),
             Outcome::Held => line += " accept",
+            Outcome::File => line += " file",
             Outcome::Failed => line += " error",
         }
         if is_again {
@@ -110,14 +115,10 @@ impl Edge {
         if self.journal.has_programs
             && let Some(program) = talk.source.request.header("user-agent")
         {
-            line += &format!(" ua={}", String::from_utf8_lossy(program));
+            line += &format!(" ua={}", field(program));
         }
         for (channel, id) in &talk.last_ids {
-            let (channel, id) = (
-                String::from_utf8_lossy(channel),
-                String::from_utf8_lossy(id),
-            );
-            line += &format!(" #{channel}={id}");
+            line += &format!(" #{}={}", field(channel), field(id));
         }
         self.journal_line(&line);
     }
@@ -142,7 +143,7 @@ impl Edge {
         if !self.journal.wants(rule) {
             return;
         }
-        let channel = String::from_utf8_lossy(channel);
+        let channel = field(channel);
         let mut line = format!("{word} {} channel={channel}", uri(source, is_socket));
         if let Some(id) = rule.and_then(|rule| rule.id.as_deref()) {
             line += &format!(" route={id}");
@@ -155,7 +156,7 @@ impl Edge {
         if !self.journal.is_on {
             return;
         }
-        let mut line = format!("publish channel={}", String::from_utf8_lossy(&item.channel));
+        let mut line = format!("publish channel={}", field(&item.channel));
         if let Some(receivers) = self.receivers(item) {
             line += &format!(" receivers={receivers}");
         }
@@ -198,15 +199,25 @@ impl Edge {
         if self.journal.has_addresses
             && let Some(address) = address(source, &self.rewriting)
         {
-            line += &format!(" from={address}");
+            line += &format!(" from={}", field(address.as_bytes()));
         }
         if let Some(page) = request.header("referer") {
-            line += &format!(" ref={}", String::from_utf8_lossy(page));
+            line += &format!(" ref={}", field(page));
         }
         if let Some(id) = source.rule().and_then(|rule| rule.id.as_deref()) {
             line += &format!(" route={id}");
         }
         line
+    }
+}
+
+/// A value that others have written: in quotation marks where it could be taken for several fields.
+fn field(value: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(value);
+    let is_plain = |it: char| !it.is_whitespace() && !it.is_control() && it != '"';
+    match text.chars().all(is_plain) {
+        true => text,
+        false => Cow::Owned(format!("{text:?}")),
     }
 }
 
@@ -243,6 +254,19 @@ mod tests {
 
     use super::*;
     use crate::routes::Routes;
+
+    #[test]
+    fn a_value_is_one_field() {
+        for (value, expected) in [
+            ("curl/8.0", "curl/8.0"),
+            ("a code=200", r#""a code=200""#),
+            ("a\nb", r#""a\nb""#),
+            (r#"a"b"#, r#""a\"b""#),
+            ("", ""),
+        ] {
+            assert_eq!(field(value.as_bytes()), expected);
+        }
+    }
 
     #[test]
     fn lines_are_wanted_as_levels_say() {

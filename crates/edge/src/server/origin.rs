@@ -15,7 +15,7 @@ use super::answer::Phase;
 use super::arriving::Arriving;
 use super::edge::{Edge, Owner, Source, WireUse};
 use super::files::Filed;
-use super::journal::Noted;
+use super::journal::{Noted, Outcome};
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
 use super::test_origin;
@@ -298,13 +298,17 @@ impl Edge {
             let opened = match &target.origin {
                 Origin::Files(folder) if matches!(talk.purpose, Purpose::Plain) => {
                     match self.ask_folder(talk, rule, target, folder) {
-                        Ok(Filed::Answered) => return Step::Over,
+                        Ok(Filed::Answered) => {
+                            talk.noted.outcome = Outcome::File;
+                            return Step::Over;
+                        }
                         Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
                             return self.answer_nothing(talk, head, &text);
                         }
                         // The next one may know more.
                         Ok(Filed::Nothing(..)) => {
                             self.next_target(talk);
+                            talk.noted.outcome = Outcome::Answered(head.status);
                             continue;
                         }
                         Err(failure) => Err(failure),
