@@ -36,6 +36,7 @@ mod php_fpm;
 mod publishers;
 mod reload;
 mod routes;
+mod sharing;
 mod socket;
 mod sockjs;
 mod state;
@@ -43,8 +44,8 @@ mod subject;
 mod temporary;
 mod upstreams;
 mod zhttp;
-mod zmq;
 mod zhttp_backend;
+mod zmq;
 
 use bench::run_all;
 use subject::{Kind, Subject};

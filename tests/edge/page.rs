@@ -142,8 +142,7 @@ fn what_has_no_effect_is_said_at_the_start() {
     let mut conf = String::new();
     for key in &keys {
         let (section, name) = key.split_once('.').expect("SECTION.KEY");
-        let value = if name == "share_all" { "true" } else { "1" };
-        conf += &format!("[{section}]\n{name}={value}\n");
+        conf += &format!("[{section}]\n{name}=1\n");
     }
     folder.write("pushpin.conf", &conf);
     folder.write("routes", "* 127.0.0.1:9\n");

@@ -129,7 +129,8 @@ impl Edge {
             };
             return Step::Goes;
         };
-        if is_instruct || is_whole || is_events || self.is_script(handle) {
+        let is_shared = self.is_shared(talk, &head);
+        if is_instruct || is_whole || is_events || is_shared || self.is_script(handle) {
             talk.phase = Phase::Whole {
                 head,
                 body: Vec::new(),
@@ -147,6 +148,7 @@ impl Edge {
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
+        self.release_sharers(talk);
         let headers = passed(&head.headers);
         let response = ResponseHead {
             status: head.status,
@@ -293,7 +295,8 @@ impl Edge {
     }
 
     /// A response is here whole.
-    fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) {
+    pub(super) fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) {
+        self.share_answer(talk, &head, &body);
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
             Owner::Check(..) => {
@@ -411,6 +414,7 @@ impl Edge {
             self.on_checked(talk, Err(reason));
             return Step::Over;
         }
+        self.share_failure(talk, status, reason);
         talk.noted.outcome = Outcome::Failed;
         let request = &talk.source.request;
         let line = format!(

@@ -31,6 +31,7 @@ use super::request::ClientRequest;
 use super::resolve::Resolver;
 use super::rooms::Rooms;
 use super::services::Services;
+use super::sharing::Sharing;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
 use super::state::{SessionId, State};
@@ -246,6 +247,7 @@ pub(super) struct Edge {
     /// Bodies in files of our own, by their request.
     pub temporaries: HashMap<u64, Temporary>,
     pub services: Services,
+    pub sharing: Sharing,
     /// Bodies outside of memory, by the request they came with.
     uploads: HashMap<u64, u32>,
     pub journal: Journal,
@@ -332,6 +334,7 @@ impl Edge {
                 worker_index,
                 prepared.questions_path(),
             ),
+            sharing: Sharing::new(prepared.settings.is_on("share_all")),
             parts: Parts::new(&prepared.settings),
             sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
             folders: Folders::default(),
@@ -400,7 +403,7 @@ impl Edge {
 
     fn count_open(&self) -> EdgeOpen {
         EdgeOpen {
-            requests: self.talks.len().max(self.asking.len()),
+            requests: self.talks.len().max(self.asking.len()) + self.sharing.len(),
             connections: self.wires.len() - self.pool.len() - self.bells,
             idle: self.pool.len(),
             sessions: self.sessions.len() + self.sockjs.len(),
@@ -576,6 +579,7 @@ impl Edge {
         self.collecting.remove(&handle);
         self.tell_gone(handle);
         self.on_no_longer_held(handle);
+        self.leave_shared(handle);
         self.abandon(handle);
         self.forget_request(handle);
     }
@@ -641,11 +645,11 @@ impl Edge {
                 Timer::FirstSubscriptions => self.on_first_subscriptions_due(),
                 Timer::Stats => self.on_stats_due(),
                 Timer::State => self.on_state_due(),
+                Timer::Streams => self.on_streams_due(),
                 Timer::Services => self.on_services_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
-                Timer::Streams => self.on_streams_due(),
                 Timer::Events(handle) => self.on_events_due(handle),
                 Timer::Routes => self.look_at_routes(),
             }

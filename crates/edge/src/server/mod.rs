@@ -44,6 +44,7 @@ mod response;
 mod rooms;
 mod send;
 mod services;
+mod sharing;
 mod sockets;
 mod sockjs;
 mod start;
@@ -56,7 +57,7 @@ mod unopened;
 mod unserved;
 mod upgrade;
 mod zhttp;
-mod zmq;
 mod zhttp_stream;
+mod zmq;
 
 pub use start::{StartError, run};

@@ -18,14 +18,15 @@ use super::files::Filed;
 use super::journal::{Noted, Outcome};
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
+use super::sharing::Shared;
 use super::test_origin;
 use super::unopened::Unopened;
-use crate::fastcgi;
 use super::zhttp_stream::StreamOf;
+use crate::fastcgi;
 use crate::routes::Origin;
 use crate::upstream::{self, Asked, Failure, Sent, may_retry};
-
 use crate::zhttp;
+
 /// What a conversation is for.
 pub(super) enum Purpose {
     /// A response.
@@ -42,8 +43,8 @@ pub(super) enum Purpose {
 pub(super) enum Codec {
     Http(upstream::Exchange),
     FastCgi(Box<fastcgi::Exchange>),
-}
     Zhttp(Box<zhttp::Exchange>),
+}
 
 /// A request to an origin, and its response.
 pub(super) struct Talk {
@@ -59,9 +60,9 @@ pub(super) struct Talk {
     pub wire: u64,
     /// What it asks a service instead.
     pub question: Option<u64>,
-    pub codec: Codec,
     /// Its session with a backend that has such.
     pub stream: Option<StreamOf>,
+    pub codec: Codec,
     pub out: Vec<u8>,
     pub sent: usize,
     /// What is left of a body in a file.
@@ -89,6 +90,8 @@ pub(super) struct Talk {
     deadline_ms: u64,
     /// Why targets have failed, for the log.
     pub failures: Vec<Unopened>,
+    /// Who waits for the same answer.
+    pub shared: Shared,
     /// For its line in the log.
     pub noted: Noted,
 }
@@ -128,10 +131,10 @@ impl Talk {
             phase: Phase::Asked,
             wire: 0,
             question: None,
+            stream: None,
             codec: Codec::Http(upstream::Exchange::new(false, false)),
             out: Vec::new(),
             sent: 0,
-            stream: None,
             file: None,
             targets: Vec::new(),
             is_counted: false,
@@ -147,6 +150,7 @@ impl Talk {
             due_ms: u64::MAX,
             deadline_ms: u64::MAX,
             failures: Vec::new(),
+            shared: Shared::default(),
             noted: Noted::default(),
         })
     }
@@ -211,7 +215,7 @@ impl Edge {
         self.begin(talk, false);
     }
 
-    fn talk(
+    pub(super) fn talk(
         &mut self,
         owner: Owner,
         source: Source,
@@ -232,6 +236,7 @@ impl Edge {
     /// A conversation is over; its connection may be one that the origin still has.
     fn end(&mut self, talk: Box<Talk>) {
         let mut talk = talk;
+        self.release_sharers(&mut talk);
         self.log_talk(&mut talk);
         self.drop_wire(&mut talk);
         self.leave_target(&mut talk);
@@ -303,12 +308,12 @@ impl Edge {
                             return Step::Over;
                         }
                         Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
+                            talk.noted.outcome = Outcome::Answered(head.status);
                             return self.answer_nothing(talk, head, &text);
                         }
                         // The next one may know more.
                         Ok(Filed::Nothing(..)) => {
                             self.next_target(talk);
-                            talk.noted.outcome = Outcome::Answered(head.status);
                             continue;
                         }
                         Err(failure) => Err(failure),
@@ -373,6 +378,9 @@ impl Edge {
 
     /// Sends and reads what can be sent and read.
     pub(super) fn pump(&mut self, talk: &mut Talk) -> Step {
+        if talk.stream.is_some() {
+            return self.pump_stream(talk);
+        }
         if talk.wire == 0 || !talk.is_connected {
             return Step::Goes;
         }
@@ -382,9 +390,6 @@ impl Edge {
         while talk.wire != 0 && talk.can_read && talk.phase.wants_more() {
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.worker.recv_wire(talk.wire, &mut buffer);
-        if talk.stream.is_some() {
-            return self.pump_stream(talk);
-        }
             let step = match received {
                 Ok(None) => {
                     talk.can_read = false;
@@ -434,6 +439,8 @@ impl Edge {
                 }
                 outcome.map_err(|error| error.to_string())
             }
+            // It has no connection.
+            Codec::Zhttp(_) => Ok(()),
         };
         if self.take(talk, said) == Step::Over {
             return Step::Over;
@@ -443,8 +450,6 @@ impl Edge {
             // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
             Err(_) if talk.has_ended() => {
                 self.drop_wire(talk);
-            // It has no connection.
-            Codec::Zhttp(_) => Ok(()),
                 Step::Goes
             }
             Err(reason) => self.retry(talk, Failure::Response, &reason),
@@ -560,21 +565,21 @@ impl Edge {
         if let Some(question) = talk.question.take() {
             self.services.forget(question);
         }
+        self.drop_stream_of(talk);
     }
 
     /// Ends conversations in which nothing happens.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
+        self.check_streams(now_ms);
         let late: Vec<u64> = self
             .talks
             .iter()
             .filter(|(_, talk)| {
                 let has_begun = talk.wire != 0 || talk.waits.is_some() || talk.stream.is_some();
-        self.drop_stream_of(talk);
                 // Another worker answers a poll when there is something to say, and its connection ends when it does.
                 let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
                 let is_late =
                     talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
-        self.check_streams(now_ms);
                 is_late || talk.deadline_ms <= now_ms
             })
             .map(|(&id, _)| id)

@@ -133,7 +133,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     configure(&mut server, &settings, directory)?;
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
     let in_vain = unserved::routes(&routes, Parts::new(&settings));
-    for line in unserved::settings(&settings).iter().chain(&in_vain) {
+    for line in &in_vain {
         server.warn(line);
     }
     let problems = Authority::new(&settings, directory).problems(&routes);

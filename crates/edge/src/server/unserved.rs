@@ -1,10 +1,7 @@
 //! What is set and has no effect here. It is said when the edge starts, so that nobody finds it out later.
 
-use crate::routes::{Origin, Routes};
-use crate::settings::{Settings, table};
-
-/// Settings without effect, and what holds instead.
-const SETTINGS: [(&str, &str); 1] = [("share_all", "every request goes to its backend by itself")];
+use crate::routes::Routes;
+use crate::settings::Settings;
 
 /// Which parts that routes may ask for are there.
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +17,6 @@ impl Parts {
             has_sockjs_url: !settings.text("sockjs_url").is_empty(),
         }
     }
-}
-
-/// A sentence for each setting that is another than the built-in one and has no effect.
-pub(super) fn settings(settings: &Settings) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, instead) in SETTINGS {
-        let row = table().iter().find(|row| row.name == name);
-        if row.is_some_and(|row| settings.text(row.name) != row.default) {
-            lines.push(format!("{name} has no effect: {instead}"));
-        }
-    }
-    lines
 }
 
 /// A sentence for each property of a route that has no effect.
@@ -63,23 +48,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_changed_is_said() {
-        assert_eq!(settings(&given(&[])), [] as [String; 0]);
-        assert_eq!(settings(&given(&[("share_all", "false")])).len(), 0);
-        let lines = settings(&given(&[("share_all", "true")]));
-        assert_eq!(
-            lines,
-            ["share_all has no effect: every request goes to its backend by itself"]
-        );
-    }
-
-    #[test]
     fn routes_say_what_they_ask_for_in_vain() {
         let text = "*,session,sockjs=/s a:1\nb,log_level=3 a:2";
         let (rules, problems) = Routes::read(text, |_| Ok(()));
         assert_eq!(problems, []);
         let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();
-        assert_eq!(count(&[]), 3);
-        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 1);
+        assert_eq!(count(&[]), 2);
+        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 0);
     }
 }

@@ -127,7 +127,7 @@ impl Edge {
         let is_wanted = self.state.is_some() && source.rule().is_some_and(|rule| rule.session);
         let body_bytes = source.request.body.bytes();
         if !is_wanted || source.is_plain() || !(1..=BODY_BYTES_MAX).contains(&body_bytes) {
-            return self.ask(Owner::Client(handle), source, Vec::new());
+            return self.ask_or_share(handle, source);
         }
         let args = map([
             ("domain", source.request.host_name().as_str().into()),

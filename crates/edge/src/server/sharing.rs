@@ -1,0 +1,317 @@
+//! Equal requests that share one to their backend, where `share_all` says so.
+//!
+//! Who asks for what is being asked for already waits for that answer. Requests are equal that have the same route, method,
+//! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
+//! large to be kept, is not passed to others: they ask by themselves then.
+
+use std::collections::HashMap;
+
+use fermata_grip::instruct::is_instruct;
+
+use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
+use super::edge::{Edge, Owner, Source};
+use super::origin::{Purpose, Talk};
+use super::response::Head;
+
+/// Clients that wait for one answer besides the one that has asked; others ask by themselves.
+const SHARERS_MAX: usize = 1_000;
+
+/// Headers that say how a request came, and not what for.
+const OF_THE_WAY: [&[u8]; 4] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"x-forwarded-for",
+];
+
+/// What makes two requests equal.
+type Key = Vec<u8>;
+
+/// Requests that others may share.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    is_on: bool,
+    /// The conversation that asks, by what it asks for.
+    asked: HashMap<Key, u64>,
+    /// The conversation that a client waits for, by its request.
+    waiting: HashMap<u64, u64>,
+}
+
+/// What a conversation has to do with others' requests.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    key: Option<Key>,
+    /// Who waits for the same answer.
+    others: Vec<(u64, Source)>,
+}
+
+impl Sharing {
+    pub fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            ..Self::default()
+        }
+    }
+
+    /// Clients that wait for another's request.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl Edge {
+    /// Asks the origin for a request, or waits for the answer to an equal one.
+    pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
+        let key = match self.sharing.is_on && !self.is_script(handle) {
+            true => key(&source),
+            false => None,
+        };
+        let Some(key) = key else {
+            return self.ask(Owner::Client(handle), source, Vec::new());
+        };
+        if let Some(&id) = self.sharing.asked.get(&key)
+            && let Some(talk) = self.talks.get_mut(&id)
+            && !talk.has_response
+        {
+            if talk.shared.others.len() < SHARERS_MAX {
+                talk.shared.others.push((handle, source));
+                self.sharing.waiting.insert(handle, id);
+                return;
+            }
+            return self.ask(Owner::Client(handle), source, Vec::new());
+        }
+        // The conversation of this call gets the next number.
+        let id = self.talks_last + 1;
+        self.ask(Owner::Client(handle), source, Vec::new());
+        if let Some(talk) = self.talks.get_mut(&id) {
+            talk.shared.key = Some(key.clone());
+            self.sharing.asked.insert(key, id);
+        }
+    }
+
+    /// A client has left that may have waited for another's answer.
+    pub(super) fn leave_shared(&mut self, handle: u64) {
+        if let Some(id) = self.sharing.waiting.remove(&handle)
+            && let Some(talk) = self.talks.get_mut(&id)
+        {
+            talk.shared.others.retain(|(other, _)| *other != handle);
+        }
+    }
+
+    /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
+    pub(super) fn hand_over(&mut self, id: u64) -> bool {
+        let Some(talk) = self.talks.get_mut(&id) else {
+            return false;
+        };
+        if talk.shared.others.is_empty() {
+            return false;
+        }
+        let (handle, source) = talk.shared.others.remove(0);
+        let target = talk.source.target;
+        talk.owner = Owner::Client(handle);
+        talk.source = Source { target, ..source };
+        self.sharing.waiting.remove(&handle);
+        self.asking.insert(handle, id);
+        true
+    }
+
+    /// Those who wait for a conversation's answer; from now on nobody else does.
+    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<(u64, Source)> {
+        if let Some(key) = talk.shared.key.take()
+            && self.sharing.asked.get(&key) == Some(&talk.id())
+        {
+            self.sharing.asked.remove(&key);
+        }
+        let others = std::mem::take(&mut talk.shared.others);
+        for (handle, _) in &others {
+            self.sharing.waiting.remove(handle);
+        }
+        others
+    }
+
+    /// The answer is for one alone: the others ask by themselves.
+    pub(super) fn release_sharers(&mut self, talk: &mut Talk) {
+        for (handle, source) in self.take_sharers(talk) {
+            self.ask(Owner::Client(handle), source, Vec::new());
+        }
+    }
+
+    /// Whether an answer is read whole, because others wait for it. What says no length may be a stream without end.
+    pub(super) fn is_shared(&self, talk: &Talk, head: &Head) -> bool {
+        let bytes_max = INSTRUCT_BYTES_MAX as u64;
+        !talk.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
+    }
+
+    /// Gives an answer that is here whole to those who wait for it, too.
+    pub(super) fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
+        if talk.shared.key.is_none() {
+            return;
+        }
+        let is_own = match is_instruct(&borrowed(&head.headers)) {
+            true => match read_instruct(head, Some(body)) {
+                Some(Ok(it)) => it.session_id.is_some() || is_for_one(&it.answer.headers),
+                _ => false,
+            },
+            false => false,
+        };
+        if is_own || is_for_one(&head.headers) {
+            return self.release_sharers(talk);
+        }
+        for (handle, source) in self.take_sharers(talk) {
+            let mut own = self.talk_of_sharer(talk, handle, source);
+            self.on_whole(&mut own, head.clone(), body.to_vec());
+            self.log_talk(&mut own);
+        }
+    }
+
+    /// Tells those who wait that there is no answer.
+    pub(super) fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
+        for (handle, source) in self.take_sharers(talk) {
+            let mut own = self.talk_of_sharer(talk, handle, source);
+            self.fail(&mut own, status, reason);
+            self.log_talk(&mut own);
+        }
+    }
+
+    fn talk_of_sharer(&mut self, talk: &Talk, handle: u64, source: Source) -> Box<Talk> {
+        let target = talk.source.target;
+        let source = Source { target, ..source };
+        let mut own = self.talk(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
+        own.noted = talk.noted;
+        own
+    }
+}
+
+/// What makes a request equal to others; `None`: it shares with none. Only what is read, and has no body, may be asked once
+/// for several.
+fn key(source: &Source) -> Option<Key> {
+    let request = &source.request;
+    let is_read = matches!(&request.method[..], b"GET" | b"HEAD");
+    if !is_read || request.body.bytes() > 0 || source.is_trusted || request.has_events() {
+        return None;
+    }
+    let of_way = |name: &[u8]| OF_THE_WAY.iter().any(|it| name.eq_ignore_ascii_case(it));
+    let mut key = Vec::new();
+    let mut push = |part: &[u8]| {
+        key.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        key.extend_from_slice(part);
+    };
+    push(&source.table.generation.to_le_bytes());
+    push(&source.rule.to_le_bytes());
+    push(&[u8::from(request.is_tls)]);
+    push(&request.method);
+    push(&request.host);
+    push(&request.target);
+    let mut headers: Vec<(Vec<u8>, &[u8])> = request
+        .headers
+        .iter()
+        .filter(|(name, _)| !of_way(name))
+        .map(|(name, value)| (name.to_ascii_lowercase(), &value[..]))
+        .collect();
+    // Of several of one name the order counts.
+    headers.sort_by(|one, other| one.0.cmp(&other.0));
+    for (name, value) in headers {
+        push(&name);
+        push(value);
+    }
+    Some(key)
+}
+
+/// Whether an answer may be meant for one client alone.
+fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    headers.iter().any(|(name, value)| {
+        let says = |words: &[&[u8]]| {
+            value
+                .split(|&byte| byte == b',')
+                .filter_map(|part| part.split(|&byte| byte == b'=').next())
+                .map(<[u8]>::trim_ascii)
+                .any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
+        };
+        name.eq_ignore_ascii_case(b"set-cookie")
+            || name.eq_ignore_ascii_case(b"grip-session-id")
+            || (name.eq_ignore_ascii_case(b"cache-control") && says(&[b"private", b"no-store"]))
+            || (name.eq_ignore_ascii_case(b"vary") && says(&[b"*", b"x-forwarded-for"]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::super::edge::Table;
+    use super::super::request::{Body, ClientRequest};
+    use super::*;
+    use crate::routes::Routes;
+
+    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Source {
+        let (routes, _) = Routes::read("* a:1", |_| Ok(()));
+        let headers = headers.iter();
+        Source {
+            request: Rc::new(ClientRequest {
+                method: method.into(),
+                target: target.into(),
+                headers: headers.map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+                ..ClientRequest::forgotten()
+            }),
+            table: Rc::new(Table {
+                generation: 1,
+                routes,
+                home: None,
+                watched: Vec::new(),
+            }),
+            rule: 0,
+            target: 0,
+            is_trusted: false,
+            is_sockjs: false,
+            session_id: None,
+        }
+    }
+
+    #[test]
+    fn only_what_is_equal_is_shared() {
+        let base = key(&request("GET", "/a", &[("A", "1"), ("B", "2")]));
+        assert!(base.is_some());
+        let same: [&[(&str, &str)]; 2] = [
+            &[("b", "2"), ("a", "1")],
+            &[("A", "1"), ("B", "2"), ("X-Forwarded-For", "192.0.2.1")],
+        ];
+        for headers in same {
+            assert_eq!(key(&request("GET", "/a", headers)), base, "{headers:?}");
+        }
+        for (target, headers) in [
+            ("/b", &[("A", "1"), ("B", "2")][..]),
+            ("/a", &[("A", "1")]),
+            ("/a", &[("A", "1"), ("B", "2"), ("Cookie", "user=1")]),
+            ("/a", &[("A", "1"), ("B", "2"), ("Authorization", "x")]),
+            ("/a", &[("A", "1B"), ("", "2")]),
+        ] {
+            assert_ne!(key(&request("GET", target, headers)), base, "{headers:?}");
+        }
+        let one = key(&request("GET", "/a", &[("A", "1"), ("A", "2")]));
+        assert_ne!(one, key(&request("GET", "/a", &[("A", "2"), ("A", "1")])));
+        assert_eq!(key(&request("POST", "/a", &[])), None);
+        let mut with_body = request("GET", "/a", &[]);
+        if let Some(request) = Rc::get_mut(&mut with_body.request) {
+            request.body = Body::Memory(b"x".to_vec());
+        }
+        assert_eq!(key(&with_body), None);
+    }
+
+    #[test]
+    fn answers_for_one_are_known() {
+        let head = |name: &str, value: &str| [(name.into(), value.into())];
+        for (name, value) in [
+            ("Set-Cookie", "a=b"),
+            ("cache-control", "max-age=1, Private"),
+            ("Cache-Control", "no-store"),
+            ("Cache-Control", "private=\"x\""),
+            ("Vary", "Accept, *"),
+            ("Vary", "X-Forwarded-For"),
+            ("Grip-Session-Id", "s"),
+        ] {
+            assert!(is_for_one(&head(name, value)), "{name}: {value}");
+        }
+        assert!(!is_for_one(&head("Cache-Control", "public, max-age=5")));
+        assert!(!is_for_one(&head("Vary", "Accept")));
+    }
+}
