@@ -3,6 +3,7 @@
 //! A conversation owns its connection until the response is complete; then the connection waits in the pool for the next
 //! one. What is read and when follows from whoever takes the response: see `answer`.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,10 +19,8 @@ use super::files::Filed;
 use super::journal::{Noted, Outcome};
 use super::over_http::OverHttp;
 use super::response::{Said, of_fastcgi, of_http};
-use super::sharing::Shared;
 use super::test_origin;
 use super::unopened::Unopened;
-use super::zhttp_stream::StreamOf;
 use crate::fastcgi;
 use crate::routes::Origin;
 use crate::upstream::{self, Asked, Failure, Sent, may_retry};
@@ -103,6 +102,48 @@ pub(super) enum Wait {
     Name(String),
     /// Room in the queue of a Unix socket.
     Room,
+}
+
+/// The session that a conversation has with its backend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamOf {
+    pub number: u64,
+    pub service: u16,
+}
+
+/// What makes two requests equal.
+pub(super) type ShareKey = Vec<u8>;
+
+/// Requests that others may share.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    pub is_on: bool,
+    /// The conversation that asks, by what it asks for.
+    pub asked: HashMap<ShareKey, u64>,
+    /// The conversation that a client waits for, by its request.
+    pub waiting: HashMap<u64, u64>,
+}
+
+/// What a conversation has to do with others' requests.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub key: Option<ShareKey>,
+    /// Who waits for the same answer.
+    pub others: Vec<(u64, Source)>,
+}
+
+impl Sharing {
+    pub fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            ..Self::default()
+        }
+    }
+
+    /// Clients that wait for another's request.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
 }
 
 /// Whether a conversation goes on.

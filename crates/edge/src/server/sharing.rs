@@ -4,13 +4,11 @@
 //! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
 //! large to be kept, is not passed to others: they ask by themselves then.
 
-use std::collections::HashMap;
-
 use fermata_grip::instruct::is_instruct;
 
 use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use super::edge::{Edge, Owner, Source};
-use super::origin::{Purpose, Talk};
+use super::origin::{Purpose, ShareKey, Talk};
 use super::response::Head;
 
 /// Clients that wait for one answer besides the one that has asked; others ask by themselves.
@@ -23,41 +21,6 @@ const OF_THE_WAY: [&[u8]; 4] = [
     b"proxy-connection",
     b"x-forwarded-for",
 ];
-
-/// What makes two requests equal.
-type Key = Vec<u8>;
-
-/// Requests that others may share.
-#[derive(Debug, Default)]
-pub(super) struct Sharing {
-    is_on: bool,
-    /// The conversation that asks, by what it asks for.
-    asked: HashMap<Key, u64>,
-    /// The conversation that a client waits for, by its request.
-    waiting: HashMap<u64, u64>,
-}
-
-/// What a conversation has to do with others' requests.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    key: Option<Key>,
-    /// Who waits for the same answer.
-    others: Vec<(u64, Source)>,
-}
-
-impl Sharing {
-    pub fn new(is_on: bool) -> Self {
-        Self {
-            is_on,
-            ..Self::default()
-        }
-    }
-
-    /// Clients that wait for another's request.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-}
 
 impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
@@ -184,7 +147,7 @@ impl Edge {
 
 /// What makes a request equal to others; `None`: it shares with none. Only what is read, and has no body, may be asked once
 /// for several.
-fn key(source: &Source) -> Option<Key> {
+fn key(source: &Source) -> Option<ShareKey> {
     let request = &source.request;
     let is_read = matches!(&request.method[..], b"GET" | b"HEAD");
     if !is_read || request.body.bytes() > 0 || source.is_trusted || request.has_events() {

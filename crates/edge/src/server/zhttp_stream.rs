@@ -14,7 +14,7 @@ use super::answer::Phase;
 use super::arriving::Arriving;
 use super::edge::{Edge, Owner};
 use super::forward::{Forwarded, HANDSHAKE_OWN};
-use super::origin::{Codec, Purpose, Step, Talk};
+use super::origin::{Codec, Purpose, Step, StreamOf, Talk};
 use super::request::Body;
 use super::response::{Head, Said};
 use super::services::Question;
@@ -32,13 +32,6 @@ const TURN_BYTES_MAX: usize = 512 * 1024;
 const PACKET_BYTES: usize = 1_024;
 /// How soon a backend that takes nothing is tried again.
 const PAUSE_MS: u64 = 20;
-
-/// The session that a conversation has with its backend.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StreamOf {
-    pub number: u64,
-    service: u16,
-}
 
 impl Edge {
     /// Opens a session with whoever takes it first at the target.
