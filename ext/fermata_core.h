@@ -1746,6 +1746,14 @@ void fm_companion_log(const struct FmCompanion *companion, uint32_t level, struc
 void fm_companion_count(const struct FmCompanion *companion, uint32_t what);
 
 /**
+ * The memory limit of a process in which PHP has none; 0 = it stays without one.
+ *
+ * # Safety
+ * `companion` comes from `fm_server_start`.
+ */
+size_t fm_companion_memory_bytes_max(const struct FmCompanion *companion);
+
+/**
  * Frees it, before the process ends.
  *
  * # Safety

@@ -904,7 +904,7 @@ size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size)
 /* Beginning and end */
 
 /* Without a limit one handler would take the machine's memory. */
-static void limit_memory(size_t bytes_max)
+void fermata_limit_memory(size_t bytes_max)
 {
 	if (PG(memory_limit) != -1 || !bytes_max) {
 		return;
@@ -929,7 +929,7 @@ void fermata_fibers_start(zend_execute_data *frame)
 	memset(&first_fiber, 0, sizeof(first_fiber));
 	fm_worker_fibers(fermata_run.worker, &pool.settings);
 	fermata_turns_start(pool.settings.handlers_max);
-	limit_memory(pool.settings.memory_bytes_max);
+	fermata_limit_memory(pool.settings.memory_bytes_max);
 	pool.frame = frame;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;

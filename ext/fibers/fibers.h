@@ -130,6 +130,8 @@ typedef enum fermata_wait_result {
 /* fibers.c */
 void fermata_fibers_start(zend_execute_data *frame);
 void fermata_fibers_end(void);
+/* Of a process in which PHP has none. */
+void fermata_limit_memory(size_t bytes_max);
 void fermata_fibers_abandon(void);
 bool fermata_fibers_poll(void);
 void fermata_fibers_woken(void);

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "core/changes.h"
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
@@ -374,9 +375,14 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 		status = call(jobs, head->job, (FmStr){given, head->bytes}, &text);
 		reply(fd, status, fermata_str(text.s));
 		smart_str_free(&text);
+		if (fermata_run.fiber->changes) {
+			fermata_changes_shut_down();
+		}
 		fermata_clean_up();
 	} zend_catch {
 		tell_fatal(fd, jobs->bytes_max);
+		fermata_changes_abandon(fermata_run.fiber);
+		fermata_changes_abandoned();
 		free(given);
 		shutdown(fd, SHUT_RDWR);
 		close(fd);
@@ -394,6 +400,11 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 	memset(&fermata_run, 0, sizeof(fermata_run));
 	fermata_run.server = server;
 	fermata_enter_process();
+	/* Nothing waits here, but what is changed is noted on a fiber. */
+	static fermata_fiber only;
+	fermata_run.fiber = &only;
+	fermata_limit_memory(fm_companion_memory_bytes_max(here.companion));
+	fermata_changes_start_jobs();
 	while ((fd = take(jobs, &head)) >= 0) {
 		note_busy(true);
 		run(jobs, &head, fd);
@@ -402,6 +413,8 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 		shutdown(fd, SHUT_RDWR);
 		close(fd);
 	}
+	fermata_changes_end();
+	fermata_run.fiber = NULL;
 	EG(exit_status) = 0;
 	zend_throw_unwind_exit();
 }

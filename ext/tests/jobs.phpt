@@ -8,6 +8,7 @@ posix
 require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
+ini_set('memory_limit', '-1');
 $jobs = $server->jobs(processes: 2, queue: 8, timeoutMs: (int) getenv('JOB_MS'), messageBytes: 1_000_000);
 final class Point { public function __construct(public int $x, public ?Point $next = null) {} }
 $jobs
@@ -27,6 +28,14 @@ $jobs
     ->add('waits', fn () => delay(0))
     ->add('runs', fn () => $GLOBALS['jobs']->run('sum'))
     ->add('output', function () { ob_start(); echo 'lost'; return 'said'; })
+    ->add('changes', function () {
+        $file = getcwd() . '/ended';
+        register_shutdown_function(fn () => file_put_contents($file, 'x'));
+        [date_default_timezone_set('Asia/Tokyo'), ini_set('precision', '5'), putenv('LEFT=1'), chdir('/'), $_GET['left'] = 1, set_error_handler(fn () => true)];
+        return getmypid();
+    })
+    ->add('finds', fn () => [date_default_timezone_get(), ini_get('precision'), getenv('LEFT'), getcwd() === '/', $_GET, set_error_handler(null), getmypid()])
+    ->add('limit', fn () => ini_get('memory_limit'))
     ->add('count', function () { static $n = 0; return ++$n; });
 function shown(callable $work): string {
     try { return json_encode($work()); } catch (Throwable $e) { return $e::class . ': ' . strtok($e->getMessage(), "\n"); }
@@ -52,6 +61,14 @@ $cases = [
     'for ever' => fn () => preg_replace('~\d+ ms~', 'N ms', shown(fn () => $jobs->run('for ever'))),
     'waits' => fn () => preg_replace('~ in \S+~', '', shown(fn () => $jobs->run('waits'))),
     'runs' => fn () => preg_replace('~ in \S+~', '', shown(fn () => $jobs->run('runs'))),
+    'changes' => function () use ($jobs) {
+        do {
+            $pid = $jobs->run('changes');
+            $found = $jobs->run('finds');
+        } while (array_pop($found) !== $pid);
+        return json_encode($found) . (file_exists('ended') ? ' and shutdown functions were called' : '');
+    },
+    'limit' => fn () => $jobs->run('limit'),
     'output' => fn () => $jobs->run('output'),
     'unknown' => fn () => $jobs->run('no such'),
     'full' => fn () => shown(fn () => all(...array_fill(0, 9, fn () => $jobs->run('pid', 0.05)))),
@@ -100,6 +117,8 @@ all replaced: 2
 for ever: "Fermata\\Exception\\TimeoutException: job for ever has taken longer than N ms, and was ended"
 waits: "Fermata\\Exception\\JobFailedException: job waits: Fermata\\Exception\\MisuseError: PHP cannot wait here: only handlers and tasks of a running server can"
 runs: "Fermata\\Exception\\JobFailedException: job runs: Fermata\\Exception\\MisuseError: PHP cannot wait here: only handlers and tasks of a running server can"
+changes: "[\"UTC\",\"14\",false,false,[],null] and shutdown functions were called"
+limit: "536870912"
 output: "said"
 unknown: Fermata\Exception\MisuseError: there is no job no such; jobs are added to Jobs before the server runs
 full: "Fermata\\Exception\\BackpressureException: 8 jobs (the queue of jobs()) of this worker have not ended; try again"

@@ -396,8 +396,8 @@ settings! {
          1 is the mode for code that keeps the state of a request in global or static variables.\n\
          0 means as many as there are fibers.";
     worker_memory_bytes_max: usize = "536870912", Kind::Bytes { min: 0, max: 1024 * GIB }, None,
-        "PHP's memory limit in workers where memory_limit is -1, as it is in Debian's php.ini for the command line.\n\
-         A handler that needs more ends in a fatal error, and its worker is replaced.\n\
+        "PHP's memory limit in workers and processes for jobs where memory_limit is -1, as it is in Debian's php.ini for the command line.\n\
+         A handler or job that needs more ends in a fatal error, and its process is replaced.\n\
          0 leaves PHP without a limit.";
     fibers_idle_max: usize = "256", Kind::Count { min: 1, max: 30_000, unit: "fibers" }, None,
         "Fibers that a worker keeps for reuse when they have nothing to do.\n\

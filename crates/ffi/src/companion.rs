@@ -56,6 +56,21 @@ pub unsafe extern "C" fn fm_companion_count(companion: *const FmCompanion, what:
     });
 }
 
+/// The memory limit of a process in which PHP has none; 0 = it stays without one.
+///
+/// # Safety
+/// `companion` comes from `fm_server_start`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_companion_memory_bytes_max(companion: *const FmCompanion) -> usize {
+    let mut bytes_max = 0;
+    guard_bool(|| {
+        // SAFETY: passed on from this function's contract.
+        bytes_max = unsafe { &(*companion).companion }.memory_bytes_max();
+        true
+    });
+    bytes_max
+}
+
 /// Frees it, before the process ends.
 ///
 /// # Safety

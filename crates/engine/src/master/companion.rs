@@ -16,9 +16,15 @@ use crate::log::Logger;
 pub struct Companion {
     logger: Logger,
     stats: stats::Shared,
+    memory_bytes_max: usize,
 }
 
 impl Companion {
+    /// The memory limit of programs that have none of their own; 0 = none.
+    pub fn memory_bytes_max(&self) -> usize {
+        self.memory_bytes_max
+    }
+
     /// Writes a log line under the companion's name.
     pub fn log(&self, level: LogLevel, message: &str) {
         self.logger.write(level, clock::unix_ms(), message);
@@ -92,7 +98,11 @@ impl Master {
                     process::exit_now(1);
                 }
                 let stats = self.stats;
-                Some(Companion { logger, stats })
+                Some(Companion {
+                    logger,
+                    stats,
+                    memory_bytes_max: self.settings.worker_memory_bytes_max,
+                })
             }
             Ok(Fork::Parent(pid)) => {
                 self.beside.pid = pid;
