@@ -113,6 +113,7 @@ setup: ## Install what the tests need and this machine lacks
 generate: ## Rewrite the generated files: C header, arginfo, reference of settings and figures
 	cargo run --locked --quiet -p fermata-header
 	scripts/arginfo.sh
+	scripts/architecture.py
 	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge reference
 
 test-rust: ## Unit and property tests of the crates

@@ -9,6 +9,11 @@
 //!
 //! The price of one table: a value arrives as text even from code. Settings are read once at start,
 //! so that costs nothing that matters, and every source gets the same checks and the same errors.
+//!
+//! # Decisions and their price
+//!
+//! **Settings as text from one table.** One check, one error text, one documentation for INI, code and environment. Price:
+//! numbers from PHP code take a detour through text, once at start.
 
 #![forbid(unsafe_code)]
 

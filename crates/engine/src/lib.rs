@@ -2,6 +2,83 @@
 //!
 //! [`Server`] collects settings and routes, [`Server::start`] forks workers, and each [`Worker`] is
 //! pulled for events by its embedder. No Zend and no command line here.
+//!
+//! # Inside
+//!
+//! It is pulled by its embedder and knows no Zend and no command line.
+//! `Worker` (`worker.rs`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, buffers and counters;
+//! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
+//! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` and `Wires` (`embed/`) what the embedder waits for
+//! and has opened; `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.
+//! A part is handed what it needs and knows no `Worker`. Modules with `impl Worker` join parts (`channels/hold.rs`,
+//! `websocket/upgrade.rs`, `embed/defer.rs`), and no part uses one of those: `scripts/modules.py` holds the engine to that.
+//! `admin/trace/` remembers requests in progress for the access log and the histogram of latencies; a worker has one only
+//! when somebody wants either. Lines are collected and written at most ten times a second, and left out and counted rather
+//! than waited for.
+//! Handlers that hold the loop are noticed by the master from two words in shared memory, and their place is read out of
+//! the worker's memory (`master/blocking.rs`, `frames.rs`): no signal, no thread.
+//! Nobody waits for a log (`log.rs`, `io/log_file.rs`): a line that standard error does not take at once is left out and
+//! counted.
+//! A worker that could run a handler is replaced at once when it ends or retires, one that could not after a pause that
+//! grows (`master/mod.rs`); one that retires gives its idle connections to others or leaves them in its inbox for its
+//! replacement (`net/balance.rs`).
+//!
+//! `embed/wires.rs` has sockets of the embedder in the loop: connections it opens (also encrypted), listeners of its own,
+//! and listeners whose HTTP the engine parses for it; their tokens have an index no connection has, so nobody else pays for
+//! them. `embed/relay.rs` holds clients for an embedder that publishes in formats of its own, and hands it records one
+//! client at a time where it wants to decide. The extension uses neither.
+//!
+//! `http/respond/outgoing.rs` and `stream.rs` are where a body comes from while it leaves: a file (by `sendfile` where the
+//! driver can), parts of one, or a stream that the program is asked for piece by piece when the kernel has taken the last;
+//! `http/files/` opens below a root, weighs conditions and ranges (`proto`'s `conditions`, `range`, `negotiate`) and keeps
+//! what it has compressed.
+//!
+//! `http/body/` is where a body goes while it arrives: memory, or above `body_memory_bytes_max` a temporary file; forms
+//! with files are taken apart by `proto`'s `multipart`. What is outside of memory has a number and lives until the
+//! program's `Request` is gone; names of temporary files begin with a number of the server's own, so that several may share
+//! a directory.
+//! A route may get its requests before their bodies (`http/body/early.rs`): nothing is read from such a connection but what
+//! the handler asks for.
+//!
+//! `websocket/` is a connection from its 101 on: `Socket` is 16 bytes inside `Connection`, and what few sockets need at a
+//! time is in its `Busy` box.
+//! What a socket missed of a channel comes in pieces (`websocket/resume.rs`); only then is it subscribed.
+//! A message that lies whole in the worker's input buffer is unmasked there and lent to the program, and frames are written
+//! straight into the connection's output: pipelined messages, up to 128 in a row, cost one read and one write.
+//! Events of a socket come in order, open, messages, close: `Events` keeps what comes up anywhere in the loop, and it is
+//! handed out before anything else is parsed.
+//! Sockets in channels are subscriptions like held clients, in formats of their own; a record that leaves out its sender
+//! names it (`Subscriber`), and only that cursor skips the frame.
+//! A message for a socket of another worker goes through the ring, on a channel that only that worker reads.
+//!
+//! # Decisions and their price
+//!
+//! **One process per core, `SO_REUSEPORT` each.** Nothing is handed over on the request path, and a crash has one worker's
+//! size. Price: memory of PHP code is paid per worker (shared after fork until written), and the kernel's hash spreads few
+//! clients unevenly, which the next decision mends.
+//!
+//! **A connection that stays moves once.** When its first answer has gone out and another worker has fewer connections that
+//! stay, an idle connection is handed to that one by `SCM_RIGHTS` (`net/balance.rs`): a hundred clients are shared evenly
+//! by eight workers. Connections per request pay nothing. Price: held clients, WebSockets and encrypted connections have
+//! state and stay where the hash has put them.
+//!
+//! **The master keeps all listeners open.** Connections that wait in a dead worker's queue are served by its replacement.
+//! Price: they wait for it, up to the back-off.
+//!
+//! **Counting in private, copying in turns.** A worker adds to plain fields (`Counts`) and copies them to its own lines of
+//! a shared mapping at most every 100 ms; the master folds an ended worker's counts into its seat. Price: figures are up to
+//! 100 ms old, a killed worker loses as much, and one more wake-up follows each burst.
+//!
+//! **A crowd is served once for many messages.** After a fan-out to very many the ring is left alone for some milliseconds
+//! (`channels/gather.rs`; the edge does so, PHP servers with `gather_ms_max`), and each client gets what came meanwhile in
+//! one send. Price: of messages that come back to back, each but the first is that much later.
+//!
+//! **Timers without cancelling.** A busy connection touches no timer. Price: an entry may fire for nothing and is armed
+//! again.
+//!
+//! **A place in the interval for every keep-alive.** Clients that came at once do not get their comments at once: `Place`
+//! (`channels/pace.rs`) spreads them over the interval, on a grid of 100 ms so that a worker wakes for a batch. Price: the
+//! first comment of a client comes sooner than its interval.
 
 #![forbid(unsafe_code)]
 

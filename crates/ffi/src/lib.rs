@@ -7,6 +7,11 @@
 //!
 //! Strings come as pointer and length and are copied before a function returns. Strings that go out
 //! point into memory of ours; each function says how long they stay valid.
+//!
+//! # Decisions and their price
+//!
+//! **Pull instead of call-backs.** Longjmp, exceptions, `exit()` and Fiber switches cannot cross Rust. Price: a C shim of a
+//! few thousand lines, compiled per PHP version.
 
 mod abi;
 mod body;

@@ -13,6 +13,36 @@
 //! - [`net`], [`log_file`], [`systemd`], [`users`],
 //!   [`shm`], [`signal`], [`process`], [`thread`], [`probe`], [`random`], [`clock`]: set-up and
 //!   supervision.
+//!
+//! # Inside
+//!
+//! No HTTP words.
+//!
+//! `sys/uring` serves the contract of readiness from completions: what arrives waits in a pool of buffers that is the
+//! kernel's again before every wait, small sends are collected and given to the kernel together, and what it does not take
+//! stays with the driver.
+//! So `send` may have taken what the kernel has not: `flush` and `leaving` are for an owner that cannot wait.
+//!
+//! `files/` does work on files: a `Job` is straight-line code whose only leaf is one operation, and `Files` does each at
+//! once where the kernel need not wait, else in a ring of its own or on a thread. Operations own their buffers until they
+//! have completed, and a job that nobody waits for any more is finished. `turns.rs` keeps jobs on the same path or handle
+//! in their order.
+//!
+//! # Decisions and their price
+//!
+//! **Edge-triggered epoll, registered once.** Two system calls per connection besides its reads and writes. Price: the
+//! engine must remember readiness, and forgetting it would stall a client; the fake driver behaves the same so that tests
+//! find it.
+//!
+//! **Two kernel interfaces, chosen at start.** The setting `io` decides, docs/io.md has the measurements; one type for both
+//! costs a comparison per call. Price: every promise of `Driver` is kept twice, which one set of tests checks over both.
+//!
+//! **Giving way before sleeping.** A worker yields its core before it waits, so that a client on the same core asks for a
+//! batch instead of waking it for each request. Price: a neighbour that never sleeps would take a whole slice, so a yield
+//! of more than 2 ms is paid back with twenty times as long without one (`courtesy.rs`).
+//!
+//! **Short work on files is done in the loop.** A write into the page cache costs less than giving it away. Price: the
+//! first one that meets a slow disk holds the loop; `patience.rs` then gives everything away for twenty times as long.
 
 pub mod alarm;
 pub mod buffer;

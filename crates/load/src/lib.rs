@@ -10,6 +10,8 @@
 //! - `subscribe`: held clients, and the process that publishes to them.
 //! - `parent`, `link`, `report`, `totals`: processes and what they tell.
 //! - `output`, `summary`: what a run shows.
+//!
+//! It uses `io` and `proto` and nothing of the server.
 
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,15 @@
 //! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: a message that two
 //! parsers could read differently is refused, never guessed at, and every bound has a name. Each parser is
 //! written so that any split of the input gives the same result; `fuzzing` holds the checks of that.
+//!
+//! `ws` checks handshakes, assembles and compresses messages and follows the closing handshake for either end.
+//! No socket, no clock, no allocation per request; every function can be fed one byte at a time and gives the same result,
+//! which property tests and fuzz targets check.
+//!
+//! # Decisions and their price
+//!
+//! **Strict parsing.** Request smuggling needs two readings. Price: a few ancient or home-made clients get 400; the log
+//! says why.
 
 #![forbid(unsafe_code)]
 

@@ -13,6 +13,17 @@
 //!
 //! A session at rest holds no buffer: incomplete records, plaintext that did not fit and ciphertext
 //! that the kernel has not taken exist only while there are any. Each is bounded by a constant.
+//!
+//! # Inside
+//!
+//! The engine reads plaintext and does not know; what TLS adds to the contract is in `driver.rs` there: events the kernel
+//! cannot know of are appended to `wait`, and bytes that outlive their connection are flushed by `Leaving`.
+//! Workers need not talk about resumption: ticket keys follow from one secret and the clock.
+//!
+//! # Decisions and their price
+//!
+//! **TLS below the engine.** One state machine for HTTP and WebSocket, encrypted or not. Price: a copy of each byte between
+//! rustls and the engine's buffers, and up to 64 KB of ciphertext per client that takes nothing, beside `queue_bytes_max`.
 
 #![forbid(unsafe_code)]
 
