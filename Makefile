@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -90,6 +90,14 @@ soak-leaving: ## Conversations with the edge that end in every way, for an hour,
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
 	python3 -m bench leaving $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-trust: all ## Handlers ended in every way, and what the next one finds, for an hour; SECONDS=60 is shorter, SEED=1 repeats
+	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
+		cargo test --locked -p fermata-tests --test trust -- --ignored --nocapture the_next_finds_nothing programs_that_are_made_up
+
+soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
+	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
+		cargo test --locked -p fermata-tests --test trust -- --ignored --nocapture programs_that_are_made_up
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench

@@ -108,7 +108,11 @@ need_test() {
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis
     need php-predis test -e /usr/share/php/Predis/autoload.php
+    # Mail and messages, by libraries in plain PHP.
+    need python3-aiosmtpd /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null
     need php-symfony-mailer test -e /usr/share/php/Symfony/Component/Mailer/autoload.php
+    need rabbitmq-server test -e /usr/lib/rabbitmq/bin/rabbitmq-server
+    need php-amqplib test -e /usr/share/php/PhpAmqpLib/autoload.php
     # What the bridges to frameworks are tested with.
     need php-nyholm-psr7 test -e /usr/share/php/Nyholm/Psr7/autoload.php
     need php-guzzlehttp-psr7 test -e /usr/share/php/GuzzleHttp/Psr7/autoload.php

@@ -1,6 +1,7 @@
 //! PHP's own functions and extensions under hooks, with real databases: many handlers wait at the same time,
 //! which the database counts; clients leave; the database is killed.
 
+#[allow(dead_code, reason = "each suite starts those it needs")]
 mod services;
 mod urls;
 

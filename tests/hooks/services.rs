@@ -1,27 +1,39 @@
 //! Databases for one test each: in its directory, on a Unix socket, ended with it.
 
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use fermata_testkit::{Directory, wait_until};
+use fermata_testkit::install::works;
+use fermata_testkit::{Directory, free_port, wait_until, workspace_root};
+
+/// How often one that needs a free port is started before giving up: another process may have taken it.
+const STARTS_MAX: usize = 3;
+/// The one that Debian's packages are for.
+const PYTHON: &str = "/usr/bin/python3";
+/// It takes a few seconds of both of a machine's processors, which may be busy.
+const RABBITMQ_STARTS_WITHIN: Duration = Duration::from_secs(180);
+const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 /// A database that runs.
 pub struct Service {
     child: Child,
-    /// What clients connect to.
+    /// What clients connect to; empty when that is a port.
     pub socket: PathBuf,
+    /// What clients connect to on 127.0.0.1; 0 when that is a socket.
+    pub port: u16,
+    /// What ends processes of it that are not its children.
+    end: Option<Command>,
     _directory: Directory,
 }
 
 impl Service {
     fn start(name: &str, mut command: Command, socket: PathBuf, directory: Directory) -> Service {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{name}: {error}; `scripts/setup.sh test` installs it"));
+        let mut child = spawn(name, &mut command);
         wait_until(name, || {
             if let Ok(Some(status)) = child.try_wait() {
                 panic!("{name} ended: {status}: {command:?}");
@@ -31,8 +43,93 @@ impl Service {
         Service {
             child,
             socket,
+            port: 0,
+            end: None,
             _directory: directory,
         }
+    }
+
+    /// An MTA that takes all mail, see `fixtures/conversations/smtp.py`. Nothing where the package it needs is missing.
+    pub fn smtp() -> Option<Service> {
+        if !works(PYTHON, &["-c", "import aiosmtpd"]) {
+            return None;
+        }
+        let directory = Directory::new();
+        let file = directory.join("port");
+        let script = workspace_root().join("tests/fixtures/conversations/smtp.py");
+        let mut child = spawn("aiosmtpd", Command::new(PYTHON).arg(script).arg(&file));
+        let port = wait_until("aiosmtpd", || {
+            if let Ok(Some(status)) = child.try_wait() {
+                panic!("aiosmtpd ended: {status}");
+            }
+            std::fs::read_to_string(&file).ok()?.parse().ok()
+        });
+        Some(Service {
+            child,
+            socket: PathBuf::new(),
+            port,
+            end: None,
+            _directory: directory,
+        })
+    }
+
+    /// Nothing where it is not installed.
+    pub fn rabbitmq() -> Option<Service> {
+        if !Path::new(RABBITMQ).is_file() {
+            return None;
+        }
+        (0..STARTS_MAX)
+            .find_map(|_| Service::try_rabbitmq())
+            .or_else(|| panic!("rabbitmq-server does not start"))
+    }
+
+    fn try_rabbitmq() -> Option<Service> {
+        let directory = Directory::new();
+        let (port, names) = (free_port(), free_port());
+        let mut command = Command::new(RABBITMQ);
+        for (name, folder) in [
+            ("HOME", "home"),
+            ("RABBITMQ_MNESIA_BASE", "data"),
+            ("RABBITMQ_LOG_BASE", "log"),
+            ("RABBITMQ_PID_FILE", "pid"),
+            ("RABBITMQ_CONFIG_FILE", "none"),
+            ("RABBITMQ_ADVANCED_CONFIG_FILE", "none.config"),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", "plugins"),
+        ] {
+            command.env(name, directory.join(folder));
+        }
+        std::fs::create_dir(directory.join("home")).expect("a folder");
+        // Its parts find each other by names, which a process of its own keeps: not that of the machine.
+        command
+            .env("RABBITMQ_NODENAME", "trust@localhost")
+            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODE_PORT", port.to_string())
+            .env("RABBITMQ_DIST_PORT", free_port().to_string())
+            .env("ERL_EPMD_PORT", names.to_string())
+            .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+            .env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
+            )
+            // Its script does not end with it.
+            .process_group(0);
+        let mut end = Command::new("epmd");
+        end.args(["-port", &names.to_string(), "-kill"]);
+        let mut service = Service {
+            child: spawn("rabbitmq-server", &mut command),
+            socket: PathBuf::new(),
+            port,
+            end: Some(end),
+            _directory: directory,
+        };
+        let end = Instant::now() + RABBITMQ_STARTS_WITHIN;
+        while Instant::now() < end && matches!(service.child.try_wait(), Ok(None)) {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Some(service);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        None
     }
 
     pub fn mariadb() -> Service {
@@ -128,6 +225,11 @@ impl Service {
 
     /// Ends it as a power cut would.
     pub fn kill(&mut self) {
+        if let Some(mut end) = self.end.take() {
+            let group = format!("-{}", self.child.id());
+            let _ = quiet(Command::new("kill").args(["-KILL", "--", &group])).status();
+            let _ = quiet(&mut end).status();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -137,6 +239,19 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn quiet(command: &mut Command) -> &mut Command {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+}
+
+fn spawn(name: &str, command: &mut Command) -> Child {
+    quiet(command)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{name}: {error}; `scripts/setup.sh test` installs it"))
 }
 
 fn run(command: &mut Command) {

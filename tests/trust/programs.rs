@@ -1,0 +1,559 @@
+//! Handlers that are made up: they share connections, wait in all ways, start, race and cancel tasks, leave results unread and
+//! generators unfinished. Each knows what it has to see, whatever others do meanwhile.
+//!
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer; `FERMATA_TEST_VALGRIND=1` runs the server under
+//! memcheck.
+
+use std::fmt::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_testkit::{Connection, Random, ReadError, Server, deadline, workspace_root};
+use fermata_tests::{fixture, json};
+use serde_json::Value;
+
+use crate::conversations::{seconds, seed};
+use crate::peer::Peer;
+use crate::services::Service;
+
+/// How long programs are tried, unless the environment says otherwise.
+const SECONDS: u64 = 12;
+/// Handlers of one program.
+const HANDLERS_MAX: usize = 6;
+/// Statements inside of each other.
+const DEPTH_MAX: usize = 4;
+/// Of one block.
+const STATEMENTS_MAX: usize = 4;
+/// Programs between two looks at what is left.
+const REST_EVERY: usize = 25;
+/// What a worker may have more than in the beginning: caches of PHP's, and what has not been collected.
+const MEMORY_BYTES_MAX: u64 = 24 << 20;
+const DESCRIPTORS_MAX: u64 = 24;
+
+/// In the order in which a handler may hold them.
+const CONNECTIONS: [&str; 6] = ["mysql", "mysqli", "pdo-pgsql", "sqlite", "redis", "lines"];
+/// Those with rows and transactions.
+const DATABASES: usize = 4;
+/// Streams that handlers share without a pool are theirs to keep apart.
+const LINES: usize = 5;
+
+/// Writes one handler as PHP.
+struct Writer<'a> {
+    random: &'a mut Random,
+    text: String,
+    /// Whose it is, and how many ids it has used.
+    handler: usize,
+    ids: usize,
+    depth: usize,
+}
+
+impl Writer<'_> {
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("h{}n{}", self.handler, self.ids)
+    }
+
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.depth));
+    }
+
+    fn chance(&mut self, one_of: usize) -> bool {
+        self.random.within(0..one_of) == 0
+    }
+
+    /// Milliseconds, mostly few.
+    fn seconds(&mut self) -> f64 {
+        [0.0, 0.0, 0.001, 0.002, 0.004, 0.01][self.random.within(0..6)]
+    }
+
+    /// Some statements. `from`: the first connection that may be asked for here.
+    fn block(&mut self, from: usize) {
+        self.depth += 1;
+        for _ in 0..=self.random.within(0..STATEMENTS_MAX) {
+            self.statement(from);
+        }
+        self.depth -= 1;
+    }
+
+    fn statement(&mut self, from: usize) {
+        let can_nest = self.depth < DEPTH_MAX;
+        match self.random.within(0..if can_nest { 17 } else { 5 }) {
+            0 | 1 => self.ask(from),
+            2 => {
+                let seconds = self.seconds();
+                self.line(&format!("Fermata\\delay({seconds});"));
+            }
+            3 => self.kept(),
+            4 => self.other_wait(),
+            5 => self.transaction(from),
+            6 | 7 => self.rows(from),
+            8 => self.together("all", from),
+            9 => self.together("race", from),
+            10 => self.timeout(from),
+            11 => self.cancelled(from),
+            12 => self.generator(from),
+            13 => self.nested_fiber(from),
+            14 => self.destructor(),
+            15 => self.queue(from),
+            _ => self.thrown(from),
+        }
+    }
+
+    /// Which connection, and whether it is borrowed. Nothing when all are held.
+    fn connection(&mut self, from: usize, to: usize) -> Option<(usize, bool)> {
+        if from >= to {
+            return None;
+        }
+        let at = self.random.within(from..to);
+        let is_pool = at == LINES || self.chance(2);
+        Some((at, is_pool))
+    }
+
+    fn open(&mut self, at: usize, is_pool: bool) {
+        let (name, db) = (CONNECTIONS[at], format!("$db{}", self.depth));
+        self.line(&format!(
+            "$shared->tried(fn () => $shared->use('{name}', {is_pool}, function ({db}) use ($shared) {{"
+        ));
+    }
+
+    fn close(&mut self) {
+        self.line("}));");
+    }
+
+    fn ask(&mut self, from: usize) {
+        let Some((at, is_pool)) = self.connection(from, CONNECTIONS.len()) else {
+            return;
+        };
+        let (id, seconds, name) = (self.id(), self.seconds(), CONNECTIONS[at]);
+        let db = format!("$db{}", self.depth);
+        self.open(at, is_pool);
+        self.line(&format!(
+            "    $shared->check(ask('{name}', {db}, '{id}', {seconds:.4}), '{id}');"
+        ));
+        self.close();
+    }
+
+    /// What PHP and the handler keep across waits.
+    fn kept(&mut self) {
+        let (id, seconds) = (self.id(), self.seconds());
+        let precision = self.random.within(3..17);
+        self.line(&format!("$local = '{id}'; ini_set('precision', '{precision}'); setlocale(LC_ALL, 'C'); putenv('LEFT={id}'); $_GET = ['{id}'];"));
+        self.line(&format!("Fermata\\delay({seconds});"));
+        self.line(&format!("$shared->check([$local, ini_get('precision'), getenv('LEFT'), $_GET], ['{id}', '{precision}', '{id}', ['{id}']]);"));
+    }
+
+    fn other_wait(&mut self) {
+        let seconds = self.seconds();
+        let line = match self.random.within(0..5) {
+            0 => format!("usleep((int) ({seconds} * 1e6));"),
+            1 => "exec('true');".into(),
+            2 => "$pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); Fermata\\async(function () use ($pair) { Fermata\\delay(0.001); fwrite($pair[0], \"x\\n\"); }); $shared->check(fgets($pair[1]), \"x\\n\");".into(),
+            3 => "$file = tmpfile(); fwrite($file, 'written'); fsync($file); rewind($file); $shared->check(fread($file, 10), 'written');".into(),
+            _ => "$mutex = new Fermata\\Sync\\Mutex(); Fermata\\async(fn () => $mutex->synchronized(fn () => Fermata\\delay(0.002))); $mutex->synchronized(fn () => null);".into(),
+        };
+        self.line(&line);
+    }
+
+    /// One that nobody sees; sometimes its end is left to us.
+    fn transaction(&mut self, from: usize) {
+        let Some((at, is_pool)) = self.connection(from, DATABASES) else {
+            return;
+        };
+        let (id, name, db) = (self.id(), CONNECTIONS[at], format!("$db{}", self.depth));
+        self.open(at, is_pool);
+        self.line(&format!("    begin('{name}', {db});"));
+        // What a pool lends is ended by it. The connection of all is its handler's as long as something is open.
+        let is_undone = !is_pool || self.chance(2);
+        if is_undone {
+            self.line("    try {");
+        }
+        self.line(&format!(
+            "    $shared->check(write('{name}', {db}, '{id}'), 1);"
+        ));
+        // Others wait for the lock of the whole file.
+        self.block(if name == "sqlite" {
+            CONNECTIONS.len()
+        } else {
+            at + 1
+        });
+        self.line(&format!(
+            "    $shared->check(write('{name}', {db}, '{id}'), 2);"
+        ));
+        if is_undone {
+            self.line(&format!("    }} finally {{ undo('{name}', {db}); }}"));
+        }
+        self.close();
+    }
+
+    fn rows(&mut self, from: usize) {
+        let Some((at, is_pool)) = self.connection(from, DATABASES) else {
+            return;
+        };
+        let (id, name, db) = (self.id(), CONNECTIONS[at], format!("$db{}", self.depth));
+        let (count, stop) = (self.random.within(1..40), self.random.within(1..40));
+        self.open(at, is_pool);
+        self.line(&format!(
+            "    $at = 0; foreach (rows('{name}', {db}, '{id}', {count}) as $row) {{"
+        ));
+        self.line(&format!(
+            "        $shared->check([(int) $row[0], $row[1]], [++$at, '{id}']);"
+        ));
+        self.line(&format!("        if ($at === {stop}) {{"));
+        self.depth += 2;
+        self.block(at + 1);
+        self.depth -= 2;
+        let leaves = self.chance(3);
+        self.line(if leaves { "            break;" } else { "" });
+        self.line("        }");
+        self.line("    }");
+        if !leaves {
+            self.line(&format!("    $shared->check($at, {count});"));
+        }
+        self.close();
+    }
+
+    fn closure(&mut self, from: usize) {
+        self.line("    function () use ($shared) {");
+        self.depth += 1;
+        self.block(from);
+        self.depth -= 1;
+        self.line("    },");
+    }
+
+    fn together(&mut self, function: &str, from: usize) {
+        self.line(&format!("$shared->tried(fn () => Fermata\\{function}("));
+        for _ in 0..self.random.within(1..4) {
+            self.closure(from);
+        }
+        self.line("));");
+    }
+
+    fn timeout(&mut self, from: usize) {
+        let seconds = self.seconds();
+        self.line(&format!(
+            "$shared->tried(fn () => Fermata\\timeout({seconds},"
+        ));
+        self.closure(from);
+        self.line("));");
+    }
+
+    fn cancelled(&mut self, from: usize) {
+        let seconds = self.seconds();
+        self.line("$task = Fermata\\async(");
+        self.closure(from);
+        self.line(");");
+        self.line(&format!("Fermata\\delay({seconds});"));
+        if self.chance(2) {
+            self.line("$task->cancel();");
+        }
+        self.line("$shared->tried(fn () => $task->await());");
+    }
+
+    /// Its end may come long before it has yielded all.
+    fn generator(&mut self, from: usize) {
+        let stop = self.random.within(1..4);
+        self.line("$steps = (function () use ($shared) {");
+        self.line("    for ($i = 1; $i <= 3; $i++) {");
+        self.line("        try {");
+        self.depth += 2;
+        self.block(from);
+        self.depth -= 2;
+        self.line("            yield $i;");
+        self.line("        } finally {");
+        self.line("            $shared->checks++;");
+        self.line("        }");
+        self.line("    }");
+        self.line("})();");
+        self.line("$seen = 0;");
+        self.line("foreach ($steps as $step) {");
+        self.line("    $shared->check($step, ++$seen);");
+        self.line(&format!("    if ($seen === {stop}) {{ break; }}"));
+        self.line("}");
+        self.line("unset($steps);");
+    }
+
+    fn nested_fiber(&mut self, from: usize) {
+        self.line("$fiber = new Fiber(");
+        self.closure(from);
+        self.line(");");
+        self.line("$fiber->start(); $shared->check($fiber->isTerminated(), true);");
+    }
+
+    fn destructor(&mut self) {
+        let (id, name) = (self.id(), CONNECTIONS[self.random.within(0..LINES)]);
+        let in_cycle = match self.chance(2) {
+            true => {
+                " $cycle = new stdClass(); $cycle->cycle = $cycle; $cycle->object = $object; unset($cycle);"
+            }
+            false => "",
+        };
+        self.line(&format!(
+            "$object = new AsksAtItsEnd($shared, '{name}', '{id}');{in_cycle}"
+        ));
+        self.line("$object = null;");
+        if self.chance(2) {
+            self.line("gc_collect_cycles();");
+        }
+    }
+
+    fn queue(&mut self, from: usize) {
+        let id = self.id();
+        self.line(&format!("$queue_{id} = new Fermata\\Sync\\Queue();"));
+        self.line(&format!(
+            "Fermata\\async(function () use ($queue_{id}, $shared) {{"
+        ));
+        self.line("    try {");
+        self.depth += 1;
+        self.block(from);
+        self.depth -= 1;
+        self.line("    } finally {");
+        self.line(&format!("        $queue_{id}->tryPush('{id}');"));
+        self.line("    }");
+        self.line("});");
+        self.line(&format!("$shared->check($queue_{id}->pop(), '{id}');"));
+    }
+
+    fn thrown(&mut self, from: usize) {
+        let id = self.id();
+        self.line("try {");
+        self.block(from);
+        self.line(&format!("    throw new RuntimeException('{id}');"));
+        self.line("} catch (RuntimeException $e) {");
+        self.line(&format!(
+            "    if (!$e instanceof Fermata\\Exception\\FermataException && !$e instanceof PDOException) {{ $shared->check($e->getMessage(), '{id}'); }}"
+        ));
+        self.line("}");
+    }
+}
+
+/// One handler.
+struct Handler {
+    text: String,
+    leaves_after: Option<Duration>,
+}
+
+fn program(random: &mut Random, number: &mut usize) -> Vec<Handler> {
+    let handlers = random.within(1..HANDLERS_MAX + 1);
+    let mut program = Vec::new();
+    for _ in 0..handlers {
+        *number += 1;
+        let mut writer = Writer {
+            random,
+            text: "return static function (Shared $shared): void {\n".into(),
+            handler: *number,
+            ids: 0,
+            depth: 0,
+        };
+        writer.block(0);
+        if writer.chance(12) {
+            writer.text += "    exit;\n";
+        }
+        writer.text += "};\n";
+        let text = writer.text;
+        let leaves_after =
+            (random.within(0..4) == 0).then(|| Duration::from_millis(random.within(0..20) as u64));
+        program.push(Handler { text, leaves_after });
+    }
+    program
+}
+
+struct Place {
+    server: Server,
+    is_slow: bool,
+    _services: [Service; 3],
+}
+
+impl Place {
+    fn start() -> Place {
+        let services = [Service::mariadb(), Service::postgres(), Service::redis()];
+        let builder = fixture("programs").workers(1).ini("memory_limit=256M");
+        let peer = Peer::start(builder.directory().path());
+        let folder = services[1].socket.parent().expect("a folder").to_path_buf();
+        let file = builder.directory().join("programs.sqlite");
+        let is_slow = std::env::var_os("FERMATA_TEST_VALGRIND").is_some();
+        let mut builder = builder
+            .env("SQLITE", file)
+            .env("MYSQL", &services[0].socket)
+            .env("POSTGRES", folder)
+            .env("REDIS", &services[2].socket)
+            .env("LINES_SOCKET", &peer.socket)
+            .setting("abandoned_query_ms_max", 100)
+            // What is still open after a cut may have two handlers wait for each other.
+            .setting("shared_wait_timeout_ms", 2_000);
+        if is_slow {
+            let suppressions = workspace_root().join("ext/tests/valgrind.supp");
+            let log = builder.directory().join("valgrind.%p");
+            builder = builder
+                .behind(&[
+                    "valgrind",
+                    "-q",
+                    "--max-stackframe=1000000",
+                    "--num-callers=30",
+                    &format!("--suppressions={}", suppressions.display()),
+                    &format!("--log-file={}", log.display()),
+                ])
+                .env("USE_ZEND_ALLOC", "0")
+                .env("ZEND_DONT_UNLOAD_MODULES", "1")
+                .setting("blocking_call_ms", 0)
+                .setting("stall_timeout_ms", 0);
+        }
+        let server = builder.start();
+        let prepared = server.connect().get("/prepare");
+        assert_eq!(prepared.status(), 200, "{}", server.log().text());
+        Place {
+            server,
+            is_slow,
+            _services: services,
+        }
+    }
+
+    fn run(&self, program: &[Handler]) -> Result<(), String> {
+        let begun = Instant::now();
+        let pid = self.server.worker_pids();
+        let mut running: Vec<Option<Connection>> = Vec::new();
+        for handler in program {
+            let mut connection = self.server.connect();
+            let head = format!(
+                "POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                handler.text.len()
+            );
+            connection.send(head + &handler.text);
+            running.push(Some(connection));
+        }
+        let mut leaving: Vec<(Duration, usize)> = (0..program.len())
+            .filter_map(|at| Some((program[at].leaves_after?, at)))
+            .collect();
+        leaving.sort_unstable();
+        for (after, at) in leaving {
+            thread::sleep(after.saturating_sub(begun.elapsed()));
+            running[at] = None;
+        }
+        for (connection, handler) in running.into_iter().zip(program) {
+            let Some(mut connection) = connection else {
+                continue;
+            };
+            let answer = connection.try_read_response(false);
+            let is_good = match &answer {
+                Ok(response) => match response.status() {
+                    200 => response.text() == "done",
+                    500 => handler.text.contains("exit;"),
+                    _ => false,
+                },
+                Err(ReadError::TimedOut | ReadError::Ended(_)) | Err(_) => false,
+            };
+            if !is_good {
+                let answer = answer.map(|it| format!("{} {}", it.status(), it.text()));
+                return Err(format!("{answer:?} of\n{}", handler.text));
+            }
+        }
+        match self.server.worker_pids() == pid {
+            true => Ok(()),
+            false => Err("the worker has ended".into()),
+        }
+    }
+
+    /// When nothing runs any more.
+    fn rest(&self) -> Result<Value, String> {
+        let end = Instant::now() + deadline();
+        loop {
+            let rest = json(&self.server.connect().get("/rest"));
+            if rest["lent"] == 0 && rest["rows"] == 0 {
+                return Ok(rest);
+            }
+            if Instant::now() > end {
+                return Err(format!("left over: {rest}"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What memcheck has found in frames of ours.
+    fn reports(&self) -> String {
+        let mut reports = String::new();
+        for entry in std::fs::read_dir(self.server.directory().path()).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if !path.to_string_lossy().contains("/valgrind.") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = text
+                .lines()
+                .map(|line| line.split_once("== ").map_or("", |it| it.1))
+                .collect();
+            for report in lines.split(|line| line.trim().is_empty()) {
+                if report.iter().any(|line| {
+                    line.contains("fermata") || line.contains("SIGSEGV") || line.contains("SIGABRT")
+                }) {
+                    reports += &(report.join("\n") + "\n\n");
+                }
+            }
+        }
+        reports
+    }
+}
+
+/// The same with fewer handlers, as long as it fails.
+fn shrink(place: &Place, mut program: Vec<Handler>, mut why: String) -> (Vec<Handler>, String) {
+    let mut at = 0;
+    while at < program.len() && program.len() > 1 {
+        let left = program.remove(at);
+        let found = (0..3).find_map(|_| place.run(&program).err());
+        match found {
+            Some(found) => why = found,
+            None => {
+                program.insert(at, left);
+                at += 1;
+            }
+        }
+    }
+    (program, why)
+}
+
+#[test]
+#[ignore = "random: make soak-trust plays it"]
+fn programs_that_are_made_up_see_what_is_theirs() {
+    let seed = seed();
+    let place = Place::start();
+    let mut random = Random::new(seed);
+    let end = Instant::now() + Duration::from_secs(seconds().unwrap_or(SECONDS));
+    let (mut programs, mut handlers, mut first) = (0, 0, None);
+    while Instant::now() < end {
+        let program = program(&mut random, &mut handlers);
+        programs += 1;
+        if let Err(why) = place.run(&program) {
+            let (program, why) = shrink(&place, program, why);
+            let texts: Vec<&str> = program
+                .iter()
+                .map(|handler| handler.text.as_str())
+                .collect();
+            panic!(
+                "program {programs}: {why}\n--- of {} handlers:\n{}\n{}",
+                program.len(),
+                texts.join("\n"),
+                place.reports()
+            );
+        }
+        if programs % REST_EVERY == 0 {
+            let rest = place.rest().unwrap_or_else(|why| panic!("{why}"));
+            let first: &Value = first.get_or_insert_with(|| rest.clone());
+            for (name, max) in [
+                ("memory", MEMORY_BYTES_MAX),
+                ("descriptors", DESCRIPTORS_MAX),
+            ] {
+                let (was, now) = (first[name].as_u64(), rest[name].as_u64());
+                let (was, now) = (was.expect("a number"), now.expect("a number"));
+                assert!(
+                    now <= was + max || place.is_slow,
+                    "{name} were {was} and are {now} after {programs} programs"
+                );
+            }
+        }
+    }
+    place.rest().unwrap_or_else(|why| panic!("{why}"));
+    let reports = place.reports();
+    assert!(reports.is_empty(), "{reports}");
+    println!(
+        "{programs} programs, {handlers} handlers, {}",
+        place.rest().expect("it rests")
+    );
+}
