@@ -199,8 +199,8 @@ fn sentences(source: &str) -> Vec<String> {
 
 #[test]
 fn messages_name_settings_that_exist() {
-    // Words of routes, and of the page that SockJS has for iframes.
-    const OTHERS: [&str; 8] = [
+    // Words of routes, of the page that SockJS has for iframes, and of environments.
+    const OTHERS: [&str; 9] = [
         "over_http",
         "no_grip",
         "path_beg",
@@ -209,6 +209,7 @@ fn messages_name_settings_that_exist() {
         "round_robin",
         "least_requests",
         "bootstrap_iframe",
+        "GRIP_URL",
     ];
     let sample = r#"fn a() { '"' } // "no b_c" {
         format!("raise x_max \"{d_e}\" "), "one_word" #[cfg(test)] "f g_h""#;
