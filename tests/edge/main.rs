@@ -34,6 +34,7 @@ mod page;
 mod php;
 mod php_fpm;
 mod publishers;
+mod quiet;
 mod reload;
 mod routes;
 mod sharing;

@@ -510,10 +510,15 @@ impl Edge {
                 *wants = true;
             }
             talk.due_ms = edge.worker.now_ms() + edge.limits.idle_ms;
-            match edge.pass_on(talk) {
+            let step = match edge.pass_on(talk) {
                 Step::Goes => edge.pump(talk),
-                Step::Over => Step::Over,
+                Step::Over => return Step::Over,
+            };
+            if step == Step::Goes && matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
+                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
+                let _ = edge.worker.defer_stream(handle);
             }
+            step
         });
     }
 }
