@@ -29,6 +29,8 @@ pub const VERSIONS: std::ops::Range<u32> = 80_200..80_600;
 
 /// Which PHP, and which extension.
 #[derive(clap::Args, Clone, Debug)]
+// Its name would be that of the command it is part of.
+#[group(id = "php_and_extension")]
 pub struct Arguments {
     /// The PHP that runs the program
     #[arg(

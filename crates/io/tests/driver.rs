@@ -146,9 +146,11 @@ fn a_waker_wakes_until_it_is_drained(kernel: Kernel) {
 
 fn a_timeout_ends_the_wait_and_moves_the_clock(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
-    let before_ms = server.driver.refresh_now();
-    assert_eq!(server.wait(20), []);
-    assert!(server.driver.now_ms() >= before_ms + 20);
+    let end_ms = server.driver.refresh_now() + 20;
+    // A driver may return early, with nothing.
+    while server.driver.now_ms() < end_ms {
+        assert_eq!(server.wait(20), []);
+    }
 }
 
 fn more_events_than_a_batch_come_in_the_next_one(kernel: Kernel) {
