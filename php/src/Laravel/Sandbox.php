@@ -6,10 +6,13 @@ namespace Fermata\Laravel;
 
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Auth\Access\Gate;
+use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Contracts\Pipeline\Hub;
+use Illuminate\Contracts\Routing\ResponseFactory;
 use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
+use Illuminate\Pagination\PaginationState;
 use Illuminate\Routing\Route;
 use Illuminate\Support\Facades\Facade;
 use Illuminate\Support\{NamespacedItemResolver, Str};
@@ -30,6 +33,9 @@ final class Sandbox
     ];
 
     private readonly Application $copy;
+
+    /** What the application had before the request. */
+    private ?Request $idle = null;
 
     public function __construct(private readonly Application $base)
     {
@@ -55,7 +61,7 @@ final class Sandbox
             $kernel->setApplication($this->copy);
         }
         $request->enableHttpMethodParameterOverride();
-        $this->copy->instance('request', $request);
+        $this->giveRequest($request);
         return $kernel->handle($request);
     }
 
@@ -63,16 +69,25 @@ final class Sandbox
     public function terminate(Request $request, Response $response): void
     {
         $this->copy->make(Kernel::class)->terminate($request, $response);
-        $route = $request->route();
-        if ($route instanceof Route && method_exists($route, 'flushController')) {
-            $route->flushController();
-        }
     }
 
     /** The end of it, however the request has ended. */
     public function close(): void
     {
+        try {
+            $this->forgetRoute();
+            $this->rollBack();
+        } finally {
+            $this->flush();
+        }
+    }
+
+    private function flush(): void
+    {
         $this->copy->flush();
+        if ($this->idle !== null) {
+            $this->base->instance('request', $this->idle);
+        }
         if ($this->base->resolved('view.engine.resolver')) {
             $engines = $this->base->make('view.engine.resolver');
             if (method_exists($engines, 'forget')) {
@@ -90,6 +105,55 @@ final class Sandbox
         Container::setInstance($application);
         Facade::clearResolvedInstances();
         Facade::setFacadeApplication($application);
+        if (class_exists(PaginationState::class)) {
+            PaginationState::resolveUsing($application);
+        }
+    }
+
+    /** Services of the application that ask it for the request, or for addresses, get those of this one too. */
+    private function giveRequest(Request $request): void
+    {
+        // What this request sets, such as the root of its addresses, goes with it.
+        $url = clone $this->copy->make('url');
+        $url->setSessionResolver(fn() => $this->copy->bound('session') ? $this->copy->make('session') : null);
+        $this->copy->instance('url', $url);
+        // They have the one it was copied from.
+        $this->copy->forgetInstance('redirect');
+        $this->copy->forgetInstance(ResponseFactory::class);
+        $this->idle = $this->base->bound('request') ? $this->base->make('request') : null;
+        $this->base->instance('request', $request);
+        $this->copy->instance('request', $request);
+    }
+
+    /** Routes live as long as the worker, and keep the controller that they have made. */
+    private function forgetRoute(): void
+    {
+        $router = $this->copy->make('router');
+        $routes = [$router->current(), $this->copy->bound('request') ? $this->copy->make('request')->route() : null];
+        foreach ($routes as $route) {
+            if ($route instanceof Route && method_exists($route, 'flushController')) {
+                $route->flushController();
+            }
+        }
+        (function (): void {
+            $this->current = $this->currentRequest = null;
+        })->call($router);
+    }
+
+    /** A transaction that the request has left open would keep its locks, and take in the next request. */
+    private function rollBack(): void
+    {
+        if (!$this->copy->resolved('db')) {
+            return;
+        }
+        foreach ($this->copy->make('db')->getConnections() as $connection) {
+            try {
+                $connection->rollBack(0);
+            } catch (\Throwable $error) {
+                $connection->disconnect();
+                $this->copy->make(ExceptionHandler::class)->report($error);
+            }
+        }
     }
 
     private function give(string $service): void
@@ -137,10 +201,17 @@ final class Sandbox
                 $translator->flushParsedKeys();
             }
         }
+        // Carbon's own provider would follow the locale of the application that was booted.
+        foreach ($copy->getProviders(\Carbon\Laravel\ServiceProvider::class) as $provider) {
+            if (method_exists($provider, 'setAppGetter')) {
+                $provider->setAppGetter(Container::getInstance(...));
+            }
+            $provider->updateLocale();
+        }
+        // Callables of the server's own routes may have left a transaction too.
+        $this->rollBack();
         if ($copy->resolved('db')) {
             foreach ($copy->make('db')->getConnections() as $connection) {
-                // A transaction that the request before has left open would take in this one.
-                $connection->rollBack(0);
                 $connection->flushQueryLog();
                 if (method_exists($connection, 'forgetRecordModificationState')) {
                     $connection->forgetRecordModificationState();

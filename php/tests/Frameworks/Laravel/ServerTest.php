@@ -73,6 +73,68 @@ final class ServerTest extends TestCase
         self::assertSame(['1', '1'], [self::$server->get('/controller')->body, self::$server->get('/controller')->body]);
     }
 
+    public function testAControllerEndsWithItsRequestThatExits(): void
+    {
+        self::assertSame('dumped', self::$server->get('/controller?exit=1')->body);
+        self::assertSame('1', self::$server->get('/controller')->body);
+    }
+
+    public function testAPageOfAnErrorSeesNoRouteOfTheRequestBefore(): void
+    {
+        foreach (['/user', '/exit'] as $before) {
+            self::$server->get($before);
+            $answer = self::$server->get('/missing');
+            self::assertSame([404, [null, 'missing']], [$answer->status, $answer->json()]);
+        }
+    }
+
+    public function testAddressesAreThoseOfTheRequest(): void
+    {
+        foreach (['shop.example', 'other.example'] as $host) {
+            self::assertSame("http://$host/x", self::$server->get('/state', ['Host' => $host])->json()[9]);
+            self::assertSame("http://$host/x", self::$server->get('/redirect', ['Host' => $host])->header('Location'));
+            self::$server->get('/leave');
+        }
+        $visit = self::$server->get('/visits');
+        self::assertSame(self::$server->url . '/visits', self::$server->get('/previous', self::session($visit))->body);
+        self::assertSame(self::$server->url, self::$server->get('/previous')->body);
+    }
+
+    public function testDatesAreInTheLanguageOfTheRequest(): void
+    {
+        self::assertSame('März', self::$server->get('/locale')->body);
+        self::assertSame('March', self::$server->get('/month')->body);
+    }
+
+    public function testPagesAreThoseOfTheRequest(): void
+    {
+        self::assertSame([3, 'http://shop.example/page'], self::$server->get('/page?page=3', ['Host' => 'shop.example'])->json());
+        self::assertSame([1, 'http://other.example/page'], self::$server->get('/page', ['Host' => 'other.example'])->json());
+    }
+
+    public function testATransactionEndsWithItsRequest(): void
+    {
+        foreach (['/transaction', '/transaction?exit=1'] as $path) {
+            self::assertSame(200, self::$server->get($path)->status);
+            $database = new \PDO('sqlite:' . self::$folder . '/database.sqlite', options: [\PDO::ATTR_TIMEOUT => 0]);
+            // It ends after the answer, and the database is locked until then.
+            for ($deadline = microtime(true) + 30; !self::mayWrite($database) && microtime(true) < $deadline; usleep(10_000)) {
+            }
+            self::assertTrue(self::mayWrite($database), 'the transaction is still open');
+            self::assertSame([], $database->query('SELECT name FROM sqlite_master')->fetchAll());
+        }
+    }
+
+    private static function mayWrite(\PDO $database): bool
+    {
+        try {
+            $database->exec('BEGIN IMMEDIATE; ROLLBACK');
+            return true;
+        } catch (\PDOException) {
+            return false;
+        }
+    }
+
     public function testExitAndExceptions(): void
     {
         $answer = self::$server->get('/exit');

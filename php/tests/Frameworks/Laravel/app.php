@@ -11,12 +11,15 @@ use Fermata\Laravel\Server;
 use Fermata\Symfony\NativeResponse;
 use Illuminate\Auth\GenericUser;
 use Illuminate\Contracts\Auth\{Authenticatable, UserProvider};
+use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Cookie\Middleware\{AddQueuedCookiesToResponse, EncryptCookies};
 use Illuminate\Http\Request;
+use Illuminate\Pagination\Paginator;
 use Illuminate\Routing\Middleware\SubstituteBindings;
 use Illuminate\Session\Middleware\StartSession;
-use Illuminate\Support\Facades\{App, Auth, Broadcast, Cache, Config, Cookie, DB, Route, View};
+use Illuminate\Support\Facades\{App, Auth, Broadcast, Cache, Config, Cookie, DB, Redirect, Route, URL, View};
 use Illuminate\Support\ServiceProvider;
+use Symfony\Component\HttpKernel\Exception\NotFoundHttpException;
 
 require_once dirname(__DIR__, 2) . '/autoload.php';
 require_once 'Illuminate/autoload.php';
@@ -61,9 +64,10 @@ final class Page
 {
     private int $calls = 0;
 
-    public function show(): string
+    public function show(Request $request): string
     {
-        return (string) ++$this->calls;
+        $this->calls++;
+        return $request->has('exit') ? exit(print 'dumped') : (string) $this->calls;
     }
 }
 
@@ -78,6 +82,10 @@ final class RouteProvider extends ServiceProvider
     {
         // Resolves the manager at the start, as many packages do.
         Auth::provider('named', static fn(): Named => new Named());
+        URL::getFacadeRoot();
+        Redirect::getFacadeRoot();
+        $this->app->make(ExceptionHandler::class)->renderable(static fn(NotFoundHttpException $error, Request $request) => $request->is('missing')
+            ? response()->json([Route::current()?->uri(), Route::getCurrentRequest()?->path()], 404) : null);
         View::share('shared', 'by all');
         Route::middleware('web')->group(static function (): void {
             Route::get('/', static fn(Request $request): string => 'Hello ' . $request->query('name', 'nobody'));
@@ -104,14 +112,29 @@ final class RouteProvider extends ServiceProvider
                 Cache::put('left', 'here');
                 View::share('title', 'left');
                 DB::beginTransaction();
+                URL::forceRootUrl('http://left.example');
+                URL::defaults(['left' => 'here']);
                 date_default_timezone_set('Asia/Tokyo');
                 app()->instance('left', 'here');
                 return 'left';
             });
             Route::get('/state', static fn(): array => [
                 Config::get('app.name'), App::getLocale(), Cookie::hasQueued('left'), Cache::get('left'), View::shared('title'), date_default_timezone_get(), app()->bound('left'),
-                DB::transactionLevel(), request()->path(), url('/x'), Auth::check(),
+                DB::transactionLevel(), request()->path(), url('/x'), Auth::check(), URL::getDefaultParameters(), \Carbon\Carbon::getLocale(), \Carbon\CarbonImmutable::getLocale(),
             ]);
+            Route::get('/locale', static function (): string {
+                App::setLocale('de');
+                return \Carbon\Carbon::parse('2026-03-01')->translatedFormat('F');
+            });
+            Route::get('/month', static fn(): string => \Carbon\Carbon::parse('2026-03-01')->translatedFormat('F'));
+            Route::get('/previous', static fn(): string => url()->previous());
+            Route::get('/redirect', static fn() => redirect('/x'));
+            Route::get('/page', static fn(): array => [Paginator::resolveCurrentPage(), Paginator::resolveCurrentPath()]);
+            Route::get('/transaction', static function (Request $request): string {
+                DB::beginTransaction();
+                DB::statement('CREATE TABLE written (text TEXT)');
+                return $request->has('exit') ? exit(print 'dumped') : 'written';
+            });
             Route::get('/exit', static function (): never {
                 Auth::loginUsingId('exiting');
                 echo 'dumped';

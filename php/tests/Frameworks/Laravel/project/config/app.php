@@ -29,6 +29,7 @@ return [
         Illuminate\Translation\TranslationServiceProvider::class,
         Illuminate\Validation\ValidationServiceProvider::class,
         Illuminate\View\ViewServiceProvider::class,
+        Carbon\Laravel\ServiceProvider::class,
         Fermata\Laravel\ServiceProvider::class,
         Fermata\Tests\Frameworks\Laravel\RouteProvider::class,
     ],
