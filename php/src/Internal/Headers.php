@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Internal;
 
+use Fermata\{Hold, Response};
+
 /**
  * Headers as frameworks give them, made such that a Response takes them.
  *
@@ -36,6 +38,35 @@ final class Headers
             }
         }
         return $kept;
+    }
+
+    /**
+     * Sets headers of an answer, each with all its values. Cookies join those that it has; other headers replace its own.
+     *
+     * @template T of Response|Hold
+     * @param T $answer
+     * @param array<string, list<string>> $headers
+     * @param list<string> $except names that are the answer's own, in lower case
+     * @return T
+     */
+    public static function onto(Response|Hold $answer, array $headers, array $except = []): Response|Hold
+    {
+        $adds = method_exists($answer, 'withAddedHeader');
+        foreach ($headers as $name => $values) {
+            $name = (string) $name;
+            $lower = strtolower($name);
+            if (in_array($lower, $except, true)) {
+                continue;
+            }
+            if (!$adds) {
+                $answer = $answer->withHeader($name, implode(', ', $values));
+                continue;
+            }
+            foreach ($values as $index => $value) {
+                $answer = $index === 0 && $lower !== 'set-cookie' ? $answer->withHeader($name, $value) : $answer->withAddedHeader($name, $value);
+            }
+        }
+        return $answer;
     }
 
     /**

@@ -54,20 +54,8 @@ final class HttpFoundation
     /** @param array<string, list<string>> $headers */
     private static function native(Hold|Response $answer, array $headers): Response|Hold
     {
-        foreach ($headers as $name => $values) {
-            // Dates and types are the server's own here.
-            if (in_array(strtolower((string) $name), ['date', 'content-type'], true)) {
-                continue;
-            }
-            if ($answer instanceof Hold) {
-                $answer = $answer->withHeader((string) $name, implode(', ', $values));
-                continue;
-            }
-            foreach ($values as $value) {
-                $answer = strcasecmp((string) $name, 'Set-Cookie') === 0 ? $answer->withAddedHeader('Set-Cookie', $value) : $answer->withHeader((string) $name, $value);
-            }
-        }
-        return $answer;
+        // Dates and types are the server's own here.
+        return Headers::onto($answer, $headers, ['date', 'content-type']);
     }
 
     /**
@@ -83,16 +71,7 @@ final class HttpFoundation
         [$offset, $length, $isRemoved] = (fn(): array => [$this->offset, $this->maxlen, $this->deleteFileAfterSend])->call($response);
         $own = array_intersect_key(array_change_key_case($headers), ['etag' => 1, 'content-encoding' => 1, 'content-range' => 1]);
         if ($status === 200 && !$isRemoved && $own === [] && in_array($request->method(), ['GET', 'HEAD'], true)) {
-            $answer = Response::file($path);
-            foreach ($headers as $name => $values) {
-                if (in_array(strtolower((string) $name), ['last-modified', 'accept-ranges', 'date'], true)) {
-                    continue;
-                }
-                foreach ($values as $index => $value) {
-                    $answer = $index === 0 ? $answer->withHeader((string) $name, $value) : $answer->withAddedHeader((string) $name, $value);
-                }
-            }
-            return $answer;
+            return Headers::onto(Response::file($path), $headers, ['last-modified', 'accept-ranges', 'date']);
         }
         if (!$response->isSuccessful()) {
             return new Response($status, (string) $response->getContent(), $headers);

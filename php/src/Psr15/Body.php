@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Psr15;
 
+use Fermata\Internal\Headers;
 use Fermata\{Hold, Response};
 use Psr\Http\Message\StreamInterface;
 
@@ -53,11 +54,7 @@ final class Body implements StreamInterface
     public static function file(string $path, ?string $root = null, ?string $download = null): self
     {
         return new self(make: static function (int $status, array $headers) use ($path, $root, $download): Response {
-            $file = Response::file($path, $root, $download);
-            foreach ($headers as $name => $values) {
-                $file = $file->withHeader((string) $name, implode(', ', $values));
-            }
-            return $file;
+            return Headers::onto(Response::file($path, $root, $download), $headers);
         });
     }
 

@@ -13,8 +13,9 @@ use Psr\Http\Server\RequestHandlerInterface;
 /**
  * Serves a handler of PSR-15.
  *
- * One request at a time runs in each worker, with its superglobals, unless `$server` is given and allows more; held clients,
- * events and files go on beside it. The native request is the attribute `Fermata\Request`.
+ * One request at a time runs in each worker, with its superglobals, unless `$server` is given and allows more; held clients
+ * and files go on beside it, and events and bodies that a handler makes or prints are part of its turn. The native request is
+ * the attribute `Fermata\Request`.
  */
 final class Server
 {
@@ -148,7 +149,7 @@ final class Server
         if ($path !== null) {
             // The file may go with its stream, so that stays until the request is over.
             $request->withAttribute(self::class, $body);
-            return self::with(Response::file($path), $headers);
+            return Headers::onto(Response::file($path), $headers);
         }
         return Response::stream(self::pieces($body), $status, $headers, $body->isSeekable() ? $size : null);
     }
@@ -169,24 +170,7 @@ final class Server
         if ($body->hold === null) {
             return ($body->make)($status, $headers);
         }
-        $hold = $body->hold;
-        foreach ($headers as $name => $values) {
-            if (strcasecmp((string) $name, 'Content-Type') !== 0) {
-                $hold = $hold->withHeader((string) $name, implode(', ', $values));
-            }
-        }
-        return $hold;
-    }
-
-    /** @param array<string, list<string>> $headers */
-    private static function with(Response $response, array $headers): Response
-    {
-        foreach ($headers as $name => $values) {
-            foreach ($values as $index => $value) {
-                $response = $index === 0 ? $response->withHeader((string) $name, $value) : $response->withAddedHeader((string) $name, $value);
-            }
-        }
-        return $response;
+        return Headers::onto($body->hold, $headers, ['content-type']);
     }
 
     /**

@@ -132,6 +132,7 @@ final class ServerTest extends TestCase
         $large = file_get_contents(self::$folder . '/large.bin');
         $file = $server->get('/body-file');
         self::assertSame([true, 'yes'], [$file->body === $large, $file->header('X-Own')]);
+        self::assertSame([['a=1', 'b=2; Path=/'], ['a', 'b']], [$file->headers['set-cookie'], $file->headers['x-many']]);
     }
 
     /** @dataProvider libraries */

@@ -47,7 +47,8 @@ final class App implements RequestHandlerInterface
             })),
             $path === '/printed' => $this->responses->createResponse(201)->withHeader('Content-Type', 'text/csv')
                 ->withBody(Body::output(fn() => print 'a,b')),
-            $path === '/body-file' => $this->responses->createResponse()->withHeader('X-Own', 'yes')->withBody(Body::file("$this->folder/large.bin")),
+            $path === '/body-file' => $this->responses->createResponse()->withHeader('X-Own', 'yes')->withHeader('X-Many', ['a', 'b'])
+                ->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('Set-Cookie', 'b=2; Path=/')->withBody(Body::file("$this->folder/large.bin")),
             $path === '/file' => $this->responses->createResponse()->withHeader('Content-Type', 'text/own')
                 ->withBody($this->streams->createStreamFromFile("$this->folder/large.bin")),
             $path === '/temporary' => $this->responses->createResponse()->withBody($this->temporary()),

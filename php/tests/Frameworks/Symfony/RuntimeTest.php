@@ -75,6 +75,8 @@ final class RuntimeTest extends TestCase
     public function testCookiesAreLinesOfTheirOwn(): void
     {
         self::assertSame(['a' => '1', 'b' => '2'], self::$server->get('/cookies')->cookies());
+        $file = self::$server->get('/native-file');
+        self::assertSame([['a' => '1', 'b' => '2'], ['a', 'b']], [$file->cookies(), $file->headers['x-many']]);
     }
 
     public function testStreamsAndFiles(): void
@@ -118,9 +120,10 @@ final class RuntimeTest extends TestCase
     {
         self::assertSame('early', self::$server->get('/late')->body);
         self::assertFileDoesNotExist(self::$folder . '/terminated');
+        touch(self::$folder . '/answered');
         // The next request waits for it.
         self::assertSame('Hello nobody', self::$server->get('/')->body);
-        self::assertFileExists(self::$folder . '/terminated');
+        self::assertStringEqualsFile(self::$folder . '/terminated', 'after the answer');
     }
 
     public function testExitAnswersAndLeavesNothing(): void

@@ -47,9 +47,11 @@ final class Late implements EventSubscriberInterface
     public function terminate(TerminateEvent $event): void
     {
         if ($event->getRequest()->getPathInfo() === '/late') {
-            // Holds the worker; the answer must have left before.
-            usleep(400_000);
-            file_put_contents(getenv('TEST_FOLDER') . '/terminated', 'yes');
+            // Holds the worker until the client has read the answer, which must have left before.
+            for ($deadline = microtime(true) + 30; !file_exists(getenv('TEST_FOLDER') . '/answered') && microtime(true) < $deadline; usleep(2000)) {
+                clearstatcache();
+            }
+            file_put_contents(getenv('TEST_FOLDER') . '/terminated', microtime(true) < $deadline ? 'after the answer' : 'before the answer');
         }
     }
 }
@@ -126,6 +128,7 @@ final class TestKernel extends Kernel
             'gone-after' => $this->temporary($folder),
             'upload' => $this->upload($request, $folder),
             'held' => new NativeResponse(Hold::sse('news')->since($native->lastEventId())),
+            'native-file' => $this->withMany(new NativeResponse(\Fermata\Response::file("$folder/large.bin"))),
             'publish' => $this->publish($request),
             'late' => new Response('early'),
             'printed' => new Response((print 'printed ') ? 'and answered' : ''),
@@ -165,6 +168,14 @@ final class TestKernel extends Kernel
         return $request->query->get('end') === 'stream'
             ? new StreamedResponse(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
             : new JsonResponse($seen);
+    }
+
+    private function withMany(Response $response): Response
+    {
+        $response->headers->set('X-Many', ['a', 'b']);
+        $response->headers->setCookie(Cookie::create('a', '1'));
+        $response->headers->setCookie(Cookie::create('b', '2'));
+        return $response;
     }
 
     private function cookies(): Response
