@@ -20,6 +20,9 @@ final class FrontController
 {
     private readonly ?string $public;
 
+    /** @var list<string> folders outside of it that links in it may lead to */
+    private readonly array $linked;
+
     /** @var array<string, mixed> what each request's $_SERVER has besides */
     private readonly array $server;
 
@@ -28,6 +31,7 @@ final class FrontController
     /**
      * @param \Closure(Request): (Response|Hold) $handle
      * @param bool $globals whether the handler finds its request in the superglobals
+     * @param list<string> $linked folders that links in the public folder may lead to
      */
     public function __construct(
         private readonly \Closure $handle,
@@ -36,12 +40,14 @@ final class FrontController
         private readonly ?int $bodyBytes = null,
         private readonly bool $streamBody = false,
         private readonly int $requestsMax = 0,
+        array $linked = [],
     ) {
         $folder = $public === null ? false : realpath($public);
         if ($public !== null && ($folder === false || !is_dir($folder))) {
             throw new \ValueError("there is no folder $public");
         }
         $this->public = $folder === false ? null : $folder;
+        $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));
         $this->server = self::serverVariables($this->public);
     }
 
@@ -113,7 +119,7 @@ final class FrontController
         });
     }
 
-    /** A file of the public folder; null when there is none of that name. */
+    /** A file of the public folder, or of one linked there; null when there is none of that name. */
     private function file(Request $request): ?Response
     {
         $method = $request->method();
@@ -129,7 +135,14 @@ final class FrontController
         if (str_contains($path, '/.') || !is_file($this->public . $path)) {
             return null;
         }
-        return Response::file(ltrim($path, '/'), root: $this->public);
+        // The server follows no link that is absolute or leads out of its root.
+        $real = (string) realpath($this->public . $path);
+        foreach ([$this->public, ...$this->linked] as $root) {
+            if (str_starts_with($real, "$root/")) {
+                return Response::file(substr($real, strlen($root) + 1), root: $root);
+            }
+        }
+        return null;
     }
 
     /** @return array<string, mixed> */

@@ -63,9 +63,17 @@ final class Server
             is_dir($public) ? $public : null,
             bodyBytes: $this->bodyBytes,
             requestsMax: $this->requestsMax,
+            linked: array_values($this->links()),
         );
         $front->register($server);
         $server->run();
+    }
+
+    /** @return array<string, string> the folders that `artisan storage:link` links into public/, by link */
+    private function links(): array
+    {
+        $default = [$this->basePath . '/public/storage' => $this->application->storagePath() . '/app/public'];
+        return $this->application->make('config')->get('filesystems.links', $default) ?? $default;
     }
 
     private function boot(): Application

@@ -151,6 +151,10 @@ final class ServerTest extends TestCase
         $file = self::$server->get('/file');
         self::assertTrue($file->body === file_get_contents(self::$folder . '/large.bin'));
         self::assertSame(100_000, strlen(self::$server->get('/download')->body));
+        self::assertSame("stored\n", self::$server->get('/storage/a.txt')->body);
+        foreach (['/storage/none.txt', '/storage/a.php', '/storage/.hidden.txt'] as $path) {
+            self::assertSame(404, self::$server->get($path)->status);
+        }
     }
 
     public function testBroadcastsReachHeldClients(): void

@@ -25,6 +25,10 @@ final class ServerTest extends TestCase
         file_put_contents(self::$folder . '/public/build/app.js', 'export const a = 1;');
         file_put_contents(self::$folder . '/public/index.php', '<?php secret();');
         file_put_contents(self::$folder . '/public/.env', 'secret');
+        mkdir(self::$folder . '/outside');
+        file_put_contents(self::$folder . '/outside/a.txt', 'outside');
+        symlink(self::$folder . '/outside', self::$folder . '/public/outside');
+        symlink(self::$folder . '/public/build', self::$folder . '/public/linked');
     }
 
     public static function tearDownAfterClass(): void
@@ -122,6 +126,16 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider libraries */
+    public function testHeadersOfAHeldClientKeepTheirValues(string $library): void
+    {
+        if (!method_exists(\Fermata\Hold::class, 'withAddedHeader')) {
+            self::markTestSkipped('a Hold of this extension has one line of each header');
+        }
+        $headers = self::server($library)->open('GET', '/hold-headers')->headers;
+        self::assertSame([['a=1', 'b=2; Path=/'], ['a', 'b']], [$headers['set-cookie'], $headers['x-many']]);
+    }
+
+    /** @dataProvider libraries */
     public function testBodiesThatTheServerMakes(string $library): void
     {
         $server = self::server($library);
@@ -158,6 +172,8 @@ final class ServerTest extends TestCase
         self::assertSame('export const a = 1;', $server->get('/build/app.js')->body);
         self::assertSame(404, $server->get('/.env')->status);
         self::assertSame('nothing at /index.php', $server->get('/index.php')->body);
+        self::assertSame('export const a = 1;', $server->get('/linked/app.js')->body);
+        self::assertSame('nothing at /outside/a.txt', $server->get('/outside/a.txt')->body);
         self::assertSame('nothing at /build/none.js', $server->get('/build/none.js')->body);
         self::assertSame('nothing at /build/app.js', $server->request('POST', '/build/app.js')->body);
     }

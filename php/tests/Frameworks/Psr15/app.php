@@ -40,6 +40,8 @@ final class App implements RequestHandlerInterface
             $path === '/upload' => $this->upload($request),
             $path === '/hold' => $this->responses->createResponse()->withHeader('X-Own', 'yes')
                 ->withBody(Body::hold(Hold::sse('news')->since($native->lastEventId()))),
+            $path === '/hold-headers' => $this->responses->createResponse()->withHeader('X-Many', ['a', 'b'])
+                ->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('Set-Cookie', 'b=2; Path=/')->withBody(Body::hold(Hold::sse('news'))),
             $path === '/publish' => $this->text(Channel::get('news')->publish((string) $request->getBody())),
             $path === '/events' => $this->responses->createResponse()->withBody(Body::events(function (Fermata\EventSink $sink): void {
                 $sink->send('one');
