@@ -1163,6 +1163,13 @@ namespace Fermata {
          * @throws Exception\MisuseError when name or value is malformed, reserved, or Content-Type
          */
         public function withHeader(string $name, string $value): static {}
+
+        /**
+         * Adds a header line beside those of that name, as for several Set-Cookie.
+         *
+         * @throws Exception\MisuseError when name or value is malformed, reserved, or Content-Type
+         */
+        public function withAddedHeader(string $name, string $value): static {}
     }
 
     /**

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: eaa23d1ea76496f89aacca22c439de9e61d370ef */
+ * Stub hash: a9f41288b2c23eb0888c6bf68ec3ad2399b64e1a */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -490,6 +490,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_slow, 0, 1, I
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Hold_withHeader arginfo_class_Fermata_Response_withHeader
+
+#define arginfo_class_Fermata_Hold_withAddedHeader arginfo_class_Fermata_Response_withHeader
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Event___construct, 0, 0, 1)
 	ZEND_ARG_TYPE_INFO(0, data, IS_STRING, 0)
@@ -1104,6 +1106,7 @@ ZEND_METHOD(Fermata_Hold, keepAlive);
 ZEND_METHOD(Fermata_Hold, with);
 ZEND_METHOD(Fermata_Hold, slow);
 ZEND_METHOD(Fermata_Hold, withHeader);
+ZEND_METHOD(Fermata_Hold, withAddedHeader);
 ZEND_METHOD(Fermata_Event, __construct);
 ZEND_METHOD(Fermata_Event, json);
 ZEND_METHOD(Fermata_Channel, __construct);
@@ -1490,6 +1493,7 @@ static const zend_function_entry class_Fermata_Hold_methods[] = {
 	ZEND_ME(Fermata_Hold, with, arginfo_class_Fermata_Hold_with, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, slow, arginfo_class_Fermata_Hold_slow, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, withHeader, arginfo_class_Fermata_Hold_withHeader, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, withAddedHeader, arginfo_class_Fermata_Hold_withAddedHeader, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 

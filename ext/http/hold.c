@@ -273,7 +273,7 @@ ZEND_METHOD(Fermata_Hold, slow)
 	RETURN_THIS();
 }
 
-ZEND_METHOD(Fermata_Hold, withHeader)
+static void add_header(INTERNAL_FUNCTION_PARAMETERS, bool replaces)
 {
 	zend_string *name, *value;
 	ZEND_PARSE_PARAMETERS_START(2, 2)
@@ -288,7 +288,19 @@ ZEND_METHOD(Fermata_Hold, withHeader)
 		RETURN_THROWS();
 	}
 	fermata_hold *hold = THIS_HOLD();
-	fermata_headers_remove(hold->headers, name);
+	if (replaces) {
+		fermata_headers_remove(hold->headers, name);
+	}
 	fermata_headers_add(&hold->headers, name, value);
 	RETURN_THIS();
+}
+
+ZEND_METHOD(Fermata_Hold, withHeader)
+{
+	add_header(INTERNAL_FUNCTION_PARAM_PASSTHRU, true);
+}
+
+ZEND_METHOD(Fermata_Hold, withAddedHeader)
+{
+	add_header(INTERNAL_FUNCTION_PARAM_PASSTHRU, false);
 }

@@ -8,13 +8,14 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 $server->get('/events', fn (Request $r) => Hold::sse('a', 'b')->since($r->lastEventId())->keepAlive(10)
-    ->with(new Event('welcome', 'hello'), Event::json(['n' => 1]))->slow(SlowPolicy::Close)->withHeader('X-Test', 'yes'));
+    ->with(new Event('welcome', 'hello'), Event::json(['n' => 1]))->slow(SlowPolicy::Close)->withAddedHeader('X-Test', 'no')->withHeader('x-test', 'yes')
+    ->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('Set-Cookie', 'b=2; Path=/'));
 $server->post('/{channel}', fn (Request $r) => Response::text(Channel::get($r->route('channel'))->publish(new Event($r->body(), 'chat'))));
 PHP);
 $held = $server->connect();
 $held->start('GET', '/events');
 [$status, $headers] = $held->head();
-echo $status, ' ', $headers['content-type'][0], ' ', $headers['x-test'][0], "\n";
+echo $status, ' ', $headers['content-type'][0], ' ', implode(',', $headers['x-test']), ' ', json_encode($headers['set-cookie'], JSON_UNESCAPED_SLASHES), "\n";
 echo $held->event(), "\n", $held->event(), "\n";
 $ids = [];
 foreach (['a' => "two\nlines", 'c' => 'not for us', 'b' => 'second'] as $channel => $text) {
@@ -31,7 +32,7 @@ $again->head();
 echo $again->event(), "\n", $again->event(), "\n", $again->event(), "\n";
 ?>
 --EXPECT--
-200 text/event-stream yes
+200 text/event-stream yes ["a=1","b=2; Path=/"]
 hello: welcome
 message: {"n":1}
 200
