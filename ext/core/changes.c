@@ -51,12 +51,22 @@ typedef struct handlers {
 	zend_stack errors, errors_reporting, exceptions;
 } handlers;
 
+/* The request and the response that header() and its kin, php://input and move_uploaded_file() know. */
+typedef struct http_state {
+	sapi_headers_struct headers;
+	zval callback; /* of header_register_callback() */
+	php_stream *body;
+	bool post_read;
+	HashTable *uploads;
+} http_state;
+
 struct fermata_changes {
 	zval values[VALUES]; /* undefined = not changed */
 	zend_array *ini;     /* text by name, null = as at the start of PHP; NULL = none */
 	zend_array *environment; /* text by name, false = not set; NULL = none */
-	bool has_handlers, has_shutdown, has_seed, has_globals;
+	bool has_handlers, has_shutdown, has_seed, has_globals, has_http;
 	handlers handlers;
+	http_state http;
 	HashTable *shutdown; /* the functions of register_shutdown_function() */
 	zval globals[FERMATA_SUPERGLOBALS]; /* undefined = there is none */
 };
@@ -249,6 +259,35 @@ static void note_shutdown(void)
 		noted->shutdown = BG(user_shutdown_function_names);
 		BG(user_shutdown_function_names) = NULL;
 	}
+}
+
+static void take_http(http_state *to)
+{
+	*to = (http_state){.headers = SG(sapi_headers), .body = SG(request_info).request_body, .post_read = SG(post_read),
+		.uploads = SG(rfc1867_uploaded_files)};
+	ZVAL_COPY_VALUE(&to->callback, &SG(callback_func));
+}
+
+static void put_http(const http_state *from)
+{
+	SG(sapi_headers) = from->headers;
+	SG(request_info).request_body = from->body;
+	SG(post_read) = from->post_read;
+	SG(rfc1867_uploaded_files) = from->uploads;
+	ZVAL_COPY_VALUE(&SG(callback_func), &from->callback);
+}
+
+/* The handler goes on with nothing, which is what fermata_globals_end() leaves of its own. */
+void fermata_changes_note_http(void)
+{
+	fermata_changes *noted = changes();
+	noted->has_http = true;
+	take_http(&noted->http);
+	http_state own = {.headers = {.headers = noted->http.headers.headers, .send_default_content_type = true}};
+	own.headers.headers.head = own.headers.headers.tail = own.headers.headers.traverse_ptr = NULL;
+	own.headers.headers.count = 0;
+	ZVAL_UNDEF(&own.callback);
+	put_http(&own);
 }
 
 static zend_string *first_argument(const zend_execute_data *execute_data)
@@ -540,6 +579,12 @@ static void exchange(fermata_changes *noted)
 		HashTable *now = BG(user_shutdown_function_names);
 		BG(user_shutdown_function_names) = noted->shutdown;
 		noted->shutdown = now;
+	}
+	if (noted->has_http) {
+		http_state now;
+		take_http(&now);
+		put_http(&noted->http);
+		noted->http = now;
 	}
 	if (noted->has_seed) {
 		/* Numbers that one handler can foresee must not become another's secrets. */

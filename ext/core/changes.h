@@ -29,6 +29,7 @@ void fermata_changes_wrap(void);
 void fermata_changes_start(void);
 void fermata_changes_start_jobs(void);
 void fermata_changes_end(void);
+void fermata_changes_note_http(void);
 void fermata_changes_leave(fermata_fiber *fiber);
 void fermata_changes_enter(fermata_fiber *fiber);
 void fermata_changes_shut_down(void);

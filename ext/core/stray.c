@@ -176,6 +176,7 @@ static const char *const session_settings[] = {"session.save_handler", "session.
 
 #define SESSION_SETTINGS (sizeof(session_settings) / sizeof(session_settings[0]))
 static zend_string *session_values[SESSION_SETTINGS]; /* as the handler has found them; NULL = as at the start of PHP */
+static const fermata_fiber *session_owner; /* whose handler may have a session open; NULL = no handler */
 
 static zend_ini_entry *session_setting(size_t index)
 {
@@ -188,6 +189,7 @@ bool fermata_session_begin(void)
 {
 	if (has_globals() && !fermata_run.fiber->has_session) {
 		fermata_run.fiber->has_session = true;
+		session_owner = fermata_run.fiber;
 		for (size_t i = 0; i < SESSION_SETTINGS; i++) {
 			const zend_ini_entry *entry = session_setting(i);
 			session_values[i] = entry && entry->modified && entry->value ? zend_string_copy(entry->value) : NULL;
@@ -228,11 +230,19 @@ void fermata_session_end(fermata_fiber *fiber)
 		restore_session_settings();
 		module->request_startup_func(module->type, module->module_number);
 	}
+	session_owner = NULL;
 	if (EG(exception)) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 }
 
+/* Whether the session is that of a handler that waits while this code runs. */
+static bool is_anothers_session(void)
+{
+	return session_owner && session_owner != fermata_run.fiber;
+}
+
+/* With what opens or changes a session; all of them are refused while a session is another's. */
 #define REFUSED(with) \
 	with(session_start, true) \
 	with(session_regenerate_id, true) \
@@ -244,13 +254,22 @@ void fermata_session_end(fermata_fiber *fiber)
 	with(session_save_path, ZEND_NUM_ARGS()) \
 	with(session_module_name, ZEND_NUM_ARGS()) \
 	with(session_cache_limiter, ZEND_NUM_ARGS()) \
-	with(session_cache_expire, ZEND_NUM_ARGS())
+	with(session_cache_expire, ZEND_NUM_ARGS()) \
+	with(session_abort, false) \
+	with(session_commit, false) \
+	with(session_create_id, false) \
+	with(session_destroy, false) \
+	with(session_encode, false) \
+	with(session_gc, false) \
+	with(session_reset, false) \
+	with(session_unset, false) \
+	with(session_write_close, false)
 
 #define DEFINE_REFUSED(name, changes_something) \
 	static zif_handler original_##name; \
 	static ZEND_NAMED_FUNCTION(refused_##name) \
 	{ \
-		if (is_handlers() && (changes_something) && !fermata_session_begin()) { \
+		if (is_handlers() && ((changes_something) ? !fermata_session_begin() : is_anothers_session())) { \
 			fermata_misuse(#name "() in a handler: PHP has one session for a process, and all users of this worker would share" \
 				" it; keep an id in a cookie (Request::cookie(), Response::withCookie()) and the data in a database or cache"); \
 			RETURN_THROWS(); \
@@ -258,6 +277,18 @@ void fermata_session_end(fermata_fiber *fiber)
 		original_##name(INTERNAL_FUNCTION_PARAM_PASSTHRU); \
 	}
 REFUSED(DEFINE_REFUSED)
+
+#define SESSION_NONE 1
+#define SESSION_ACTIVE 2
+
+static zif_handler original_session_status;
+static ZEND_NAMED_FUNCTION(stray_session_status)
+{
+	if (is_handlers() && is_anothers_session()) {
+		RETURN_LONG(SESSION_NONE);
+	}
+	original_session_status(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
 
 /* False after a MisuseError: the workers would inherit the session. */
 bool fermata_session_check(void)
@@ -268,8 +299,7 @@ bool fermata_session_check(void)
 		return true;
 	}
 	zend_call_known_function(function, NULL, NULL, &status, 0, NULL, NULL);
-	/* PHP_SESSION_ACTIVE */
-	if (Z_TYPE(status) == IS_LONG && Z_LVAL(status) == 2) {
+	if (Z_TYPE(status) == IS_LONG && Z_LVAL(status) == SESSION_ACTIVE) {
 		fermata_misuse("a session of PHP's is open, which all requests would share; set session.auto_start=0, and call"
 			" session_write_close() before run() where the script has opened it");
 		return false;
@@ -328,6 +358,7 @@ void fermata_stray_wrap(void)
 #define WRAP_REFUSED(name, changes_something) fermata_wrap(CG(function_table), #name, refused_##name, &original_##name);
 	REFUSED(WRAP_REFUSED)
 #undef WRAP_REFUSED
+	fermata_wrap(CG(function_table), "session_status", stray_session_status, &original_session_status);
 	fermata_wrap(CG(function_table), "http_response_code", stray_response_code, &original_response_code);
 }
 

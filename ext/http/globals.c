@@ -8,6 +8,7 @@
 #include "fibers/fibers.h"
 #include "ext/standard/base64.h"
 #include "ext/standard/info.h"
+#include "ext/standard/php_fopen_wrappers.h"
 #include "main/php_variables.h"
 #include "main/SAPI.h"
 #include "main/rfc1867.h"
@@ -316,6 +317,7 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 		RETURN_THROWS();
 	}
 	fiber->has_globals = fiber->touched = true;
+	fermata_changes_note_http();
 	SG(sapi_headers).http_response_code = STATUS_OK;
 	set_global("_SERVER", server_params(request, others));
 	set_global("_GET", shared(get));
@@ -341,6 +343,37 @@ static void clear_headers(void)
 	}
 	SG(sapi_headers).send_default_content_type = true;
 	SG(sapi_headers).http_response_code = 0;
+	/* Of header_register_callback(). */
+	zval callback;
+	ZVAL_COPY_VALUE(&callback, &SG(callback_func));
+	ZVAL_UNDEF(&SG(callback_func));
+	zval_ptr_dtor(&callback);
+}
+
+/* A stream of php://input reads from the stream of the body, which it does not own. */
+static bool is_input(const zend_resource *resource)
+{
+	const php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
+	return stream && stream->wrapper == &php_stream_php_wrapper && strcmp(stream->ops->label, "Input") == 0;
+}
+
+/* Those that the program has kept end with their body. Filters may call the program, which may open others. */
+static void close_inputs(void)
+{
+	zend_resource *resource;
+	zval *input, found;
+	zend_array *inputs = zend_new_array(0);
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (is_input(resource)) {
+			GC_ADDREF(resource);
+			ZVAL_RES(&found, resource);
+			zend_hash_next_index_insert_new(inputs, &found);
+		}
+	} ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_VAL(inputs, input) {
+		zend_list_close(Z_RES_P(input));
+	} ZEND_HASH_FOREACH_END();
+	zend_array_release(inputs);
 }
 
 /* The handler has ended, before its changes of PHP's state are undone. */
@@ -349,6 +382,7 @@ void fermata_globals_end(fermata_fiber *fiber)
 	fermata_session_end(fiber);
 	fiber->has_globals = false;
 	clear_headers();
+	close_inputs();
 	if (SG(request_info).request_body) {
 		php_stream_close(SG(request_info).request_body);
 		SG(request_info).request_body = NULL;

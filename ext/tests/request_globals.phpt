@@ -68,6 +68,26 @@ $server->get('/exit', function (Request $r) {
 $server->get('/location', function (Request $r) { $r->fillGlobals(); header('Location: /there'); exit; });
 $server->get('/throws', function (Request $r) { $r->fillGlobals(); header('X-Left: 1'); session_start(); $_SESSION['user'] = 'secret'; throw new Exception('thrown'); });
 $server->get('/waits', function (Request $r) { $r->fillGlobals(); session_start(); $_SESSION['who'] = $r->query('who'); delay(0.02); return Response::text($_GET['who'] . $_SESSION['who'] . await(async(fn () => json_encode($_SESSION ?? null)))); });
+$server->get('/callback', function (Request $r) use ($sent) { $r->fillGlobals(); header_register_callback(fn () => header('X-Kept: ' . $r->query('who'))); return $sent(''); });
+$server->get('/sends', function (Request $r) use ($sent) { $r->fillGlobals(); echo 'x'; return $sent('sent'); });
+$kept = null;
+$server->post('/keeps', function (Request $r) use (&$kept) { $r->fillGlobals(); $kept = fopen('php://input', 'r'); stream_set_read_buffer($kept, 0); return Response::text(fread($kept, 2)); });
+$server->post('/kept', function (Request $r) use (&$kept) { $r->fillGlobals(); try { return Response::json(fread($kept, 9)); } catch (TypeError $e) { return Response::text($e->getMessage()); } });
+$server->post('/during', function (Request $r) use ($sent) {
+    $r->fillGlobals();
+    header('X-Own: 1');
+    session_id('secretid');
+    session_start();
+    $_SESSION['user'] = 'secret';
+    $seen = await(async(function () {
+        $seen = [headers_list(), file_get_contents('php://input'), session_status()];
+        foreach (['session_id', 'session_name', 'session_destroy', 'session_write_close', 'session_commit', 'session_abort', 'session_reset', 'session_unset', 'session_encode', 'session_gc', 'session_create_id', 'session_start'] as $call) {
+            try { $seen[] = [$call, $call()]; } catch (Fermata\Exception\MisuseError) { }
+        }
+        return $seen;
+    }));
+    return $sent(json_encode([$seen, $_SESSION, session_id(), session_status(), file_get_contents('php://input')]));
+});
 $server->get('/task', fn (Request $r) => Response::text(await(async(function () use ($r) { try { $r->fillGlobals(); return 'filled'; } catch (Throwable $e) { return $e::class; } }))));
 PHP, 'workers: 1, limits: new Limits(handlers: 1)');
 
@@ -103,6 +123,14 @@ array_map(fn (array $client) => $client[0]->start('GET', "/waits?who=$client[1]"
 echo implode(' ', array_map(fn (array $client) => $client[0]->answer(), $clients)), "\n";
 array_map(unlink(...), glob($server->folder() . '/{sess_*,moved,custom}', GLOB_BRACE));
 
+$server->get('/callback?who=a');
+echo json_encode($server->get('/sends')->headers['x-kept'] ?? null), ' ';
+echo $server->connect()->request('POST', '/keeps', [], 'secret'), ' ', $server->connect()->request('POST', '/kept', [], 'other'), ' ';
+echo $server->connect()->request('POST', '/keeps'), ' ', $server->connect()->request('POST', '/kept', [], 'other'), "\n";
+$during = $server->connect()->request('POST', '/during', [], 'body');
+echo $during, ' ', $during->header('x-own'), "\n";
+array_map(unlink(...), glob($server->folder() . '/sess_*'));
+
 $many = new TestServer("\$server->get('/', function (Request \$r) { \$r->fillGlobals(); });");
 echo $many->get('/')->status, "\n";
 preg_match("/MisuseError: [^:]*/", $many->log(), $found);
@@ -129,5 +157,7 @@ HTTP/1.0
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"] {"content-type":["application/json"]}
 200 Fermata\Exception\MisuseError {"content-type":["text/plain; charset=utf-8"]}
 200 aanull 200 bbnull 200 ccnull
+null 200 se 200 fread(): supplied resource is not a valid stream resource 200  200 fread(): supplied resource is not a valid stream resource
+200 [[[],"",1],{"user":"secret"},"secretid",2,"body"] 1
 500
 MisuseError: the superglobals show one request for a process
