@@ -51,15 +51,10 @@ final class Headers
      */
     public static function onto(Response|Hold $answer, array $headers, array $except = []): Response|Hold
     {
-        $adds = method_exists($answer, 'withAddedHeader');
         foreach ($headers as $name => $values) {
             $name = (string) $name;
             $lower = strtolower($name);
             if (in_array($lower, $except, true)) {
-                continue;
-            }
-            if (!$adds) {
-                $answer = $answer->withHeader($name, implode(', ', $values));
                 continue;
             }
             foreach ($values as $index => $value) {
