@@ -6,6 +6,7 @@
 #include "core/changes.h"
 #include "fibers/fibers.h"
 #include "SAPI.h"
+#include "zend_smart_str.h"
 #include <poll.h>
 
 #define PLACES_MAX 1024        /* places that are remembered; further ones are told of each time */
@@ -61,20 +62,35 @@ static bool is_first(const char *what, const FmDetail *detail)
 }
 
 /* Once for each place. */
-static ZEND_COLD void warn(const char *what, const char *advice)
+static ZEND_COLD void warn_at(const FmDetail *detail, const char *what, const char *advice)
 {
-	FmDetail detail;
 	char text[LINE_BYTES_MAX];
-	fermata_detail(&detail);
-	find_place(&detail);
-	if (is_first(what, &detail)) {
+	if (is_first(what, detail)) {
 		size_t len = fermata_copy(text, sizeof(text), what, FERMATA_LITERAL(" in a handler reaches no client: "));
 		len += fermata_copy(text + len, sizeof(text) - len, advice, FERMATA_LITERAL(""));
-		fm_worker_tell(fermata_run.worker, FERMATA_LOG_WARNING, true, (FmStr){text, len}, &detail);
+		fm_worker_tell(fermata_run.worker, FERMATA_LOG_WARNING, true, (FmStr){text, len}, detail);
 	}
 }
 
+static ZEND_COLD void warn(const char *what, const char *advice)
+{
+	FmDetail detail;
+	fermata_detail(&detail);
+	find_place(&detail);
+	warn_at(&detail, what, advice);
+}
+
 /* Output */
+
+#define PRINTED "what is printed"
+#define PRINTED_ADVICE "it goes to standard output; return a Response, or write to the log with error_log()"
+
+/* By the handler that has the globals, into no buffer: exit() answers with it. PHP's memory limit bounds it. */
+static struct printed {
+	smart_str text;
+	zend_string *file; /* where the first of it was printed; NULL = not known */
+	uint32_t line;
+} printed;
 
 /* Gives standard output what it takes at once: a pipe that nobody reads must not stop the worker. */
 static void write_at_once(const char *bytes, size_t len)
@@ -93,6 +109,46 @@ static void write_at_once(const char *bytes, size_t len)
 	}
 }
 
+static void keep_printed(const char *bytes, size_t len)
+{
+	FmDetail detail = {0};
+	if (!printed.text.s && find_place(&detail)) {
+		printed.file = zend_string_init(detail.file.ptr, detail.file.len, false);
+		printed.line = detail.line;
+	}
+	smart_str_appendl(&printed.text, bytes, len);
+}
+
+static void forget_place(void)
+{
+	if (printed.file) {
+		zend_string_release(printed.file);
+		printed.file = NULL;
+	}
+}
+
+/* What the handler has printed so far is taken out; it is the caller's. */
+zend_string *fermata_printed_take(void)
+{
+	forget_place();
+	return smart_str_extract(&printed.text);
+}
+
+/* The handler has ended, and what it has printed since answers nothing. */
+void fermata_printed_end(void)
+{
+	if (printed.text.s) {
+		FmDetail detail;
+		fermata_detail(&detail);
+		detail.file = fermata_str_or_empty(printed.file);
+		detail.line = printed.line;
+		warn_at(&detail, PRINTED, PRINTED_ADVICE);
+		write_at_once(ZSTR_VAL(printed.text.s), ZSTR_LEN(printed.text.s));
+		smart_str_free(&printed.text);
+		forget_place();
+	}
+}
+
 static size_t write_stray(const char *bytes, size_t len)
 {
 	if (!is_handlers()) {
@@ -100,8 +156,10 @@ static size_t write_stray(const char *bytes, size_t len)
 	}
 	if (fermata_run.fiber && fermata_run.fiber->output_to) {
 		fermata_output_write(fermata_run.fiber->output_to, (FmStr){bytes, len});
+	} else if (has_globals()) {
+		keep_printed(bytes, len);
 	} else {
-		warn("what is printed", "it goes to standard output; return a Response, or write to the log with error_log()");
+		warn(PRINTED, PRINTED_ADVICE);
 		write_at_once(bytes, len);
 	}
 	/* No head was sent by PHP. */
@@ -383,6 +441,11 @@ void fermata_stray_start(void)
 /* When the worker ends, in whatever way. */
 void fermata_stray_end(void)
 {
+	/* Of a handler that has failed with its worker; PHP frees it. */
+	if (printed.text.s) {
+		write_at_once(ZSTR_VAL(printed.text.s), ZSTR_LEN(printed.text.s));
+		printed = (struct printed){0};
+	}
 	sapi_module.ub_write = write_output;
 	sapi_module.flush = flush_output;
 	sapi_module.header_handler = take_header;

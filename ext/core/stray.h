@@ -11,6 +11,8 @@ bool fermata_session_begin(void);
 void fermata_session_end(fermata_fiber *fiber);
 
 /* http/globals.c */
+zend_string *fermata_printed_take(void);
+void fermata_printed_end(void);
 void fermata_globals_end(fermata_fiber *fiber);
 void fermata_globals_let_answer_leave(fermata_fiber *fiber);
 bool fermata_globals_answer(const fermata_handler *handler);

@@ -381,6 +381,7 @@ void fermata_globals_end(fermata_fiber *fiber)
 {
 	fermata_session_end(fiber);
 	fiber->has_globals = false;
+	fermata_printed_end();
 	clear_headers();
 	close_inputs();
 	if (SG(request_info).request_body) {
@@ -443,7 +444,7 @@ static bool add_sent(zval *headers, const sapi_header_struct *header)
 /* After exit() the client gets what was printed, with the status and headers that were set, as from PHP-FPM. */
 bool fermata_globals_answer(const fermata_handler *handler)
 {
-	zval headers, printed;
+	zval headers, buffered;
 	if (!fermata_run.fiber->has_globals) {
 		return false;
 	}
@@ -451,16 +452,18 @@ bool fermata_globals_answer(const fermata_handler *handler)
 	while (php_output_get_level() > fermata_run.output_level + 1) {
 		php_output_end();
 	}
-	ZVAL_UNDEF(&printed);
-	if (php_output_get_level() > fermata_run.output_level) {
-		php_output_get_contents(&printed);
+	zend_string *text = fermata_printed_take();
+	if (php_output_get_level() > fermata_run.output_level && php_output_get_contents(&buffered) == SUCCESS) {
 		php_output_discard();
+		zend_string *both = zend_string_concat2(ZSTR_VAL(text), ZSTR_LEN(text), Z_STRVAL(buffered), Z_STRLEN(buffered));
+		zend_string_release(text);
+		zval_ptr_dtor(&buffered);
+		text = both;
 	}
 	array_init(&headers);
 	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
 		add_sent(&headers, (const sapi_header_struct *)element->data);
 	}
-	zend_string *text = Z_TYPE(printed) == IS_STRING ? Z_STR(printed) : ZSTR_EMPTY_ALLOC();
 	fermata_response *response = fermata_response_sent((uint32_t)status, text, Z_ARR(headers));
 	fermata_respond(handler, response);
 	OBJ_RELEASE(&response->std);

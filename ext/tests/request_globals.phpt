@@ -68,6 +68,7 @@ $server->get('/exit', function (Request $r) {
 $server->get('/location', function (Request $r) { $r->fillGlobals(); header('Location: /there'); exit; });
 $server->get('/throws', function (Request $r) { $r->fillGlobals(); header('X-Left: 1'); session_start(); $_SESSION['user'] = 'secret'; throw new Exception('thrown'); });
 $server->get('/waits', function (Request $r) { $r->fillGlobals(); session_start(); $_SESSION['who'] = $r->query('who'); delay(0.02); return Response::text($_GET['who'] . $_SESSION['who'] . await(async(fn () => json_encode($_SESSION ?? null)))); });
+$server->get('/bare', function (Request $r) { $r->fillGlobals(); echo 'printed ', $r->query('by'); ob_start(); echo ' and'; ob_end_flush(); ob_start(); echo ' left'; exit; });
 $server->get('/callback', function (Request $r) use ($sent) { $r->fillGlobals(); header_register_callback(fn () => header('X-Kept: ' . $r->query('who'))); return $sent(''); });
 $server->get('/sends', function (Request $r) use ($sent) { $r->fillGlobals(); echo 'x'; return $sent('sent'); });
 $kept = null;
@@ -123,6 +124,7 @@ array_map(fn (array $client) => $client[0]->start('GET', "/waits?who=$client[1]"
 echo implode(' ', array_map(fn (array $client) => $client[0]->answer(), $clients)), "\n";
 array_map(unlink(...), glob($server->folder() . '/{sess_*,moved,custom}', GLOB_BRACE));
 
+echo $server->get('/bare?by=a'), ' ', $server->get('/bare?by=b'), "\n";
 $server->get('/callback?who=a');
 echo json_encode($server->get('/sends')->headers['x-kept'] ?? null), ' ';
 echo $server->connect()->request('POST', '/keeps', [], 'secret'), ' ', $server->connect()->request('POST', '/kept', [], 'other'), ' ';
@@ -130,6 +132,8 @@ echo $server->connect()->request('POST', '/keeps'), ' ', $server->connect()->req
 $during = $server->connect()->request('POST', '/during', [], 'body');
 echo $during, ' ', $during->header('x-own'), "\n";
 array_map(unlink(...), glob($server->folder() . '/sess_*'));
+
+var_dump(substr_count($server->log(), 'what is printed in a handler reaches no client'));
 
 $many = new TestServer("\$server->get('/', function (Request \$r) { \$r->fillGlobals(); });");
 echo $many->get('/')->status, "\n";
@@ -157,7 +161,9 @@ HTTP/1.0
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"] {"content-type":["application/json"]}
 200 Fermata\Exception\MisuseError {"content-type":["text/plain; charset=utf-8"]}
 200 aanull 200 bbnull 200 ccnull
+200 printed a and left 200 printed b and left
 null 200 se 200 fread(): supplied resource is not a valid stream resource 200  200 fread(): supplied resource is not a valid stream resource
 200 [[[],"",1],{"user":"secret"},"secretid",2,"body"] 1
+int(1)
 500
 MisuseError: the superglobals show one request for a process
