@@ -192,6 +192,7 @@ fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
         };
         name.eq_ignore_ascii_case(b"set-cookie")
             || name.eq_ignore_ascii_case(b"grip-session-id")
+            || name.eq_ignore_ascii_case(b"grip-set-meta")
             || (name.eq_ignore_ascii_case(b"cache-control") && says(&[b"private", b"no-store"]))
             || (name.eq_ignore_ascii_case(b"vary") && says(&[b"*", b"x-forwarded-for"]))
     })

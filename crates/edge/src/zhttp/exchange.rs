@@ -13,6 +13,8 @@ use super::packet::{Response, bytes, response};
 
 /// What the backend may send before it is given more credit, and the most of a body in the first packet.
 pub const WINDOW_BYTES: usize = 200_000;
+/// What a backend of a WebSocket has said and its client has not taken yet, in messages.
+const SAID_MAX: usize = 10_000;
 /// A backend that goes on beyond what it was given credit for is told to stop when it has sent that much more.
 const BEYOND_BYTES_MAX: usize = WINDOW_BYTES;
 /// Bytes of a message in one packet, whatever the credit: packets are read whole.
@@ -150,8 +152,11 @@ impl Exchange {
             return Ok(());
         }
         let from = bytes(packet, "from");
-        if !from.is_empty() {
+        if !from.is_empty() && self.peer.is_empty() {
             self.peer = from.to_vec();
+        } else if !from.is_empty() && from != self.peer {
+            // Backends of other targets answer at the same port: a session is its own backend's.
+            return Ok(());
         }
         let kind = bytes(packet, "type");
         match kind {
@@ -207,6 +212,10 @@ impl Exchange {
         }
         self.window = self.window.saturating_sub(len);
         if self.is_socket {
+            if self.said.len() >= SAID_MAX {
+                // Empty messages and pings cost no credit.
+                return failed("the backend sends more than the client takes");
+            }
             let mut frames = Vec::new();
             if self.written.write(kind, packet, &mut frames) {
                 self.said.push_back((Event::Frames(frames), len));

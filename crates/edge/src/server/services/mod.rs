@@ -9,6 +9,7 @@
 mod line;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use fermata_config::LogLevel;
@@ -186,6 +187,8 @@ pub(super) struct Services {
     pub from: String,
     /// What the numbers of its sessions begin with: those of a process before have another.
     tag: String,
+    /// What they end with, so that a backend cannot name sessions of another from its own.
+    seals: RandomState,
     /// The conversation of each session, by its number.
     pub sessions: HashMap<u64, u64>,
     /// What backends have said of sessions, until whoever reads from them is done: answers may go the same way.
@@ -211,6 +214,7 @@ impl Services {
             requests: 0,
             last: 0,
             tag: format!("{:016x}", fermata_io::random::u64()),
+            seals: RandomState::new(),
             sessions: HashMap::new(),
             inbox: VecDeque::new(),
             workers: HashMap::new(),
@@ -247,7 +251,9 @@ impl Services {
     /// A question's number as it is written. Those of sessions last longer than a process.
     fn text(&self, asked: &Asked, id: u64) -> String {
         match asked.what {
-            Question::Session(_) => format!("{}-{id}", self.tag),
+            Question::Session(_) => {
+                format!("{}-{id}-{:016x}", self.tag, self.seals.hash_one(id))
+            }
             Question::State(_) | Question::Request(_) => id.to_string(),
         }
     }
@@ -256,7 +262,9 @@ impl Services {
     pub fn session_number(&self, id: &[u8]) -> Option<u64> {
         let text = std::str::from_utf8(id).ok()?;
         let number = text.strip_prefix(&self.tag)?.strip_prefix('-')?;
-        number.parse().ok()
+        let (number, seal) = number.split_once('-')?;
+        let number = number.parse().ok()?;
+        (u64::from_str_radix(seal, 16) == Ok(self.seals.hash_one(number))).then_some(number)
     }
 
     /// Somebody has taken the request that opens a session.
