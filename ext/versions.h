@@ -74,11 +74,6 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 # define fermata_pdo_row(object) ((pdo_row_t *)(object))
 #endif
 
-/* 8.5: a connection of mysqlnd forgets what it has logged in with, so none can be opened beside it that would cut its query. */
-#if PHP_VERSION_ID < 80500
-# define FERMATA_MYSQLND_KEEPS_LOGIN
-#endif
-
 /* 8.5: a shutdown function is kept with its arguments, and no longer with what calls it. */
 #if PHP_VERSION_ID >= 80500
 # define fermata_call_shutdown_function(entry, result) \

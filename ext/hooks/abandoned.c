@@ -49,7 +49,7 @@ typedef struct cut {
 	int fd;
 } cut;
 
-#if defined(HAVE_MYSQLND_OF_PHP) && defined(FERMATA_MYSQLND_KEEPS_LOGIN)
+#ifdef HAVE_MYSQLND_OF_PHP
 /* Is to be told to MySQL, by a task. Owns its texts. */
 typedef struct login {
 	struct login *next;
@@ -66,7 +66,7 @@ static struct {
 	int (*process)(const void *connection);
 	void *(*get_cancel)(void *connection);
 	void (*free_cancel)(void *cancel);
-#if defined(HAVE_MYSQLND_OF_PHP) && defined(FERMATA_MYSQLND_KEEPS_LOGIN)
+#ifdef HAVE_MYSQLND_OF_PHP
 	login *first, *last;
 #endif
 } cuts;
@@ -143,7 +143,7 @@ static void cut_postgresql(void *connection)
 
 /* MySQL */
 
-#if defined(HAVE_MYSQLND_OF_PHP) && defined(FERMATA_MYSQLND_KEEPS_LOGIN)
+#ifdef HAVE_MYSQLND_OF_PHP
 static char *copy(const MYSQLND_STRING *text)
 {
 	return text->l ? pestrndup(text->s, text->l, true) : NULL;
@@ -276,12 +276,11 @@ ZEND_COLD bool fermata_abandoned_cut(void)
 	}
 	if (connection.server == FERMATA_POSTGRESQL) {
 		cut_postgresql(connection.handle);
-		return true;
 	}
-#if defined(HAVE_MYSQLND_OF_PHP) && defined(FERMATA_MYSQLND_KEEPS_LOGIN)
-	cut_mysql(connection.handle);
-	return true;
-#else
-	return false;
+#ifdef HAVE_MYSQLND_OF_PHP
+	else {
+		cut_mysql(connection.handle);
+	}
 #endif
+	return true;
 }
