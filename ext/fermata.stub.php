@@ -1602,12 +1602,6 @@ namespace Fermata {
          * @param resource|\Socket $connection a stream over a socket, or a socket; until it is closed
          */
         public static function keepOnCancel(mixed $connection): void {}
-
-        /**
-         * Has MySQL (KILL QUERY) and PostgreSQL (a cancel request) end queries whose client has left, which would be finished
-         * otherwise within abandoned_query_ms_max. Their connections stay usable either way. Before run(), for all workers.
-         */
-        public static function cutAbandonedQueries(): void {}
     }
 
     /**

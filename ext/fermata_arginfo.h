@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: a9f41288b2c23eb0888c6bf68ec3ad2399b64e1a */
+ * Stub hash: fd090a4dfa0948a3ebbdc07c31b1815940ddde1f */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -637,8 +637,6 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCanc
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Runtime_cutAbandonedQueries arginfo_class_Fermata_Server_run
-
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pool___construct, 0, 0, 2)
 	ZEND_ARG_OBJ_INFO(0, connect, Closure, 0)
 	ZEND_ARG_TYPE_INFO(0, size, IS_LONG, 0)
@@ -1148,7 +1146,6 @@ ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
-ZEND_METHOD(Fermata_Runtime, cutAbandonedQueries);
 ZEND_METHOD(Fermata_Pool, __construct);
 ZEND_METHOD(Fermata_Pool, use);
 ZEND_METHOD(Fermata_Pool, close);
@@ -1585,7 +1582,6 @@ static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
-	ZEND_ME(Fermata_Runtime, cutAbandonedQueries, arginfo_class_Fermata_Runtime_cutAbandonedQueries, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };
 

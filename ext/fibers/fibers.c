@@ -732,7 +732,6 @@ static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 	uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
 	if (!fiber->reprieve_ms) {
 		fiber->reprieve_ms = now_ms + pool.settings.abandoned_query_ms_max;
-		fiber->is_query_cut = fermata_abandoned_cut();
 	}
 	*due_ms = MIN(*due_ms, fiber->reprieve_ms);
 	return now_ms < fiber->reprieve_ms;
@@ -741,13 +740,7 @@ static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 void fermata_fiber_end_reprieve(void)
 {
 	uint64_t due_ms, begun_at;
-	if (EXPECTED(!fermata_run.fiber->reprieve_ms)) {
-		return;
-	}
-	/* Of a query that was cut the error is what was asked for. */
-	const zend_object *failure = EG(exception);
-	if (failure && (!fermata_run.fiber->is_query_cut || fermata_exception_comes_of(EG(exception), fermata_ce_client_gone)
-			|| zend_is_unwind_exit(failure) || zend_is_graceful_exit(failure))) {
+	if (EXPECTED(!fermata_run.fiber->reprieve_ms) || EG(exception)) {
 		return;
 	}
 	end_cause cause = cause_of(fermata_run.fiber, &due_ms, &begun_at);
@@ -818,7 +811,7 @@ void fermata_fibers_end_turn(void)
 void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
-	self->touched = self->is_cut = self->is_cut_told = self->is_query_cut = false;
+	self->touched = self->is_cut = self->is_cut_told = false;
 	self->talks_since = self->held_ms = self->reprieve_ms = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */

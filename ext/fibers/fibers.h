@@ -83,7 +83,6 @@ struct fermata_fiber {
 	uint64_t family;  /* its handler and that one's tasks have the same; 0 = a handler that has begun none */
 	bool waits_for_library; /* of hooks/calls.c: what it waits for now is poll() of PHP's own file or of libpq */
 	uint64_t reprieve_ms; /* until when its queries go on although its client has left; 0 = it has not, or nobody has asked */
-	bool is_query_cut; /* of hooks/abandoned.c: the database was told to end the first of those */
 	uint64_t held_ms; /* of hooks/calls.c: how long it has held the worker where PHP cannot wait */
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool has_turn;    /* of turns.c */

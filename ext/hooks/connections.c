@@ -806,7 +806,6 @@ void fermata_connection_stop(zend_object *object, const fermata_process *which)
 
 void fermata_connections_find_libpq(void *library)
 {
-	fermata_abandoned_find_libpq(library);
 	open_states.transaction_status = (int (*)(const void *))dlsym(library, "PQtransactionStatus");
 	open_states.socket = (int (*)(const void *))dlsym(library, "PQsocket");
 	open_states.process = (int (*)(const void *))dlsym(library, "PQbackendPID");

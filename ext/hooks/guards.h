@@ -115,9 +115,6 @@ void fermata_connection_abandon(zend_object *object);
 /* Has the server end what it works on for another connection. */
 void fermata_connection_stop(zend_object *object, const fermata_process *which);
 
-/* abandoned.c */
-void fermata_abandoned_find_libpq(void *library);
-
 /* iterators.c */
 void fermata_hook_iterators(void);
 

@@ -166,11 +166,6 @@ static zend_always_inline bool fermata_guard_is_of_fd(uintptr_t key)
 }
 ZEND_COLD void fermata_guard_refuse(const char *what);
 
-/* abandoned.c */
-/* The client has left whose handler waits in the present function: the database is told, where the program asks for it. False
- * when it is not. */
-bool fermata_abandoned_cut(void);
-
 /* sockets.c */
 extern const fermata_replacement fermata_calls_sockets[], fermata_calls_sockets_write[];
 extern const size_t fermata_calls_sockets_len, fermata_calls_sockets_write_len;

@@ -5,7 +5,7 @@
 mod services;
 mod urls;
 
-use fermata_testkit::{Builder, Connection, Server, wait_until};
+use fermata_testkit::{Connection, Server, wait_until};
 use fermata_tests::{fixture, json};
 
 use services::Service;
@@ -18,18 +18,16 @@ fn server(name: &str, service: &Service) -> Server {
     server_with(name, service, "200")
 }
 
-fn builder(name: &str, service: &Service) -> Builder {
+/// One whose queries go on for so long when their client has left.
+fn server_with(name: &str, service: &Service, abandoned_query_ms_max: &str) -> Server {
     let address = if name == "POSTGRES" {
         service.socket.parent().expect("a directory")
     } else {
         &service.socket
     };
-    fixture("hooks").workers(1).env(name, address)
-}
-
-/// One whose queries go on for so long when their client has left.
-fn server_with(name: &str, service: &Service, abandoned_query_ms_max: &str) -> Server {
-    builder(name, service)
+    fixture("hooks")
+        .workers(1)
+        .env(name, address)
         .setting("abandoned_query_ms_max", abandoned_query_ms_max)
         .start()
 }
@@ -312,42 +310,6 @@ fn a_query_of_mysql_whose_client_has_left_is_finished_and_its_connection_kept() 
     }
     wait_for_state(&server, "waiting", 0);
     assert_eq!(text(&server, "/shared-mysqli?sql=SELECT+42"), "42");
-}
-
-/// Nobody else ends them, and the one who waits goes on waiting for their end.
-#[test]
-fn queries_whose_client_has_left_are_cut_where_the_program_asks_for_it() {
-    let services = [
-        (
-            "POSTGRES",
-            Service::postgres(),
-            "/kept-pgsql?sql=SELECT+pg_sleep(600)::text",
-            "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'+AND+state='active'",
-            "/kept-pgsql?sql=SELECT+42",
-        ),
-        (
-            "MYSQL",
-            Service::mariadb(),
-            "/shared-mysqli?sql=SELECT+SLEEP(600)",
-            MYSQL_RUNNING,
-            "/shared-mysqli?sql=SELECT+42",
-        ),
-    ];
-    for (name, service, query, running, next) in &services {
-        let server = builder(name, service)
-            .env("CUT", "yes")
-            .setting("abandoned_query_ms_max", 600_000)
-            .start();
-        assert_eq!(text(&server, next), "42");
-        let gone = ask(&server, query);
-        wait_for(&server, running, "1");
-        drop(gone);
-        wait_for(&server, running, "0");
-        wait_for_state(&server, "left", 1);
-        assert_eq!(text(&server, next), "42");
-        let log = server.log().text();
-        assert!(!log.contains(" error "), "{log}");
-    }
 }
 
 #[test]
