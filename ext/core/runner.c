@@ -220,6 +220,7 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 	}
 	zend_call_function(&info, &call);
 
+	fermata_run.fiber->has_failed = UNEXPECTED(EG(exception) != NULL);
 	if (UNEXPECTED(fermata.forked)) {
 		zval_ptr_dtor(result);
 		fermata_leave();

@@ -843,6 +843,7 @@ void fermata_fiber_settle(void)
 	if (self->claims) {
 		fermata_owners_settle(self);
 	}
+	self->has_failed = false;
 	self->family = 0;
 	if (UNEXPECTED(self->keeps_guards)) {
 		fermata_guards_settle(self);

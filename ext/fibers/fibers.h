@@ -74,6 +74,7 @@ struct fermata_fiber {
 	uintptr_t queues_for; /* of hooks/guards.c: what another fiber has; 0 = nothing */
 	const zend_execute_data *opens_process; /* of hooks/spawn.c: the call of proc_open() that it is inside of; NULL = none */
 	const char *opens_process_until; /* likewise: where the stack of that call ends */
+	bool has_failed;  /* its handler or task has ended by an exception */
 	bool keeps_guards; /* of hooks/guards.c, between its calls */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */

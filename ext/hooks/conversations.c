@@ -295,7 +295,7 @@ void fermata_conversation_end(int fd)
 	errno = before;
 }
 
-static bool is_unread(int fd)
+bool fermata_conversation_is_unread(int fd)
 {
 	int waiting = 0;
 	return (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0) || fermata_stream_is_unread(fd);
@@ -304,12 +304,12 @@ static bool is_unread(int fd)
 /* Whether a reply is missing, or was not read to its end. */
 static bool owes(int fd, const conversation *it, uint64_t since)
 {
-	return it->written_at > since || (it->used_at > since && is_unread(fd));
+	return it->written_at > since || (it->used_at > since && fermata_conversation_is_unread(fd));
 }
 
 bool fermata_conversation_is_at_rest(int fd)
 {
-	return !table.at[fd].written_at && !is_unread(fd);
+	return !table.at[fd].written_at && !fermata_conversation_is_unread(fd);
 }
 
 ZEND_COLD void fermata_conversation_end_left(int fd, const char *what)

@@ -101,6 +101,7 @@ bool fermata_conversation_is_kept(int fd);
 bool fermata_conversation_is_gone(int fd);
 /* Whether what was written was answered, and what was answered read. */
 bool fermata_conversation_is_at_rest(int fd);
+bool fermata_conversation_is_unread(int fd);
 /* The handler or task that has used it has ended in the middle of something. */
 void fermata_conversation_end_left(int fd, const char *what);
 
@@ -116,6 +117,7 @@ bool fermata_owner_enter(int fd, fermata_side side, bool *entered);
 void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out);
 /* What has gone out. */
 void fermata_owner_wrote(int fd, const char *text, size_t len);
+void fermata_owner_read(int fd, const char *text, size_t len);
 /* Whether another fiber is inside a call of the other side. */
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
 /* Of two that are inside a TLS stream: whether it was made non-blocking for both. */

@@ -6,7 +6,7 @@
  * those of a kind, and a request is not sent while another task waits for a reply: one may read while another writes.
  *
  * Of Redis and SMTP the text of the commands tells where a conversation ends, as it does for the objects of guards.c: there
- * the next goes on as soon as the owner waits for something else with all its replies read. What is left in the middle of
+ * the next goes on as soon as the owner waits for something else with all its replies read; those of Redis are counted. What is left in the middle of
  * a transaction or a mail ends the connection, since the next would become a part of it.
  *
  * What Runtime::keepOnCancel() names has messages that say whom they are for: it belongs to nobody. Nor does a stream that is
@@ -23,6 +23,7 @@
 
 #define CAPACITY_MIN 64
 #define PLACE_BYTES_MAX 512
+#define UNREAD "a reply that nobody has read"
 
 /* A fiber that has used a connection. */
 struct fermata_claim {
@@ -47,6 +48,16 @@ typedef enum protocol {
 #define OPEN_MAIL 8         /* and what comes before the first one: EHLO, STARTTLS, AUTH */
 #define OPEN_TEXT 16        /* between DATA and the line with a dot */
 
+/* How far a reply of Redis was read: it may come in any pieces. */
+typedef struct redis_reply {
+	uint64_t elements;   /* left of it; 0 = it has not begun */
+	uint64_t bytes_left; /* of a text, with its line end */
+	uint64_t number;     /* of the line that is being read */
+	char kind;           /* with which that line begins; 0 = between two lines */
+	bool is_negative;
+	bool is_push;        /* no reply: it was not asked for */
+} redis_reply;
+
 typedef struct ownership {
 	uint64_t conversation;  /* 0 = nothing is known; a later one has another number */
 	bool has_peer;          /* else it is nobody's: a listener, datagrams of anybody */
@@ -58,6 +69,12 @@ typedef struct ownership {
 	uint32_t arguments_left;
 	bool is_name;
 	uint64_t bytes_left;
+	uint64_t unanswered;    /* commands of Redis whose replies have not come to their end */
+	redis_reply reply;      /* the one that is being read */
+	bool has_replied;       /* the peer has said something at some time */
+	bool is_unanswered;     /* an owner before has written something that nobody has read a reply to */
+	bool has_reply;         /* which will come, or is there already */
+	uint64_t left_by;       /* its family, of which another task may read on; 0 = it has none */
 	fermata_claim *claims;
 	const fermata_fiber *inside[2]; /* by side: in a call */
 	const fermata_fiber *asker;     /* has written, and nobody has read since */
@@ -189,14 +206,34 @@ static const char *what_is_open(const ownership *it)
 		? "a subscription" : it->open & OPEN_MAIL ? "a mail" : it->is_late ? "a reply that was waited for in vain" : NULL;
 }
 
+/* Whether all that was asked has been answered, and read. */
+static bool is_answered(const ownership *it, int fd)
+{
+	return !it->unanswered && !it->reply.elements && fermata_conversation_is_at_rest(fd);
+}
+
 /* The last of a family has ended, or has given it back. */
-static void become_free(ownership *it, int fd)
+static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has_failed)
 {
 	const char *open = what_is_open(it);
+	if (!open && UNEXPECTED(it->protocol != PROTOCOL_NEW && !is_answered(it, fd))) {
+		/* A peer that never replies may be that of a log. */
+		it->has_reply = it->protocol != PROTOCOL_OTHER || it->has_replied || fermata_conversation_is_unread(fd);
+		it->is_unanswered = true;
+		it->left_by = by->family;
+		if (it->has_reply && !by->future) {
+			open = UNREAD;
+		}
+	}
+	if (!open && UNEXPECTED(has_failed && it->protocol == PROTOCOL_OTHER)) {
+		open = "what may be a conversation";
+	}
 	if (UNEXPECTED(open)) {
 		fermata_conversation_end_left(fd, open);
 	}
 	it->open = 0;
+	it->unanswered = 0;
+	it->reply = (redis_reply){0};
 	it->is_late = false;
 	it->asker = NULL;
 	it->protocol = PROTOCOL_NEW;
@@ -208,7 +245,7 @@ static void become_free(ownership *it, int fd)
 static bool is_at_rest(const ownership *it, int fd)
 {
 	return it->protocol > PROTOCOL_OTHER && !it->open && !it->bytes_left && !it->arguments_left && !it->inside[FERMATA_SIDE_READ]
-		&& !it->inside[FERMATA_SIDE_WRITE] && fermata_conversation_is_at_rest(fd);
+		&& !it->inside[FERMATA_SIDE_WRITE] && is_answered(it, fd);
 }
 
 /* The queue */
@@ -313,6 +350,17 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, bool is_kept)
 	return is_mine;
 }
 
+/* What the owner before has left unanswered is for nobody but its own tasks. */
+static ZEND_COLD void take_over(ownership *it, int fd, const fermata_fiber *self, fermata_side side)
+{
+	if (it->left_by && it->left_by == self->family) {
+		it->is_unanswered = false;
+	} else if (it->has_reply || side == FERMATA_SIDE_READ) {
+		it->is_unanswered = false;
+		fermata_conversation_end_left(fd, UNREAD);
+	}
+}
+
 /* For calls */
 
 static bool is_blocking(int fd)
@@ -346,6 +394,9 @@ bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 		it = &owners.at[fd];
 	}
 	if (EXPECTED(!is_kept)) {
+		if (UNEXPECTED(it->is_unanswered)) {
+			take_over(it, fd, self, side);
+		}
 		if (UNEXPECTED(it->claims && !is_family(it->claims->fiber, self))) {
 			drop_claims(it);
 		}
@@ -366,7 +417,9 @@ void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_
 	it->inside[side] = NULL;
 	if (EXPECTED(is_done)) {
 		it->asker = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : NULL;
-		it->is_late = side == FERMATA_SIDE_WRITE && it->is_late;
+		it->has_replied |= side == FERMATA_SIDE_READ;
+		/* Of what comes now nobody knows whether it is the reply to the first question or to a later one; Redis is counted. */
+		it->is_late &= it->protocol != PROTOCOL_REDIS;
 	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->asker)) {
 		it->is_late = true;
 	}
@@ -436,6 +489,7 @@ static void read_redis(ownership *it, const char *at, size_t len)
 		if (is_list) {
 			it->arguments_left = (uint32_t)number;
 			it->is_name = true;
+			it->unanswered++;
 			continue;
 		}
 		if (it->is_name) {
@@ -497,6 +551,78 @@ void fermata_owner_wrote(int fd, const char *text, size_t len)
 	}
 }
 
+/* A line of a reply has come to its end. False when it is no line of Redis. */
+static bool end_reply_line(redis_reply *it)
+{
+	uint64_t number = it->is_negative ? 0 : it->number;
+	switch (it->kind) {
+		case '+': case '-': case ':': case '_': case '#': case ',': case '(':
+			break;
+		case '$': case '!': case '=':
+			it->bytes_left = it->is_negative ? 0 : number + strlen("\r\n");
+			break;
+		case '*': case '~': case '>':
+			it->elements += number;
+			break;
+		case '%':
+			it->elements += 2 * number;
+			break;
+		case '|':
+			/* Attributes stand before what they belong to. */
+			it->elements += 2 * number + 1;
+			break;
+		default:
+			return false;
+	}
+	it->elements--;
+	it->kind = 0;
+	return true;
+}
+
+/* Counts the replies of Redis (RESP2 and RESP3) that have come to their end. */
+static void read_replies(ownership *it, const char *at, size_t len)
+{
+	redis_reply *reply = &it->reply;
+	for (const char *end = at + len; at < end;) {
+		if (reply->bytes_left) {
+			uint64_t part = MIN(reply->bytes_left, (uint64_t)(end - at));
+			at += part;
+			reply->bytes_left -= part;
+		} else if (!reply->kind) {
+			reply->is_push = reply->elements ? reply->is_push : *at == '>';
+			reply->elements += !reply->elements;
+			reply->kind = *at++;
+			reply->number = 0;
+			reply->is_negative = false;
+			continue;
+		} else if (*at == '\n') {
+			at++;
+			if (UNEXPECTED(!end_reply_line(reply))) {
+				it->protocol = PROTOCOL_OTHER;
+				return;
+			}
+		} else {
+			reply->is_negative |= *at == '-';
+			if (*at >= '0' && *at <= '9' && reply->number < UINT32_MAX) {
+				reply->number = reply->number * 10 + (uint64_t)(*at - '0');
+			}
+			at++;
+			continue;
+		}
+		if (!reply->elements && !reply->bytes_left && !reply->is_push && it->unanswered) {
+			it->unanswered--;
+		}
+	}
+}
+
+void fermata_owner_read(int fd, const char *text, size_t len)
+{
+	ownership *it = known(fd);
+	if (it && it->protocol == PROTOCOL_REDIS) {
+		read_replies(it, text, len);
+	}
+}
+
 /* Ends */
 
 void fermata_owner_closed(int fd)
@@ -525,7 +651,7 @@ bool fermata_owner_end_queue(int fd)
 	return true;
 }
 
-static void give_back(fermata_claim *mine)
+static void give_back(fermata_claim *mine, bool has_failed)
 {
 	int fd = mine->fd;
 	ownership *it = &owners.at[fd];
@@ -538,9 +664,10 @@ static void give_back(fermata_claim *mine)
 	if (it->asker == mine->fiber && it->claims) {
 		it->asker = NULL;
 	}
+	const fermata_fiber *by = mine->fiber;
 	forget_claim(mine);
 	if (!it->claims) {
-		become_free(it, fd);
+		become_free(it, fd, by, has_failed);
 	}
 	if (UNEXPECTED(owners.turns.first)) {
 		wake(it, fd);
@@ -553,7 +680,7 @@ void fermata_owners_give_back(uint64_t since)
 	for (; UNEXPECTED(one); one = next) {
 		next = one->next_of_fiber;
 		if (one->begun_at >= since) {
-			give_back(one);
+			give_back(one, false);
 		}
 	}
 }
@@ -568,7 +695,7 @@ void fermata_owners_settle(fermata_fiber *fiber)
 				it->inside[side] = NULL;
 			}
 		}
-		give_back(fiber->claims);
+		give_back(fiber->claims, fiber->has_failed);
 	}
 }
 

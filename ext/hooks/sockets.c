@@ -104,6 +104,7 @@ static ssize_t hooked_recvfrom(int fd, void *buf, size_t len, int flags, struct 
 	ssize_t got = receive(fd, buf, len, flags, from, from_len);
 	bool is_read = got > 0 && !(flags & MSG_PEEK);
 	if (is_read && is_own) {
+		fermata_owner_read(fd, buf, (size_t)got);
 		fermata_conversation_read(fd);
 	}
 	if (entered) {

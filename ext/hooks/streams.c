@@ -433,6 +433,10 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 		take_buffer(&it);
 	}
 	ssize_t len = kind_of(stream)->read(stream, buf, count);
+	if (len > 0 && it.fd >= 0) {
+		/* Before the buffer in which it lies is put back. */
+		fermata_owner_read(it.fd, buf, (size_t)len);
+	}
 	if (it.stream) {
 		put_buffer_back(&it);
 	}
