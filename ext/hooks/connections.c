@@ -680,7 +680,8 @@ bool fermata_connection_is_alive(zend_object *object)
 bool fermata_connection_answers(zend_object *object)
 {
 	fermata_connection connection;
-	if (!fermata_run.fiber || !find_connection(object, &connection)) {
+	/* A process for jobs has no worker to ask, and does not wait. */
+	if (!fermata_run.worker || !find_connection(object, &connection)) {
 		return true;
 	}
 	open_state asked = {.connection = connection, .flags = OPEN_QUESTION};
@@ -788,7 +789,7 @@ void fermata_connection_stop(zend_object *object, const fermata_process *which)
 {
 	fermata_connection connection;
 	char text[96];
-	if (!find_connection(object, &connection) || connection.server != which->server) {
+	if (!fermata_run.worker || !find_connection(object, &connection) || connection.server != which->server) {
 		return;
 	}
 	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. */
