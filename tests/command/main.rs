@@ -96,7 +96,11 @@ fn a_new_chat_holds_clients_and_passes_messages_on() {
     let server = Served::start(&folder.join("server.php"));
     assert!(server.curl(&[], "/").contains("<title>Chat</title>"));
     let bob = "/rooms/lobby/events?name=Bob";
-    let before = server.curl(&["--max-time", "3"], bob);
+    let last_id = wait_until("an id comes", || {
+        let events = server.curl(&["--max-time", "3"], bob);
+        let id = events.lines().find_map(|line| line.strip_prefix("id: "))?;
+        Some(id.to_owned())
+    });
     let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
     let post = |body: &str| {
         let arguments = [&status[..], &["--data", body]].concat();
@@ -105,13 +109,11 @@ fn a_new_chat_holds_clients_and_passes_messages_on() {
     assert_eq!(post(r#"{"name":"Ada","text":"Hello"}"#), "202");
     assert_eq!(post("{}"), "400");
     // Who has the id from before the message is sent it at once.
-    let last_id = before
-        .lines()
-        .find_map(|line| line.strip_prefix("id: "))
-        .unwrap_or_else(|| panic!("no id in {before:?}"));
     let header = format!("Last-Event-ID: {last_id}");
-    let events = server.curl(&["--max-time", "3", "--header", &header], bob);
-    assert!(events.contains(r#""text":"Hello""#), "{events}");
+    wait_until("the message comes", || {
+        let events = server.curl(&["--max-time", "3", "--header", &header], bob);
+        events.contains(r#""text":"Hello""#).then_some(())
+    });
     wait_until("Bob has left", || {
         (server.curl(&[], "/rooms/lobby/members") == "[]").then_some(())
     });
