@@ -78,7 +78,7 @@ impl Arguments {
     /// One sentence for the user: there is no such program, or it does not answer.
     pub fn find(&self) -> Result<Php, String> {
         let program = self.php.clone();
-        let facts = ask(&program, &[])?;
+        let facts = ask(&program)?;
         let extension = match &self.extension {
             Some(file) if !file.is_file() => {
                 return Err(format!("--extension {}: no such file", file.display()));
@@ -103,8 +103,7 @@ impl Php {
 
     /// PHP with the extension, and OPcache and its JIT where there are.
     ///
-    /// Debian switches both off for the command line, where servers run; what an ini file says in another way is kept
-    /// nevertheless out of reach of nobody: options given behind these win.
+    /// Debian switches both off for the command line, where servers run. Options added behind these win.
     pub fn command(&self, has_jit: bool) -> Command {
         let mut command = Command::new(&self.program);
         if let Some(file) = &self.extension {
@@ -161,9 +160,8 @@ impl Php {
     }
 }
 
-fn ask(program: &Path, options: &[&str]) -> Result<Facts, String> {
+fn ask(program: &Path) -> Result<Facts, String> {
     let output = Command::new(program)
-        .args(options)
         .args(["-d", "display_errors=stderr", "-r", QUESTION])
         .stdin(Stdio::null())
         .output()

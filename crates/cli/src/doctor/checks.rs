@@ -26,8 +26,8 @@ const MANY_CLIENTS: u64 = 20_000;
 const SHARED_BYTES_MIN: u64 = 128 * 1024 * 1024;
 /// A clock before this was never set: 2025-01-01.
 const CLOCK_MIN_S: u64 = 1_735_689_600;
-/// A PEM file's certificates may last so many seconds before a warning.
-const SECRET_PERIOD_S: u32 = 21_600;
+/// The default of tls_ticket_period_ms: loading certificates asks for one.
+const TICKET_PERIOD_S: u32 = 21_600;
 /// How a file with the history of channels begins.
 const HISTORY_MAGIC: &[u8; 8] = b"fermata\x01";
 
@@ -375,7 +375,7 @@ fn certificate() -> Option<Check> {
             .collect(),
         clients: None,
         is_tls13_only: false,
-        ticket_period_s: SECRET_PERIOD_S,
+        ticket_period_s: TICKET_PERIOD_S,
     };
     let count = options.pairs.len();
     let loaded = fermata_tls::Certificates::new(options).and_then(|it| it.load(now_s()));
