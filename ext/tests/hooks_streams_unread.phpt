@@ -2,12 +2,6 @@
 A stream that handlers share: a reply that one has not read never goes to the next
 --EXTENSIONS--
 fermata
---SKIPIF--
-<?php
-if (PHP_VERSION_ID >= 80400) {
-    die('skip it does not come to its end with PHP 8.4, which was not looked into');
-}
-?>
 --FILE--
 <?php
 require __DIR__ . '/server.inc';
@@ -16,16 +10,18 @@ $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 $pairs = [];
 foreach (['lines', 'redis', 'silent'] as $name) { $pairs[$name] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); }
+/* fread() returns less than was asked for when no more has come, since PHP 8.4 without a look at the socket as well. */
+$bytes = function ($stream, int $len) { for ($bytes = ''; strlen($bytes) < $len && ($more = fread($stream, $len - strlen($bytes))) !== false && $more !== '';) { $bytes .= $more; } return $bytes; };
 /** Answers what came at once with one write per line or command, after a while. */
-$server->get('/start', function () use ($server, $pairs) {
+$server->get('/start', function () use ($server, $pairs, $bytes) {
     $server->defer(function () use ($pairs) {
         while (($line = fgets($pairs['lines'][1])) !== false) { delay(0.02); fwrite($pairs['lines'][1], "value of $line"); }
     });
-    $server->defer(function () use ($pairs) {
+    $server->defer(function () use ($pairs, $bytes) {
         $peer = $pairs['redis'][1];
         while (($line = fgets($peer)) !== false) {
             $words = [];
-            for ($left = (int) substr($line, 1); $left > 0; $left--) { $len = (int) substr(fgets($peer), 1); $words[] = substr(fread($peer, $len + 2), 0, $len); }
+            for ($left = (int) substr($line, 1); $left > 0; $left--) { $len = (int) substr(fgets($peer), 1); $words[] = substr($bytes($peer, $len + 2), 0, $len); }
             delay(0.02);
             /* In pieces, and of every kind that the replies to one command may be nested in. */
             foreach (["*2\r\n$", strlen($words[1]) . "\r\n$words[1]", "\r\n%1\r\n+key\r\n*-", "1\r\n"] as $piece) { fwrite($peer, $piece); delay(0.001); }
@@ -34,7 +30,7 @@ $server->get('/start', function () use ($server, $pairs) {
     return Response::text('started');
 });
 $ask = fn (string $name) => "*2\r\n\$3\r\nGET\r\n$" . strlen($name) . "\r\n$name\r\n";
-$read = function ($stream) { fgets($stream); $len = (int) substr(fgets($stream), 1); $value = substr(fread($stream, $len + 2), 0, $len); fgets($stream); fgets($stream); fgets($stream); return $value; };
+$read = function ($stream) use ($bytes) { fgets($stream); $len = (int) substr(fgets($stream), 1); $value = substr($bytes($stream, $len + 2), 0, $len); fgets($stream); fgets($stream); fgets($stream); return $value; };
 $server->get('/lines/{how}/{id}', function (Request $request) use ($pairs) {
     [$how, $id, $stream] = [$request->route('how'), $request->route('id'), $pairs['lines'][0]];
     if (@fwrite($stream, "$id\n") === false) { return Response::text('broken'); }
