@@ -1,5 +1,10 @@
 /* The C ABI between ext/ and the Rust core.
-   Generated from crates/ffi by `make generate`; do not edit. */
+   Generated from crates/ffi by `make generate`; do not edit.
+
+   A pointer is NULL or valid. Objects (FmServer, FmWorker, FmOpenFile, ...) come from a function here and
+   are not used any more once they are freed or consumed; inputs, their strings and arrays stay as they
+   are until the function returns; a place for an answer may be NULL and need not hold anything. A
+   function that is not given an object or input it needs returns FM_INTERNAL, or as after a panic. */
 
 #pragma once
 
@@ -716,6 +721,9 @@ typedef struct FmWsClient FmWsClient;
 
 /**
  * Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
+ *
+ * Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
+ * Those that are made here, by `lend`, are only handed out.
  */
 typedef struct FmStr {
   /**
@@ -1643,9 +1651,6 @@ typedef struct FmWsReceived {
 
 /**
  * What to do about a request that is to be answered by a stream: FM_STREAM_*.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint32_t fm_stream_wanted(const struct FmWorker *worker, uint64_t request, uint32_t status);
 
@@ -1653,10 +1658,6 @@ uint32_t fm_stream_wanted(const struct FmWorker *worker, uint64_t request, uint3
  * Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
  * `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
  * FM_MISUSE when the piece is longer than `length`, and the request is still open.
- *
- * # Safety
- * `worker` is a live worker; `response` and everything it points to are valid; `taken` and `error` are NULL or
- * valid for writing.
  */
 uint32_t fm_stream_begin(struct FmWorker *worker,
                          uint64_t request,
@@ -1668,9 +1669,6 @@ uint32_t fm_stream_begin(struct FmWorker *worker,
 /**
  * Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
  * FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
- *
- * # Safety
- * `worker` is a live worker; the string is valid; `taken` and `error` are NULL or valid for writing.
  */
 uint32_t fm_stream_write(struct FmWorker *worker,
                          uint64_t request,
@@ -1680,9 +1678,6 @@ uint32_t fm_stream_write(struct FmWorker *worker,
 
 /**
  * Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
- *
- * # Safety
- * `worker` is a live worker; `error` is NULL or valid for writing.
  */
 uint32_t fm_stream_end(struct FmWorker *worker,
                        uint64_t request,
@@ -1691,9 +1686,6 @@ uint32_t fm_stream_end(struct FmWorker *worker,
 /**
  * Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
  * the log. FM_GONE.
- *
- * # Safety
- * `worker` is a live worker; `detail` is valid; so are strings.
  */
 uint32_t fm_stream_fail(struct FmWorker *worker,
                         uint64_t request,
@@ -1702,17 +1694,11 @@ uint32_t fm_stream_fail(struct FmWorker *worker,
 
 /**
  * Ends a stream without its end and without a word in the log, if it has not ended.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_stream_cut(struct FmWorker *worker, uint64_t request);
 
 /**
  * What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
- *
- * # Safety
- * `worker` is a live worker; the string is valid.
  */
 uint32_t fm_static_find(struct FmWorker *worker,
                         uint32_t handler,
@@ -1721,9 +1707,6 @@ uint32_t fm_static_find(struct FmWorker *worker,
 /**
  * Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
  * there. FM_GONE.
- *
- * # Safety
- * `worker` is a live worker; `file` and everything it points to are valid.
  */
 uint32_t fm_respond_file(struct FmWorker *worker,
                          uint64_t request,
@@ -1731,33 +1714,21 @@ uint32_t fm_respond_file(struct FmWorker *worker,
 
 /**
  * Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).
- *
- * # Safety
- * `companion` comes from `fm_server_start`; the string is valid.
  */
 void fm_companion_log(const struct FmCompanion *companion, uint32_t level, struct FmStr message);
 
 /**
  * Counts what happens in the processes for jobs (FM_COMPANION_*).
- *
- * # Safety
- * `companion` comes from `fm_server_start`.
  */
 void fm_companion_count(const struct FmCompanion *companion, uint32_t what);
 
 /**
  * The memory limit of a process in which PHP has none; 0 = it stays without one.
- *
- * # Safety
- * `companion` comes from `fm_server_start`.
  */
 size_t fm_companion_memory_bytes_max(const struct FmCompanion *companion);
 
 /**
  * Frees it, before the process ends.
- *
- * # Safety
- * `companion` comes from `fm_server_start` and is not used any more.
  */
 void fm_companion_free(struct FmCompanion *companion);
 
@@ -1766,10 +1737,6 @@ void fm_companion_free(struct FmCompanion *companion);
  * NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
  * FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
  * tells that `fm_file_next` may give `user`.
- *
- * # Safety
- * `worker` is NULL or a live worker; `job` and all it points to are valid, its strings until this returns; `id` and
- * `result` are valid for writing; `error` is NULL or valid for writing.
  */
 uint32_t fm_file_begin(struct FmWorker *worker,
                        const struct FmFileJob *job,
@@ -1781,17 +1748,11 @@ uint32_t fm_file_begin(struct FmWorker *worker,
 
 /**
  * The next pending job that is over: its `user`. False when there is none.
- *
- * # Safety
- * `worker` is a live worker; `user` is valid for writing.
  */
 bool fm_file_next(struct FmWorker *worker, uint64_t *user);
 
 /**
  * How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
- *
- * # Safety
- * `worker` is a live worker; `result` is valid for writing; `error` is NULL or valid for writing.
  */
 uint32_t fm_file_take(struct FmWorker *worker,
                       uint64_t id,
@@ -1800,18 +1761,12 @@ uint32_t fm_file_take(struct FmWorker *worker,
 
 /**
  * Nobody waits for a job any more. It is finished all the same.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_file_forget(struct FmWorker *worker, uint64_t id);
 
 /**
  * Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
  * is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
- *
- * # Safety
- * `worker` is a live worker; the string is valid.
  */
 int64_t fm_file_cached(const struct FmWorker *worker,
                        struct FmStr path,
@@ -1822,7 +1777,7 @@ int64_t fm_file_cached(const struct FmWorker *worker,
  * Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
  *
  * # Safety
- * `into` is valid for writing as many bytes as `fm_file_cached` has said.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 bool fm_file_cached_read(char *into);
 
@@ -1833,49 +1788,31 @@ void fm_file_release(void);
 
 /**
  * Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint64_t fm_file_bytes_max(const struct FmWorker *worker);
 
 /**
  * Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
- *
- * # Safety
- * `file` is NULL, or comes from a result and is not used any more.
  */
 void fm_open_file_free(struct FmOpenFile *file);
 
 /**
  * Closes an open file, and removes a temporary one; what is asked of it then fails.
- *
- * # Safety
- * `file` comes from a result and is not freed.
  */
 void fm_open_file_close(struct FmOpenFile *file);
 
 /**
  * Where the next read or write of an open file is.
- *
- * # Safety
- * As `fm_open_file_close`.
  */
 uint64_t fm_open_file_position(const struct FmOpenFile *file);
 
 /**
  * Whether an open file is removed when it is closed.
- *
- * # Safety
- * As `fm_open_file_close`.
  */
 bool fm_open_file_is_temporary(const struct FmOpenFile *file);
 
 /**
  * Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
- *
- * # Safety
- * As `fm_open_file_close`; `locked` is valid for writing; `error` is NULL or valid for writing.
  */
 uint32_t fm_open_file_lock(struct FmOpenFile *file,
                            uint32_t lock,
@@ -1887,10 +1824,6 @@ uint32_t fm_open_file_lock(struct FmOpenFile *file,
  * Begins a call. False when that cannot be: the caller makes it itself. `id` is 0 when it is over, and `answer` says how:
  * what the call has returned, or a negative error number. Otherwise it is pending, and FM_EVENT_WAKE tells that
  * `fm_file_next` may give `user`; `fm_file_call_take` follows, or `fm_file_forget`.
- *
- * # Safety
- * `worker` is a live worker; `call` and all it points to are valid until this returns; `id` and `answer` are valid for
- * writing.
  */
 bool fm_file_call(struct FmWorker *worker,
                   const struct FmFileCall *call,
@@ -1900,18 +1833,12 @@ bool fm_file_call(struct FmWorker *worker,
 
 /**
  * How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
- *
- * # Safety
- * `worker` is a live worker.
  */
 int64_t fm_file_call_take(struct FmWorker *worker, uint64_t id);
 
 /**
  * Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
  * `fm_file_tried` follows it.
- *
- * # Safety
- * `worker` is a live worker.
  */
 bool fm_file_may_try(struct FmWorker *worker,
                      uint64_t bytes,
@@ -1921,42 +1848,27 @@ bool fm_file_may_try(struct FmWorker *worker,
 
 /**
  * It was made.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_file_tried(struct FmWorker *worker);
 
 /**
  * Finishes what is still to be written to a file, before somebody writes to it who cannot wait.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
 
 /**
  * Bytes that one call moves in the loop: file_inline_bytes_max.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
 
 /**
  * Whether `fm_hold` has to be told what an edge has said.
- *
- * # Safety
- * `worker` is a live worker.
  */
 bool fm_worker_has_edges(const struct FmWorker *worker);
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
  * FM_IO, FM_TIMEOUT, FM_MISUSE, FM_BACKPRESSURE.
- *
- * # Safety
- * The strings and `message` are valid; `id` and `error` are NULL or valid for writing.
  */
 uint32_t fm_publisher_publish(struct FmStr control,
                               uint32_t timeout_ms,
@@ -1968,9 +1880,6 @@ uint32_t fm_publisher_publish(struct FmStr control,
 /**
  * The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
  * all it has pushed was taken.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_stream_watch(struct FmWorker *worker,
                      uint64_t request);
@@ -1978,9 +1887,6 @@ void fm_stream_watch(struct FmWorker *worker,
 /**
  * Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
  * has become. FM_GONE; FM_MISUSE.
- *
- * # Safety
- * `worker` is a live worker; strings are valid; `queued` and `error` are NULL or valid for writing.
  */
 uint32_t fm_stream_push(struct FmWorker *worker,
                         uint64_t request,
@@ -1993,9 +1899,6 @@ uint32_t fm_stream_push(struct FmWorker *worker,
 
 /**
  * Queues a comment, as `fm_stream_push`.
- *
- * # Safety
- * As `fm_stream_push`.
  */
 uint32_t fm_stream_comment(struct FmWorker *worker,
                            uint64_t request,
@@ -2005,9 +1908,6 @@ uint32_t fm_stream_comment(struct FmWorker *worker,
 
 /**
  * Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
- *
- * # Safety
- * As `fm_stream_push`.
  */
 uint32_t fm_stream_bytes(struct FmWorker *worker,
                          uint64_t request,
@@ -2017,25 +1917,16 @@ uint32_t fm_stream_bytes(struct FmWorker *worker,
 
 /**
  * Whether the worker finishes what it has and takes nothing new.
- *
- * # Safety
- * `worker` is a live worker.
  */
 bool fm_worker_is_draining(const struct FmWorker *worker);
 
 /**
  * The setting keep_alive_ms; 0 = no comments.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint64_t fm_worker_keep_alive_ms(const struct FmWorker *worker);
 
 /**
  * The `nth` (from 0) field line of that name, any case. False when there is none.
- *
- * # Safety
- * `worker` is a live worker; `value` is NULL or valid for writing; strings are valid.
  */
 bool fm_request_header(struct FmWorker *worker,
                        uint64_t request,
@@ -2045,9 +1936,6 @@ bool fm_request_header(struct FmWorker *worker,
 
 /**
  * The field line at `index`: name as sent, and value. False past the end.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_header_at(struct FmWorker *worker,
                           uint64_t request,
@@ -2057,9 +1945,6 @@ bool fm_request_header_at(struct FmWorker *worker,
 
 /**
  * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_route(struct FmWorker *worker,
                       uint64_t request,
@@ -2068,9 +1953,6 @@ bool fm_request_route(struct FmWorker *worker,
 
 /**
  * The route parameter at `index`. False past the end.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_route_at(struct FmWorker *worker,
                          uint64_t request,
@@ -2081,9 +1963,6 @@ bool fm_request_route_at(struct FmWorker *worker,
 /**
  * The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
  * connection.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_remote(struct FmWorker *worker,
                        uint64_t request,
@@ -2093,9 +1972,6 @@ bool fm_request_remote(struct FmWorker *worker,
 /**
  * The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
  * the request is of HTTP/1.0.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_server(struct FmWorker *worker,
                        uint64_t request,
@@ -2105,9 +1981,6 @@ bool fm_request_server(struct FmWorker *worker,
 
 /**
  * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_host(struct FmWorker *worker,
                      uint64_t request,
@@ -2116,9 +1989,6 @@ bool fm_request_host(struct FmWorker *worker,
 /**
  * Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
  * NULL when it has shown none.
- *
- * # Safety
- * As `fm_request_header`.
  */
 bool fm_request_tls(struct FmWorker *worker,
                     uint64_t request,
@@ -2128,17 +1998,11 @@ bool fm_request_tls(struct FmWorker *worker,
 /**
  * Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
  * to `fm_respond` and `fm_hold`.
- *
- * # Safety
- * The strings are valid.
  */
 bool fm_header_valid(struct FmStr name, struct FmStr value);
 
 /**
  * Whether the field frames the message and is therefore the server's own.
- *
- * # Safety
- * The string is valid.
  */
 bool fm_header_reserved(struct FmStr name);
 
@@ -2150,17 +2014,11 @@ struct FmStr fm_version(void);
 /**
  * The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
  * their defaults. False past the end. Valid for ever.
- *
- * # Safety
- * `name` and `value` are NULL or valid for writing.
  */
 bool fm_info_at(size_t index, struct FmStr *name, struct FmStr *value);
 
 /**
  * The setting at `index`: name, default and documentation. False past the end. Valid for ever.
- *
- * # Safety
- * The pointers are NULL or valid for writing.
  */
 bool fm_setting_at(size_t index,
                    struct FmStr *name,
@@ -2174,17 +2032,11 @@ struct FmServer *fm_server_new(void);
 
 /**
  * Frees a server that was not started.
- *
- * # Safety
- * `server` is NULL or comes from `fm_server_new`, and is not used any more.
  */
 void fm_server_free(struct FmServer *server);
 
 /**
  * Sets a setting by its name. FM_CONFIGURATION for a bad value or an unknown name.
- *
- * # Safety
- * `server` comes from `fm_server_new`; strings are valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_server_set(struct FmServer *server,
                        struct FmStr name,
@@ -2194,9 +2046,6 @@ uint32_t fm_server_set(struct FmServer *server,
 
 /**
  * Adds a route; an empty `method` stands for any. FM_MISUSE for a bad or a taken pattern.
- *
- * # Safety
- * As `fm_server_set`.
  */
 uint32_t fm_server_route(struct FmServer *server,
                          struct FmStr method,
@@ -2206,9 +2055,6 @@ uint32_t fm_server_route(struct FmServer *server,
 
 /**
  * Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
- *
- * # Safety
- * As `fm_server_set`.
  */
 uint32_t fm_server_route_body(struct FmServer *server,
                               uint32_t handler,
@@ -2218,9 +2064,6 @@ uint32_t fm_server_route_body(struct FmServer *server,
 /**
  * Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
  * The event's `unrouted` and `allow` tell what the core would have answered.
- *
- * # Safety
- * As `fm_server_set`.
  */
 uint32_t fm_server_fallback(struct FmServer *server,
                             uint32_t handler,
@@ -2230,9 +2073,6 @@ uint32_t fm_server_fallback(struct FmServer *server,
 /**
  * Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
  * body has come with the head, and `fm_body_read` gives what has arrived.
- *
- * # Safety
- * As `fm_server_set`.
  */
 void fm_server_route_early(struct FmServer *server,
                            uint32_t handler);
@@ -2240,9 +2080,6 @@ void fm_server_route_early(struct FmServer *server,
 /**
  * Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
  * `fm_respond_file` know the tree by `handler`.
- *
- * # Safety
- * As `fm_server_set`.
  */
 uint32_t fm_server_guard_files(struct FmServer *server,
                                struct FmStr prefix,
@@ -2251,17 +2088,11 @@ uint32_t fm_server_guard_files(struct FmServer *server,
 
 /**
  * Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
- *
- * # Safety
- * As `fm_server_set`.
  */
 void fm_server_guard_websocket(struct FmServer *server, uint32_t handler);
 
 /**
  * Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
- *
- * # Safety
- * As `fm_server_set`; `options` is valid.
  */
 uint32_t fm_server_static(struct FmServer *server,
                           struct FmStr prefix,
@@ -2271,43 +2102,28 @@ uint32_t fm_server_static(struct FmServer *server,
 
 /**
  * Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
- *
- * # Safety
- * `server` comes from `fm_server_new`; `frames` is valid. What it describes is only ever read, by the kernel.
  */
 void fm_server_frames(struct FmServer *server,
                       const struct FmFrames *frames);
 
 /**
  * Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
- *
- * # Safety
- * As `fm_server_set`.
  */
 void fm_server_program(struct FmServer *server, struct FmStr name);
 
 /**
  * Has the log say at the start what is probably not meant.
- *
- * # Safety
- * As `fm_server_set`.
  */
 void fm_server_warn(struct FmServer *server, struct FmStr message);
 
 /**
  * How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
- *
- * # Safety
- * As `fm_server_set`.
  */
 uint32_t fm_server_workers(struct FmServer *server);
 
 /**
  * Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
  * `companion`. Its log lines have this name.
- *
- * # Safety
- * As `fm_server_set`.
  */
 void fm_server_companion(struct FmServer *server,
                          struct FmStr name);
@@ -2315,10 +2131,6 @@ void fm_server_companion(struct FmServer *server,
 /**
  * Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
  * worker has ended. Consumes the server in every case.
- *
- * # Safety
- * `server` comes from `fm_server_new` and is not used any more; `out` is valid for writing;
- * `error` is NULL or valid for writing. The process has no other thread.
  */
 uint32_t fm_server_start(struct FmServer *server,
                          struct FmStart *out,
@@ -2327,10 +2139,6 @@ uint32_t fm_server_start(struct FmServer *server,
 /**
  * Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
  * takes the place of a GET route) and for options that cannot work.
- *
- * # Safety
- * `server` comes from `fm_server_new`; `route` and everything it points to are valid; `error` is NULL
- * or valid for writing.
  */
 uint32_t fm_server_websocket(struct FmServer *server,
                              struct FmStr pattern,
@@ -2343,8 +2151,7 @@ uint32_t fm_server_websocket(struct FmServer *server,
  * the request is still open. Each header has passed `fm_header_valid`.
  *
  * # Safety
- * `worker` is a live worker; strings and headers are valid; `socket` and `error` are NULL or valid for
- * writing.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 uint32_t fm_ws_accept_request(struct FmWorker *worker,
                               uint64_t request,
@@ -2357,9 +2164,6 @@ uint32_t fm_ws_accept_request(struct FmWorker *worker,
 /**
  * Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
  * is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
- *
- * # Safety
- * `worker` is a live worker; the string is valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_send(struct FmWorker *worker,
                     uint64_t socket,
@@ -2370,9 +2174,6 @@ uint32_t fm_ws_send(struct FmWorker *worker,
 /**
  * Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
  * (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
- *
- * # Safety
- * As `fm_ws_send`.
  */
 uint32_t fm_ws_send_to(struct FmWorker *worker,
                        struct FmStr id,
@@ -2383,9 +2184,6 @@ uint32_t fm_ws_send_to(struct FmWorker *worker,
 /**
  * Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
  * has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
- *
- * # Safety
- * As `fm_ws_send`.
  */
 uint32_t fm_ws_disconnect(struct FmWorker *worker,
                           uint64_t socket,
@@ -2396,9 +2194,6 @@ uint32_t fm_ws_disconnect(struct FmWorker *worker,
 /**
  * Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
  * as a failure of a handler.
- *
- * # Safety
- * `worker` is a live worker; `detail` is valid; so are strings.
  */
 void fm_ws_fail(struct FmWorker *worker,
                 uint64_t socket,
@@ -2407,10 +2202,6 @@ void fm_ws_fail(struct FmWorker *worker,
 
 /**
  * Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
- *
- * # Safety
- * `worker` is a live worker; `join` and everything it points to are valid; `error` is NULL or valid for
- * writing.
  */
 uint32_t fm_ws_join(struct FmWorker *worker,
                     uint64_t socket,
@@ -2419,9 +2210,6 @@ uint32_t fm_ws_join(struct FmWorker *worker,
 
 /**
  * Ends a subscription; nothing happens when there is none. FM_GONE.
- *
- * # Safety
- * As `fm_ws_send`.
  */
 uint32_t fm_ws_leave(struct FmWorker *worker,
                      uint64_t socket,
@@ -2430,26 +2218,17 @@ uint32_t fm_ws_leave(struct FmWorker *worker,
 
 /**
  * What can be said about a socket. False when it has ended.
- *
- * # Safety
- * `worker` is a live worker; `info` is NULL or valid for writing.
  */
 bool fm_ws_info(struct FmWorker *worker, uint64_t socket, struct FmWsInfo *info);
 
 /**
  * The text by which any worker can send to a socket. FM_GONE.
- *
- * # Safety
- * `worker` is a live worker; `id` is NULL or valid for writing.
  */
 uint32_t fm_ws_id(struct FmWorker *worker, uint64_t socket, struct FmId *id);
 
 /**
  * A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
  * until the next call of this function or of `fm_request_remote`. False when the socket has ended.
- *
- * # Safety
- * `worker` is a live worker; the other pointers are NULL or valid for writing.
  */
 bool fm_socket_remote(struct FmWorker *worker,
                       uint64_t socket,
@@ -2458,49 +2237,31 @@ bool fm_socket_remote(struct FmWorker *worker,
 
 /**
  * A task of a kind (FM_TASK_*) has ended.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_count_task(struct FmWorker *worker, uint32_t kind, bool has_failed);
 
 /**
  * So many runs of `every()` were left out.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_count_skipped(struct FmWorker *worker, uint64_t runs);
 
 /**
  * So many handlers and tasks wait now, and so many tasks have not begun.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_waiting(struct FmWorker *worker, uint32_t fibers, uint32_t tasks);
 
 /**
  * So many calls of jobs have not ended.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_jobs(struct FmWorker *worker, uint32_t pending);
 
 /**
  * A call of a job has ended in one of the ways FM_JOB_*.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_count_job(struct FmWorker *worker, uint32_t end);
 
 /**
  * The field at `index` of a form: name as sent, and value. False past the end.
- *
- * # Safety
- * `worker` is a live worker; the other pointers are NULL or valid for writing.
  */
 bool fm_upload_field_at(struct FmWorker *worker,
                         uint32_t upload,
@@ -2510,9 +2271,6 @@ bool fm_upload_field_at(struct FmWorker *worker,
 
 /**
  * The file at `index` of a form. False past the end.
- *
- * # Safety
- * `worker` is a live worker; `file` is valid for writing.
  */
 bool fm_upload_file_at(struct FmWorker *worker,
                        uint32_t upload,
@@ -2521,17 +2279,11 @@ bool fm_upload_file_at(struct FmWorker *worker,
 
 /**
  * The file of a body that is too large for memory. False when the body is not in a file.
- *
- * # Safety
- * `worker` is a live worker; `path` is valid for writing.
  */
 bool fm_upload_body(struct FmWorker *worker, uint32_t upload, struct FmStr *path);
 
 /**
  * The request is over: removes its files, but for those that were moved away.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_upload_release(struct FmWorker *worker, uint32_t upload);
 
@@ -2540,9 +2292,6 @@ void fm_upload_release(struct FmWorker *worker, uint32_t upload);
  * valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
  * FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
  * that of the answer.
- *
- * # Safety
- * `worker` is a live worker; the other pointers are NULL or valid for writing.
  */
 uint32_t fm_body_read(struct FmWorker *worker,
                       uint64_t request,
@@ -2554,62 +2303,41 @@ uint32_t fm_body_read(struct FmWorker *worker,
 
 /**
  * The settings that concern fibers.
- *
- * # Safety
- * `worker` is a live worker; `fibers` is valid for writing.
  */
 void fm_worker_fibers(const struct FmWorker *worker, struct FmFibers *fibers);
 
 /**
  * The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
  * before. FM_GONE when it has left already, or was answered.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint32_t fm_defer(struct FmWorker *worker, uint64_t request);
 
 /**
  * The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
  * FM_EVENT_GONE and its close. FM_GONE when it has ended.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint32_t fm_ws_defer(struct FmWorker *worker,
                      uint64_t socket);
 
 /**
  * The handler of a WebSocket that waited has come to its end.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_ws_resume(struct FmWorker *worker, uint64_t socket);
 
 /**
  * Asks for one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`; 0 = as soon as output has gone out and
  * events were looked for, UINT64_MAX = not any more. The last call counts.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_wake_at(struct FmWorker *worker,
                        uint64_t due_ms);
 
 /**
  * Milliseconds of the monotonic clock.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint64_t fm_worker_now_ms(struct FmWorker *worker);
 
 /**
  * Whether something is under way that has no client, and should come to its end before the worker stops.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_busy(struct FmWorker *worker,
                     bool busy);
@@ -2617,35 +2345,23 @@ void fm_worker_busy(struct FmWorker *worker,
 /**
  * Whether there is no room for another handler. Meanwhile only FM_EVENT_WAKE, FM_EVENT_GONE and
  * FM_EVENT_STOP come.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_full(struct FmWorker *worker, bool full);
 
 /**
  * This handler runs from now on, though no event was asked for: it has waited. For the report of what holds the loop.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_note_handler(struct FmWorker *worker,
                      uint32_t handler);
 
 /**
  * The handler of a request for which `fm_defer` was called has come to its end.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_settle(struct FmWorker *worker, uint64_t request);
 
 /**
  * The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
  * the client leaves before. FM_GONE when it has left already.
- *
- * # Safety
- * `worker` is a live worker.
  */
 uint32_t fm_stream_defer(struct FmWorker *worker,
                          uint64_t request);
@@ -2653,9 +2369,6 @@ uint32_t fm_stream_defer(struct FmWorker *worker,
 /**
  * The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
  * asked for again after `fm_worker_full`.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_stream_later(struct FmWorker *worker,
                      uint64_t request);
@@ -2664,9 +2377,6 @@ void fm_stream_later(struct FmWorker *worker,
  * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
  * what was asked for before, and 0 takes it back. The descriptor may be closed at any time: nothing is told of it
  * then. FM_ALWAYS_READY and FM_MISUSE (not open; no memory left): nothing was asked for.
- *
- * # Safety
- * `worker` is a live worker; `error` is NULL or valid for writing.
  */
 uint32_t fm_watch(struct FmWorker *worker,
                   int32_t fd,
@@ -2675,27 +2385,19 @@ uint32_t fm_watch(struct FmWorker *worker,
 
 /**
  * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
- * calls stay valid until the next call.
- *
- * # Safety
- * `worker` comes from `fm_server_start` and is not freed; `event` is valid for writing.
+ * calls stay valid until the next call. `event` holds one already, if only of zeros: few of its fields are set.
  */
-uint32_t fm_next_event(struct FmWorker *worker, struct FmEvent *event);
+uint32_t fm_next_event(struct FmWorker *worker,
+                       struct FmEvent *event);
 
 /**
  * Answers a request. FM_GONE when its client has left or it was answered before.
- *
- * # Safety
- * `worker` is a live worker; `response` and everything it points to are valid.
  */
 uint32_t fm_respond(struct FmWorker *worker, uint64_t request, const struct FmResponse *response);
 
 /**
  * Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
  * client, `message` and what is known to the log.
- *
- * # Safety
- * `worker` is a live worker; `detail` is valid; so are strings.
  */
 uint32_t fm_fail(struct FmWorker *worker,
                  uint64_t request,
@@ -2705,36 +2407,23 @@ uint32_t fm_fail(struct FmWorker *worker,
 
 /**
  * Counts a handler that has failed, whose client the program itself answers.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_note_failure(struct FmWorker *worker);
 
 /**
  * After a fatal error: the worker takes no more requests, has a replacement started, finishes its
  * writes, ends its held clients in order, and FM_EVENT_STOP follows.
- *
- * # Safety
- * `worker` is a live worker.
  */
 void fm_worker_retire(struct FmWorker *worker);
 
 /**
  * What the process should exit with after FM_EVENT_STOP.
- *
- * # Safety
- * `worker` is a live worker.
  */
 int32_t fm_worker_exit_code(const struct FmWorker *worker);
 
 /**
  * Answers a request by an event stream and keeps the client, or has the edge keep it that has
  * signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
- *
- * # Safety
- * `worker` is a live worker; `hold` and everything it points to are valid; `error` is NULL or
- * valid for writing.
  */
 uint32_t fm_hold(struct FmWorker *worker,
                  uint64_t request,
@@ -2744,9 +2433,6 @@ uint32_t fm_hold(struct FmWorker *worker,
 /**
  * Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
  * this worker does not get it; 0 = everybody does.
- *
- * # Safety
- * `worker` is a live worker; `message` is valid; `id` and `error` are NULL or valid for writing.
  */
 uint32_t fm_publish(struct FmWorker *worker,
                     struct FmStr channel,
@@ -2757,26 +2443,17 @@ uint32_t fm_publish(struct FmWorker *worker,
 
 /**
  * Checks a channel's name. FM_MISUSE when it is none.
- *
- * # Safety
- * The string is valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_channel_name_check(struct FmStr channel, struct FmError *error);
 
 /**
  * Checks an event's name and data. FM_MISUSE when they cannot be sent.
- *
- * # Safety
- * `message` is valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_message_check(const struct FmMessage *message, struct FmError *error);
 
 /**
  * How many users are present in a channel: the length that `fm_members` would give without a bound.
  * FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
- *
- * # Safety
- * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
  */
 uint32_t fm_member_count(struct FmWorker *worker,
                          struct FmStr channel,
@@ -2786,9 +2463,6 @@ uint32_t fm_member_count(struct FmWorker *worker,
 /**
  * Who is present in a channel, at most `count_max` users, the last to come first. The array stays
  * valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
- *
- * # Safety
- * `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
  */
 uint32_t fm_members(struct FmWorker *worker,
                     struct FmStr channel,
@@ -2800,9 +2474,6 @@ uint32_t fm_members(struct FmWorker *worker,
 /**
  * The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
  * valid until the next call of this function.
- *
- * # Safety
- * As `fm_members`.
  */
 uint32_t fm_history(struct FmWorker *worker,
                     struct FmStr channel,
@@ -2814,18 +2485,12 @@ uint32_t fm_history(struct FmWorker *worker,
 
 /**
  * Writes a log line; `level` from 0 (error) to 3 (debug).
- *
- * # Safety
- * `worker` is a live worker; the string is valid.
  */
 void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message);
 
 /**
  * Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
  * written per second.
- *
- * # Safety
- * `worker` is a live worker; `detail` is valid; so are strings.
  */
 void fm_worker_tell(struct FmWorker *worker,
                     uint32_t level,
@@ -2835,9 +2500,6 @@ void fm_worker_tell(struct FmWorker *worker,
 
 /**
  * Frees a worker after FM_EVENT_STOP.
- *
- * # Safety
- * `worker` is NULL or comes from `fm_server_start`, and is not used any more.
  */
 void fm_worker_free(struct FmWorker *worker);
 
@@ -2845,7 +2507,7 @@ void fm_worker_free(struct FmWorker *worker);
  * Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
  *
  * # Safety
- * The string is valid; `accept` is valid for writing so many bytes.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 bool fm_ws_accept(struct FmStr key,
                   char *accept);
@@ -2859,9 +2521,6 @@ size_t fm_ws_frame_bytes(size_t payload_bytes, bool masked);
  * Whether these bytes may be a text message: they are UTF-8.
  *
  * For C, which writes the header of a plain text frame itself: that takes less than a call.
- *
- * # Safety
- * The string is valid.
  */
 bool fm_ws_is_text(struct FmStr payload);
 
@@ -2871,8 +2530,7 @@ bool fm_ws_is_text(struct FmStr payload);
  * FM_MISUSE when the frame would break the protocol; what was written is then of no use.
  *
  * # Safety
- * `frame` is valid for reading, the payload is valid, `out` is valid for writing so many bytes and does
- * not overlap the payload; `error` is NULL or valid for writing.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 uint32_t fm_ws_encode(const struct FmWsFrame *frame,
                       struct FmStr payload,
@@ -2885,7 +2543,7 @@ uint32_t fm_ws_encode(const struct FmWsFrame *frame,
  * FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
  *
  * # Safety
- * The string is valid; `out` and `len` are valid for writing; `error` is NULL or valid for writing.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 uint32_t fm_ws_close(int64_t code,
                      struct FmStr reason,
@@ -2898,9 +2556,6 @@ uint32_t fm_ws_close(int64_t code,
  *
  * FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
  * when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
- *
- * # Safety
- * The string is valid; `frame` is valid for writing; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_header(struct FmStr bytes,
                       uint32_t masking,
@@ -2916,8 +2571,7 @@ uint32_t fm_ws_header(struct FmStr bytes,
  * for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
  *
  * # Safety
- * `frame` is valid for reading and writing, `payload` has `frame.payload_bytes` bytes, `out` is valid for writing
- * as many and does not overlap them; `error` is NULL or valid for writing.
+ * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 uint32_t fm_ws_payload(struct FmWsFrame *frame,
                        const char *payload,
@@ -2926,60 +2580,38 @@ uint32_t fm_ws_payload(struct FmWsFrame *frame,
 
 /**
  * Checks what is asked for. NULL with an error: FM_MISUSE.
- *
- * # Safety
- * `opening` is valid for reading with all its strings and arrays; `error` is NULL or valid for writing.
  */
-struct FmWsClient *fm_ws_client_new(const struct FmWsOpening *opening,
-                                    struct FmError *error);
+struct FmWsClient *fm_ws_client_new(const struct FmWsOpening *opening, struct FmError *error);
 
 /**
  * Releases a client.
- *
- * # Safety
- * `client` is NULL or came from `fm_ws_client_new`, and is not used afterwards.
  */
 void fm_ws_client_free(struct FmWsClient *client);
 
 /**
  * What is to be sent. Valid until the next call for this client.
- *
- * # Safety
- * `client` is valid.
  */
 struct FmStr fm_ws_client_output(const struct FmWsClient *client);
 
 /**
  * All of the output was sent.
- *
- * # Safety
- * `client` is valid.
  */
 void fm_ws_client_flushed(struct FmWsClient *client);
 
 /**
  * Where to put what comes, and how much at most; then say so by `fm_ws_client_filled`. NULL after a panic.
- *
- * # Safety
- * `client` is valid, `len` valid for writing.
  */
 char *fm_ws_client_room(struct FmWsClient *client,
                         size_t *len);
 
 /**
  * So many bytes were put into the room: at most its length.
- *
- * # Safety
- * `client` is valid.
  */
 void fm_ws_client_filled(struct FmWsClient *client, size_t bytes);
 
 /**
  * The next thing that came. FM_PARTIAL: read more. FM_IO: the handshake was refused. FM_PROTOCOL: the server is at fault;
  * send the output and close. Send the output after FM_OK too.
- *
- * # Safety
- * `client` is valid, `received` valid for writing; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_client_next(struct FmWsClient *client,
                            struct FmWsReceived *received,
@@ -2987,17 +2619,11 @@ uint32_t fm_ws_client_next(struct FmWsClient *client,
 
 /**
  * The connection has ended. The code to tell the program; 0 when a close frame has told it.
- *
- * # Safety
- * `client` is valid.
  */
 uint16_t fm_ws_client_ended(struct FmWsClient *client);
 
 /**
  * Puts a message into the output. FM_GONE when the connection is closed, FM_MISUSE for text that is not UTF-8.
- *
- * # Safety
- * `client` and the string are valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_client_send(struct FmWsClient *client,
                            bool binary,
@@ -3006,9 +2632,6 @@ uint32_t fm_ws_client_send(struct FmWsClient *client,
 
 /**
  * Puts a ping into the output. FM_GONE when the connection is closed, FM_MISUSE when it is too long.
- *
- * # Safety
- * `client` and the string are valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_client_ping(struct FmWsClient *client,
                            struct FmStr payload,
@@ -3016,9 +2639,6 @@ uint32_t fm_ws_client_ping(struct FmWsClient *client,
 
 /**
  * Puts a close frame into the output, once. FM_MISUSE when code or reason cannot be sent.
- *
- * # Safety
- * `client` and the string are valid; `error` is NULL or valid for writing.
  */
 uint32_t fm_ws_client_close(struct FmWsClient *client,
                             int64_t code,
@@ -3027,24 +2647,15 @@ uint32_t fm_ws_client_close(struct FmWsClient *client,
 
 /**
  * Whether messages can be sent.
- *
- * # Safety
- * `client` is valid.
  */
 bool fm_ws_client_can_send(const struct FmWsClient *client);
 
 /**
  * Whether messages can come.
- *
- * # Safety
- * `client` is valid.
  */
 bool fm_ws_client_can_read(const struct FmWsClient *client);
 
 /**
  * The subprotocol that was agreed on; absent when there is none. Valid as long as the client.
- *
- * # Safety
- * `client` is valid.
  */
 struct FmStr fm_ws_client_protocol(const struct FmWsClient *client);

@@ -1,16 +1,24 @@
-//! Types that cross the border, and how errors do.
+//! Types that cross the border, how errors do, and the gate of every function that C calls.
+//!
+//! What C promises is said once, at the head of the header: a pointer is NULL or valid. So objects, inputs and places for
+//! answers come as `Option` of a reference, and `guard` and `ask` refuse to run without those that a function needs. What
+//! a reference cannot say, that a number beside a pointer is its length, is taken by the few converters here.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
+///
+/// Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
+/// Those that are made here, by `lend`, are only handed out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FmStr {
     /// First byte.
-    pub ptr: *const c_char,
+    ptr: *const c_char,
     /// Number of bytes.
-    pub len: usize,
+    len: usize,
 }
 
 /// Success.
@@ -105,36 +113,28 @@ impl FmStr {
     }
 
     /// The bytes, empty when absent.
-    ///
-    /// # Safety
-    /// `ptr` is NULL or points to `len` bytes that stay unchanged for `'a`.
-    pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
-        if self.ptr.is_null() {
-            return &[];
-        }
-        // SAFETY: not NULL, so by this function's contract `len` readable bytes for `'a`.
-        unsafe { std::slice::from_raw_parts(self.ptr.cast(), self.len) }
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.option().unwrap_or_default()
     }
 
     /// The bytes, or `None` when absent.
-    ///
-    /// # Safety
-    /// As `bytes`.
-    pub(crate) unsafe fn option<'a>(self) -> Option<&'a [u8]> {
+    pub(crate) fn option(&self) -> Option<&[u8]> {
         if self.ptr.is_null() {
             return None;
         }
-        // SAFETY: the same contract.
-        Some(unsafe { self.bytes() })
+        // SAFETY: not NULL, so `len` readable bytes by the invariant of the type.
+        Some(unsafe { std::slice::from_raw_parts(self.ptr.cast(), self.len) })
     }
 
     /// The text, with what is not UTF-8 replaced.
-    ///
-    /// # Safety
-    /// As `bytes`.
-    pub(crate) unsafe fn text<'a>(self) -> std::borrow::Cow<'a, str> {
-        // SAFETY: the same contract.
-        String::from_utf8_lossy(unsafe { self.bytes() })
+    pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes())
+    }
+}
+
+impl FmHeader {
+    pub(crate) fn line(&self) -> (&[u8], &[u8]) {
+        (self.name.bytes(), self.value.bytes())
     }
 }
 
@@ -150,53 +150,76 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, len: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, len) }
 }
 
-/// Writes through a pointer that C handed over, unless it is NULL.
+/// Room that C handed over for `len` bytes; empty when there is none.
 ///
 /// # Safety
-/// `place` is NULL or valid for writing.
-pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: not NULL, so valid for writing by this function's contract. `T` has no drop.
-        unsafe { place.write(value) }
+/// `first` is NULL or valid for writing `len` bytes, which nothing else looks at for `'a`.
+pub(crate) unsafe fn room<'a>(first: *mut c_char, len: usize) -> &'a mut [MaybeUninit<u8>] {
+    if first.is_null() || len == 0 {
+        return &mut [];
+    }
+    // SAFETY: not NULL, so by this function's contract `len` writable bytes for `'a`. They need not hold anything yet.
+    unsafe { std::slice::from_raw_parts_mut(first.cast(), len) }
+}
+
+/// Gives an answer, if C wants it.
+pub(crate) fn put<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
+    if let Some(place) = place {
+        place.write(value);
     }
 }
 
-/// Runs `body`, keeps panics from crossing into C, and fills `error`.
-///
-/// # Safety
-/// `error` is NULL or valid for writing.
-pub(crate) unsafe fn guard(
-    error: *mut FmError,
-    body: impl FnOnce() -> Result<(), (u32, String)>,
+/// A code that is not FM_OK, and the sentence for the user.
+pub(crate) type Failure = (u32, String);
+
+/// For `guard` and `ask`: a function that needs no object.
+pub(crate) const NOTHING: Option<()> = Some(());
+
+/// The gate of functions that return a code: runs `body` with the objects it needs, keeps panics from crossing into C, and
+/// fills `error`.
+pub(crate) fn guard<T>(
+    objects: Option<T>,
+    error: Option<&mut MaybeUninit<FmError>>,
+    body: impl FnOnce(T) -> Result<(), Failure>,
 ) -> u32 {
+    let Some(objects) = objects else {
+        return fail(error, FM_INTERNAL, "NULL where an object is needed");
+    };
     // A panic may leave our state half changed. The worker ends after it (C raises a fatal error),
     // so nothing looks at that state again.
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        let message = "a panic in the native core, see the log; please report it".to_owned();
-        Err((FM_INTERNAL, message))
-    });
-    match outcome {
-        Ok(()) => FM_OK,
-        Err((code, message)) => {
-            if !error.is_null() {
-                let mut end = message.len().min(FM_ERROR_BYTES);
-                while !message.is_char_boundary(end) {
-                    end -= 1;
-                }
-                // SAFETY: `error` is not NULL, so valid for writing. Its fields are plain bytes, so
-                // a reference to uninitialised ones is avoided by writing through raw pointers.
-                unsafe {
-                    (&raw mut (*error).len).write(end as u32);
-                    let place = (&raw mut (*error).message).cast::<u8>();
-                    std::ptr::copy_nonoverlapping(message.as_ptr(), place, end);
-                }
-            }
-            code
-        }
+    match catch_unwind(AssertUnwindSafe(|| body(objects))) {
+        Ok(Ok(())) => FM_OK,
+        Ok(Err((code, message))) => fail(error, code, &message),
+        Err(_) => fail(
+            error,
+            FM_INTERNAL,
+            "a panic in the native core, see the log; please report it",
+        ),
     }
 }
 
-/// As `guard` for functions that only say yes or no.
-pub(crate) fn guard_bool(body: impl FnOnce() -> bool) -> bool {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(false)
+/// The gate of functions that return something else: `otherwise` without an object, and after a panic.
+pub(crate) fn ask<T, R>(objects: Option<T>, otherwise: R, body: impl FnOnce(T) -> R) -> R {
+    let Some(objects) = objects else {
+        return otherwise;
+    };
+    catch_unwind(AssertUnwindSafe(|| body(objects))).unwrap_or(otherwise)
+}
+
+fn fail(error: Option<&mut MaybeUninit<FmError>>, code: u32, message: &str) -> u32 {
+    if let Some(error) = error {
+        let mut end = message.len().min(FM_ERROR_BYTES);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        let error = error.as_mut_ptr();
+        // SAFETY: from a reference, so valid for writing, and the message has room for `end` bytes. Only what is used of
+        // it is written, through raw pointers, because the rest holds nothing yet.
+        unsafe {
+            (&raw mut (*error).len).write(end as u32);
+            let place = (&raw mut (*error).message).cast::<u8>();
+            std::ptr::copy_nonoverlapping(message.as_ptr(), place, end);
+        }
+    }
+    code
 }

@@ -1,9 +1,11 @@
 //! Answers whose bodies are not at hand as one string: streams and files.
 
+use std::mem::MaybeUninit;
+
 use fermata_engine::files::ContentHeaders;
 use fermata_engine::{FileAnswer, FilePlace, StaticFound, StreamError, Wanted};
 
-use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, guard, put};
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, ask, guard, put};
 use crate::worker::{FmDetail, FmResponse, FmWorker, Known};
 
 /// `fm_stream_wanted`: the client has left, or the request was answered before.
@@ -51,6 +53,18 @@ pub struct FmFile {
     pub asked_len: usize,
 }
 
+impl FmFile {
+    fn lines(&self) -> &[FmHeader] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.headers, self.headers_len) }
+    }
+
+    fn asked(&self) -> &[FmHeader] {
+        // SAFETY: as above.
+        unsafe { array(self.asked, self.asked_len) }
+    }
+}
+
 fn failure(error: StreamError) -> (u32, String) {
     let code = match error {
         StreamError::Gone(_) => FM_GONE,
@@ -60,210 +74,144 @@ fn failure(error: StreamError) -> (u32, String) {
 }
 
 /// What to do about a request that is to be answered by a stream: FM_STREAM_*.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_wanted(
-    worker: *const FmWorker,
-    request: u64,
-    status: u32,
-) -> u32 {
-    let mut wanted = FM_STREAM_NOTHING;
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let status = u16::try_from(status).unwrap_or(500);
-            wanted = match (*worker).worker.stream_wanted(request, status) {
-                Wanted::Nothing => FM_STREAM_NOTHING,
-                Wanted::Pieces => FM_STREAM_PIECES,
-                Wanted::Head => FM_STREAM_HEAD,
-                Wanted::Refusal => FM_STREAM_REFUSAL,
-            };
-            Ok(())
-        });
-    }
-    wanted
+pub extern "C" fn fm_stream_wanted(worker: Option<&FmWorker>, request: u64, status: u32) -> u32 {
+    ask(worker, FM_STREAM_NOTHING, |worker| {
+        let status = u16::try_from(status).unwrap_or(500);
+        match worker.worker.stream_wanted(request, status) {
+            Wanted::Nothing => FM_STREAM_NOTHING,
+            Wanted::Pieces => FM_STREAM_PIECES,
+            Wanted::Head => FM_STREAM_HEAD,
+            Wanted::Refusal => FM_STREAM_REFUSAL,
+        }
+    })
 }
 
 /// Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
 /// `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
 /// FM_MISUSE when the piece is longer than `length`, and the request is still open.
-///
-/// # Safety
-/// `worker` is a live worker; `response` and everything it points to are valid; `taken` and `error` are NULL or
-/// valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_begin(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_begin(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    response: *const FmResponse,
+    response: Option<&FmResponse>,
     length: i64,
-    taken: *mut usize,
-    error: *mut FmError,
+    taken: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let response = &*response;
-            let headers = array(response.headers, response.headers_len)
-                .iter()
-                .map(|header| (header.name.bytes(), header.value.bytes()));
-            let status = u16::try_from(response.status).unwrap_or(500);
-            let outcome = (*worker).worker.begin_stream(
-                request,
-                status,
-                response.content_type.option(),
-                headers,
-                u64::try_from(length).ok(),
-                response.body.bytes(),
-            );
-            put(taken, outcome.map_err(failure)?);
-            Ok(())
-        })
-    }
+    guard(worker.zip(response), error, |(worker, response)| {
+        let headers = response.lines().iter().map(FmHeader::line);
+        let status = u16::try_from(response.status).unwrap_or(500);
+        let outcome = worker.worker.begin_stream(
+            request,
+            status,
+            response.content_type.option(),
+            headers,
+            u64::try_from(length).ok(),
+            response.body.bytes(),
+        );
+        put(taken, outcome.map_err(failure)?);
+        Ok(())
+    })
 }
 
 /// Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
 /// FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid; `taken` and `error` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_write(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_write(
+    worker: Option<&mut FmWorker>,
     request: u64,
     piece: FmStr,
-    taken: *mut usize,
-    error: *mut FmError,
+    taken: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let outcome = (*worker).worker.write_stream(request, piece.bytes());
-            put(taken, outcome.map_err(failure)?);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        let outcome = worker.worker.write_stream(request, piece.bytes());
+        put(taken, outcome.map_err(failure)?);
+        Ok(())
+    })
 }
 
 /// Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
-///
-/// # Safety
-/// `worker` is a live worker; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_end(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_end(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            (*worker).worker.end_stream(request).map_err(failure)
-        })
-    }
+    guard(worker, error, |worker| {
+        worker.worker.end_stream(request).map_err(failure)
+    })
 }
 
 /// Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
 /// the log. FM_GONE.
-///
-/// # Safety
-/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_fail(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_fail(
+    worker: Option<&mut FmWorker>,
     request: u64,
     message: FmStr,
-    detail: *const FmDetail,
+    detail: Option<&FmDetail>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let worker = &mut (*worker).worker;
-            let known = Known::of(worker, &*detail);
-            let log_message = format!("stream: {}", message.text());
-            worker
-                .fail_stream(request, &log_message, &known.detail())
-                .map_err(failure)
-        })
-    }
+    guard(worker.zip(detail), None, |(worker, detail)| {
+        let worker = &mut worker.worker;
+        let known = Known::of(worker, detail);
+        let log_message = format!("stream: {}", message.text());
+        worker
+            .fail_stream(request, &log_message, &known.detail())
+            .map_err(failure)
+    })
 }
 
 /// Ends a stream without its end and without a word in the log, if it has not ended.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_cut(worker: *mut FmWorker, request: u64) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.drop_stream(request);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_stream_cut(worker: Option<&mut FmWorker>, request: u64) {
+    ask(worker, (), |worker| {
+        worker.worker.drop_stream(request);
+    })
 }
 
 /// What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_static_find(worker: *mut FmWorker, handler: u32, path: FmStr) -> u32 {
-    let mut found = FM_STATIC_FAILED;
-    // SAFETY: the pointer and the string are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            found = match (*worker).worker.find_static(handler, path.bytes()) {
-                StaticFound::File => FM_STATIC_FILE,
-                StaticFound::Nothing => FM_STATIC_NOTHING,
-                StaticFound::Directory => FM_STATIC_DIRECTORY,
-                StaticFound::Failed => FM_STATIC_FAILED,
-            };
-            Ok(())
-        });
-    }
-    found
+pub extern "C" fn fm_static_find(worker: Option<&mut FmWorker>, handler: u32, path: FmStr) -> u32 {
+    ask(worker, FM_STATIC_FAILED, |worker| {
+        match worker.worker.find_static(handler, path.bytes()) {
+            StaticFound::File => FM_STATIC_FILE,
+            StaticFound::Nothing => FM_STATIC_NOTHING,
+            StaticFound::Directory => FM_STATIC_DIRECTORY,
+            StaticFound::Failed => FM_STATIC_FAILED,
+        }
+    })
 }
 
 /// Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
 /// there. FM_GONE.
-///
-/// # Safety
-/// `worker` is a live worker; `file` and everything it points to are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_respond_file(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_respond_file(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    file: *const FmFile,
+    file: Option<&FmFile>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let file = &*file;
-            let mut asked = ContentHeaders::default();
-            for line in array(file.asked, file.asked_len) {
-                asked.take(line.name.bytes(), line.value.bytes());
-            }
-            let place = match (file.tree, file.root.option()) {
-                (FM_NO_HANDLER, None) => FilePlace::Anywhere,
-                (FM_NO_HANDLER, Some(root)) => FilePlace::Below(root),
-                (handler, _) => FilePlace::Static(handler),
-            };
-            let answer = FileAnswer {
-                path: file.path.bytes(),
-                place,
-                content_type: file.content_type.option(),
-                status: u16::try_from(file.status).unwrap_or(500),
-            };
-            let headers = array(file.headers, file.headers_len)
-                .iter()
-                .map(|header| (header.name.bytes(), header.value.bytes()));
-            let worker = &mut (*worker).worker;
-            worker
-                .respond_file(request, &answer, headers, &asked)
-                .map_err(|gone| (FM_GONE, gone.to_string()))
-        })
-    }
+    guard(worker.zip(file), None, |(worker, file)| {
+        let mut asked = ContentHeaders::default();
+        for line in file.asked() {
+            asked.take(line.name.bytes(), line.value.bytes());
+        }
+        let place = match (file.tree, file.root.option()) {
+            (FM_NO_HANDLER, None) => FilePlace::Anywhere,
+            (FM_NO_HANDLER, Some(root)) => FilePlace::Below(root),
+            (handler, _) => FilePlace::Static(handler),
+        };
+        let answer = FileAnswer {
+            path: file.path.bytes(),
+            place,
+            content_type: file.content_type.option(),
+            status: u16::try_from(file.status).unwrap_or(500),
+        };
+        let headers = file.lines().iter().map(FmHeader::line);
+        let worker = &mut worker.worker;
+        worker
+            .respond_file(request, &answer, headers, &asked)
+            .map_err(|gone| (FM_GONE, gone.to_string()))
+    })
 }

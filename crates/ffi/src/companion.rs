@@ -2,7 +2,7 @@
 
 use fermata_engine::Companion;
 
-use crate::abi::{FmStr, guard, guard_bool};
+use crate::abi::{FmStr, ask, guard};
 use crate::server::log_level;
 
 /// A job begins in this process.
@@ -18,68 +18,41 @@ pub struct FmCompanion {
 }
 
 /// Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).
-///
-/// # Safety
-/// `companion` comes from `fm_server_start`; the string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_companion_log(
-    companion: *const FmCompanion,
-    level: u32,
-    message: FmStr,
-) {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let level = log_level(level)?;
-            (*companion).companion.log(level, &message.text());
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_companion_log(companion: Option<&FmCompanion>, level: u32, message: FmStr) {
+    guard(companion, None, |companion| {
+        let level = log_level(level)?;
+        companion.companion.log(level, &message.text());
+        Ok(())
+    });
 }
 
 /// Counts what happens in the processes for jobs (FM_COMPANION_*).
-///
-/// # Safety
-/// `companion` comes from `fm_server_start`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_companion_count(companion: *const FmCompanion, what: u32) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        let companion = unsafe { &(*companion).companion };
+pub extern "C" fn fm_companion_count(companion: Option<&FmCompanion>, what: u32) {
+    ask(companion, (), |companion| {
+        let companion = &companion.companion;
         match what {
             FM_COMPANION_JOB_BEGINS => companion.job_begins(),
             FM_COMPANION_JOB_ENDS => companion.job_ends(),
             FM_COMPANION_PROCESS_REPLACED => companion.process_replaced(),
-            _ => return false,
+            _ => {}
         }
-        true
-    });
+    })
 }
 
 /// The memory limit of a process in which PHP has none; 0 = it stays without one.
-///
-/// # Safety
-/// `companion` comes from `fm_server_start`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_companion_memory_bytes_max(companion: *const FmCompanion) -> usize {
-    let mut bytes_max = 0;
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        bytes_max = unsafe { &(*companion).companion }.memory_bytes_max();
-        true
-    });
-    bytes_max
+pub extern "C" fn fm_companion_memory_bytes_max(companion: Option<&FmCompanion>) -> usize {
+    ask(companion, 0, |companion| {
+        companion.companion.memory_bytes_max()
+    })
 }
 
 /// Frees it, before the process ends.
-///
-/// # Safety
-/// `companion` comes from `fm_server_start` and is not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_companion_free(companion: *mut FmCompanion) {
-    guard_bool(|| {
-        // SAFETY: made by `Box::into_raw` in `fm_server_start` and handed back for good.
-        drop(unsafe { Box::from_raw(companion) });
-        true
-    });
+pub extern "C" fn fm_companion_free(companion: Option<Box<FmCompanion>>) {
+    ask(companion, (), |companion| {
+        drop(companion);
+    })
 }

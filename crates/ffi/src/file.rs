@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -16,7 +17,9 @@ use fermata_io::files::{
     Started, WriteMode,
 };
 
-use crate::abi::{FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmStr, guard, put};
+use crate::abi::{
+    FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmStr, NOTHING, ask, guard, put, room,
+};
 use crate::worker::FmWorker;
 
 /// `path`: `length` bytes (-1: all) from `offset` on.
@@ -149,7 +152,7 @@ pub struct FmFileResult {
     /// Bytes that were written or copied.
     pub count: u64,
     /// What was opened; to be freed.
-    pub file: *mut FmOpenFile,
+    pub file: Option<Box<FmOpenFile>>,
     /// FM_TYPE_*.
     pub file_type: u32,
     /// The last twelve bits of the mode.
@@ -192,384 +195,293 @@ thread_local! {
 /// NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
 /// FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
 /// tells that `fm_file_next` may give `user`.
-///
-/// # Safety
-/// `worker` is NULL or a live worker; `job` and all it points to are valid, its strings until this returns; `id` and
-/// `result` are valid for writing; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_begin(
-    worker: *mut FmWorker,
-    job: *const FmFileJob,
+pub extern "C" fn fm_file_begin(
+    worker: Option<&mut FmWorker>,
+    job: Option<&FmFileJob>,
     bytes_max: u64,
     user: u64,
-    id: *mut u64,
-    result: *mut FmFileResult,
-    error: *mut FmError,
+    id: Option<&mut MaybeUninit<u64>>,
+    result: Option<&mut MaybeUninit<FmFileResult>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            put(id, 0);
-            let (action, path, work) = job_of(&*job, bytes_max)?;
-            if worker.is_null() {
-                return give(work.run_now(), action, &path, result);
+    guard(job, error, |job| {
+        let mut id = id;
+        put(id.as_deref_mut(), 0);
+        let (action, path, work) = job_of(job, bytes_max)?;
+        let Some(worker) = worker else {
+            return give(work.run_now(), action, &path, result);
+        };
+        if user == 0 {
+            return give(worker.worker.run_file_job(work), action, &path, result);
+        }
+        match worker.worker.begin_file_job(work, user) {
+            Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
+            Ok(Started::Pending(number)) => {
+                DESK.with_borrow_mut(|desk| desk.pending.insert(number, (action, path)));
+                put(id, number);
+                Ok(())
             }
-            if user == 0 {
-                return give((*worker).worker.run_file_job(work), action, &path, result);
+            Err(error @ (FileJobError::Full(_) | FileJobError::FullOfBytes(_))) => {
+                Err((FM_BACKPRESSURE, error.to_string()))
             }
-            match (*worker).worker.begin_file_job(work, user) {
-                Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
-                Ok(Started::Pending(number)) => {
-                    DESK.with_borrow_mut(|desk| desk.pending.insert(number, (action, path)));
-                    put(id, number);
-                    Ok(())
-                }
-                Err(error @ (FileJobError::Full(_) | FileJobError::FullOfBytes(_))) => {
-                    Err((FM_BACKPRESSURE, error.to_string()))
-                }
-                Err(error @ FileJobError::System(_)) => Err((FM_FILE_OTHER, error.to_string())),
-            }
-        })
-    }
+            Err(error @ FileJobError::System(_)) => Err((FM_FILE_OTHER, error.to_string())),
+        }
+    })
 }
 
 /// The next pending job that is over: its `user`. False when there is none.
-///
-/// # Safety
-/// `worker` is a live worker; `user` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_next(worker: *mut FmWorker, user: *mut u64) -> bool {
-    let mut found = false;
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            if let Some((_, given)) = (*worker).worker.next_file_job() {
-                put(user, given);
-                found = true;
-            }
-            Ok(())
-        });
-    }
-    found
+pub extern "C" fn fm_file_next(
+    worker: Option<&mut FmWorker>,
+    user: Option<&mut MaybeUninit<u64>>,
+) -> bool {
+    ask(worker, false, |worker| {
+        let next = worker.worker.next_file_job();
+        if let Some((_, given)) = next {
+            put(user, given);
+        }
+        next.is_some()
+    })
 }
 
 /// How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
-///
-/// # Safety
-/// `worker` is a live worker; `result` is valid for writing; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_take(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_file_take(
+    worker: Option<&mut FmWorker>,
     id: u64,
-    result: *mut FmFileResult,
-    error: *mut FmError,
+    result: Option<&mut MaybeUninit<FmFileResult>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let outcome = (*worker).worker.take_file_job(id);
-            let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
-            match (outcome, about) {
-                (Some(outcome), Some((action, path))) => give(outcome, action, &path, result),
-                _ => Err((FM_INTERNAL, format!("file job {id} is not over"))),
-            }
-        })
-    }
+    guard(worker, error, |worker| {
+        let outcome = worker.worker.take_file_job(id);
+        let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
+        match (outcome, about) {
+            (Some(outcome), Some((action, path))) => give(outcome, action, &path, result),
+            _ => Err((FM_INTERNAL, format!("file job {id} is not over"))),
+        }
+    })
 }
 
 /// Nobody waits for a job any more. It is finished all the same.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_forget(worker: *mut FmWorker, id: u64) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.forget_file_job(id);
-            DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: u64) {
+    ask(worker, (), |worker| {
+        worker.worker.forget_file_job(id);
+        DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
+    })
 }
 
 /// Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
 /// is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_cached(
-    worker: *const FmWorker,
+pub extern "C" fn fm_file_cached(
+    worker: Option<&FmWorker>,
     path: FmStr,
     offset: u64,
     length: i64,
 ) -> i64 {
-    let mut len = -1;
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let settings = (*worker).worker.settings();
-            let len_max = settings
-                .file_inline_bytes_max
-                .min(settings.file_read_bytes_max);
-            let path = path_of(path);
-            let cached = Cached::open(&path, offset, u64::try_from(length).ok(), len_max);
-            if let Some(cached) = &cached {
-                len = cached.len() as i64;
-            }
-            DESK.with_borrow_mut(|desk| desk.cached = cached);
-            Ok(())
-        });
-    }
-    len
+    ask(worker, -1, |worker| {
+        let settings = worker.worker.settings();
+        let len_max = settings
+            .file_inline_bytes_max
+            .min(settings.file_read_bytes_max);
+        let path = path_of(path);
+        let cached = Cached::open(&path, offset, u64::try_from(length).ok(), len_max);
+        let len = cached.as_ref().map_or(-1, |cached| cached.len() as i64);
+        DESK.with_borrow_mut(|desk| desk.cached = cached);
+        len
+    })
 }
 
 /// Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
 ///
 /// # Safety
-/// `into` is valid for writing as many bytes as `fm_file_cached` has said.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_file_cached_read(into: *mut c_char) -> bool {
-    let mut is_read = false;
-    // SAFETY: NULL is allowed, and the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            if let Some(cached) = DESK.with_borrow_mut(|desk| desk.cached.take()) {
-                let into = std::slice::from_raw_parts_mut(into.cast(), cached.len());
-                is_read = cached.read(into);
-            }
-            Ok(())
-        });
-    }
-    is_read
+    ask(NOTHING, false, |()| {
+        let cached = DESK.with_borrow_mut(|desk| desk.cached.take());
+        cached.is_some_and(|cached| {
+            // SAFETY: C gives room for as many bytes as `fm_file_cached` has said, which are those of this one.
+            let into = unsafe { room(into, cached.len()) };
+            cached.read(into)
+        })
+    })
 }
 
 /// The bytes of the last result are not needed any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_release() {
-    // SAFETY: NULL is allowed.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            DESK.with_borrow_mut(|desk| desk.lent = Vec::new());
-            Ok(())
-        });
-    }
+    ask(NOTHING, (), |()| {
+        DESK.with_borrow_mut(|desk| desk.lent = Vec::new());
+    })
 }
 
 /// Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_bytes_max(worker: *const FmWorker) -> u64 {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).worker.settings().file_read_bytes_max as u64 }
+pub extern "C" fn fm_file_bytes_max(worker: Option<&FmWorker>) -> u64 {
+    ask(worker, 0, |worker| {
+        worker.worker.settings().file_read_bytes_max as u64
+    })
 }
 
 /// Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
-///
-/// # Safety
-/// `file` is NULL, or comes from a result and is not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_free(file: *mut FmOpenFile) {
-    if file.is_null() {
-        return;
-    }
-    // SAFETY: made by `Box::into_raw` in `give` and handed back for good.
-    let file = unsafe { Box::from_raw(file) };
-    // SAFETY: NULL is allowed.
-    unsafe {
-        guard(std::ptr::null_mut(), move || {
-            drop(file);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_open_file_free(file: Option<Box<FmOpenFile>>) {
+    ask(file, (), |file| {
+        drop(file);
+    })
 }
 
 /// Closes an open file, and removes a temporary one; what is asked of it then fails.
-///
-/// # Safety
-/// `file` comes from a result and is not freed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_close(file: *mut FmOpenFile) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*file).handle.close();
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_open_file_close(file: Option<&mut FmOpenFile>) {
+    ask(file, (), |file| {
+        file.handle.close();
+    })
 }
 
 /// Where the next read or write of an open file is.
-///
-/// # Safety
-/// As `fm_open_file_close`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_position(file: *const FmOpenFile) -> u64 {
-    let mut position = 0;
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            position = (*file).handle.position();
-            Ok(())
-        });
-    }
-    position
+pub extern "C" fn fm_open_file_position(file: Option<&FmOpenFile>) -> u64 {
+    ask(file, 0, |file| file.handle.position())
 }
 
 /// Whether an open file is removed when it is closed.
-///
-/// # Safety
-/// As `fm_open_file_close`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_is_temporary(file: *const FmOpenFile) -> bool {
-    let mut is_temporary = false;
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            is_temporary = (*file).handle.is_temporary();
-            Ok(())
-        });
-    }
-    is_temporary
+pub extern "C" fn fm_open_file_is_temporary(file: Option<&FmOpenFile>) -> bool {
+    ask(file, false, |file| file.handle.is_temporary())
 }
 
 /// Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
-///
-/// # Safety
-/// As `fm_open_file_close`; `locked` is valid for writing; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_open_file_lock(
-    file: *mut FmOpenFile,
+pub extern "C" fn fm_open_file_lock(
+    file: Option<&mut FmOpenFile>,
     lock: u32,
     waits: bool,
-    locked: *mut bool,
-    error: *mut FmError,
+    locked: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let lock = match lock {
-                FM_LOCK_SHARED => Lock::Shared,
-                FM_LOCK_EXCLUSIVE => Lock::Exclusive,
-                _ => Lock::None,
-            };
-            let handle = &(*file).handle;
-            let outcome = handle.lock(lock, waits);
-            put(
-                locked,
-                outcome.map_err(|failure| failed(&failure, "lock", &handle.path()))?,
-            );
-            Ok(())
-        })
-    }
+    guard(file, error, |file| {
+        let lock = match lock {
+            FM_LOCK_SHARED => Lock::Shared,
+            FM_LOCK_EXCLUSIVE => Lock::Exclusive,
+            _ => Lock::None,
+        };
+        let handle = &file.handle;
+        let outcome = handle.lock(lock, waits);
+        put(
+            locked,
+            outcome.map_err(|failure| failed(&failure, "lock", &handle.path()))?,
+        );
+        Ok(())
+    })
 }
 
-pub(crate) unsafe fn path_of(path: FmStr) -> PathBuf {
-    // SAFETY: passed on from the callers' contracts.
-    PathBuf::from(OsStr::from_bytes(unsafe { path.bytes() }))
+pub(crate) fn path_of(path: FmStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(path.bytes()))
+}
+
+/// What a job writes.
+fn data_of(job: &FmFileJob) -> Data {
+    // SAFETY: C keeps the strings of a job until `fm_file_begin` returns, which is behind the call that is given the job.
+    unsafe { Data::lend(job.data.bytes()) }
 }
 
 type Described = (&'static str, PathBuf, Job);
 
 /// The job, and how it is called in an error.
-unsafe fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
-    // SAFETY: strings and pointers are valid by the contract of `fm_file_begin`, until which the data is lent as well.
-    unsafe {
-        if job.kind >= FM_FILE_NEXT {
-            return handle_job_of(job, bytes_max);
-        }
-        let path = path_of(job.path);
-        let other = || path_of(job.other);
-        let (action, work) = match job.kind {
-            FM_FILE_READ => {
-                let length = u64::try_from(job.length).ok();
-                (
-                    "read",
-                    files::read_file(path.clone(), job.offset, length, bytes_max),
-                )
-            }
-            FM_FILE_WRITE => {
-                let mode = match job.mode {
-                    FM_WRITE_ATOMIC => WriteMode::Atomic,
-                    FM_WRITE_APPEND => WriteMode::Append,
-                    FM_WRITE_NEW => WriteMode::New,
-                    _ => WriteMode::Replace,
-                };
-                let data = Data::lend(job.data.bytes());
-                let work = files::write_file(path.clone(), data, mode, job.permissions, job.flag);
-                ("write", work)
-            }
-            FM_FILE_COPY => ("copy", files::copy(path.clone(), other(), job.flag)),
-            FM_FILE_STAT => ("look at", files::stat(path.clone(), job.flag)),
-            FM_FILE_LIST => ("list", files::list(path.clone())),
-            FM_FILE_REMOVE => ("remove", files::remove(path.clone(), job.flag)),
-            FM_FILE_RENAME => ("rename", files::rename(path.clone(), other(), job.flag)),
-            FM_FILE_MAKE_DIRECTORY => (
-                "make the directory",
-                files::make_directory(path.clone(), job.flag, job.permissions),
-            ),
-            FM_FILE_OPEN => {
-                let mode = match job.mode {
-                    FM_OPEN_UPDATE => OpenMode::Update,
-                    FM_OPEN_REPLACE => OpenMode::Replace,
-                    FM_OPEN_APPEND => OpenMode::Append,
-                    FM_OPEN_NEW => OpenMode::New,
-                    _ => OpenMode::Read,
-                };
-                (
-                    "open",
-                    files::open_file(path.clone(), mode, job.permissions),
-                )
-            }
-            FM_FILE_TEMPORARY => (
-                "make a temporary file in",
-                files::make_temporary(path.clone(), job.other.bytes().to_vec()),
-            ),
-            kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
-        };
-        // Two names say more than one.
-        let path = match job.kind {
-            FM_FILE_COPY | FM_FILE_RENAME => {
-                let mut both = path.into_os_string();
-                both.push(" to ");
-                both.push(other());
-                PathBuf::from(both)
-            }
-            _ => path,
-        };
-        Ok((action, path, work))
+fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
+    if job.kind >= FM_FILE_NEXT {
+        return handle_job_of(job, bytes_max);
     }
+    let path = path_of(job.path);
+    let other = || path_of(job.other);
+    let (action, work) = match job.kind {
+        FM_FILE_READ => {
+            let length = u64::try_from(job.length).ok();
+            (
+                "read",
+                files::read_file(path.clone(), job.offset, length, bytes_max),
+            )
+        }
+        FM_FILE_WRITE => {
+            let mode = match job.mode {
+                FM_WRITE_ATOMIC => WriteMode::Atomic,
+                FM_WRITE_APPEND => WriteMode::Append,
+                FM_WRITE_NEW => WriteMode::New,
+                _ => WriteMode::Replace,
+            };
+            let data = data_of(job);
+            let work = files::write_file(path.clone(), data, mode, job.permissions, job.flag);
+            ("write", work)
+        }
+        FM_FILE_COPY => ("copy", files::copy(path.clone(), other(), job.flag)),
+        FM_FILE_STAT => ("look at", files::stat(path.clone(), job.flag)),
+        FM_FILE_LIST => ("list", files::list(path.clone())),
+        FM_FILE_REMOVE => ("remove", files::remove(path.clone(), job.flag)),
+        FM_FILE_RENAME => ("rename", files::rename(path.clone(), other(), job.flag)),
+        FM_FILE_MAKE_DIRECTORY => (
+            "make the directory",
+            files::make_directory(path.clone(), job.flag, job.permissions),
+        ),
+        FM_FILE_OPEN => {
+            let mode = match job.mode {
+                FM_OPEN_UPDATE => OpenMode::Update,
+                FM_OPEN_REPLACE => OpenMode::Replace,
+                FM_OPEN_APPEND => OpenMode::Append,
+                FM_OPEN_NEW => OpenMode::New,
+                _ => OpenMode::Read,
+            };
+            (
+                "open",
+                files::open_file(path.clone(), mode, job.permissions),
+            )
+        }
+        FM_FILE_TEMPORARY => (
+            "make a temporary file in",
+            files::make_temporary(path.clone(), job.other.bytes().to_vec()),
+        ),
+        kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
+    };
+    // Two names say more than one.
+    let path = match job.kind {
+        FM_FILE_COPY | FM_FILE_RENAME => {
+            let mut both = path.into_os_string();
+            both.push(" to ");
+            both.push(other());
+            PathBuf::from(both)
+        }
+        _ => path,
+    };
+    Ok((action, path, work))
 }
 
-unsafe fn handle_job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
-    // SAFETY: as in `job_of`.
-    unsafe {
-        if job.file.is_null() {
-            return Err((FM_INTERNAL, "a file job has no file".to_owned()));
-        }
-        let handle = &(*job.file).handle;
-        let length = u64::try_from(job.length).unwrap_or(u64::MAX);
-        // "At most": what is over it is the next piece.
-        let length = usize::try_from(length.min(bytes_max)).unwrap_or(usize::MAX);
-        let (action, work) = match job.kind {
-            FM_FILE_NEXT => ("read", handle.read(length)),
-            FM_FILE_LINE => ("read", handle.read_line(length)),
-            FM_FILE_PUT => ("write", handle.write(Data::lend(job.data.bytes()))),
-            FM_FILE_SEEK => ("move in", handle.seek(job.offset)),
-            FM_FILE_TRUNCATE => ("truncate", handle.truncate(job.offset)),
-            FM_FILE_SYNC => ("write", handle.sync()),
-            FM_FILE_SIZE => ("look at", handle.stat()),
-            FM_FILE_KEEP => match handle.keep(path_of(job.other)) {
-                Some(work) => ("keep", work),
-                None => return Err((FM_INTERNAL, "the file is not temporary".to_owned())),
-            },
-            kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
-        };
-        Ok((action, handle.path(), work))
-    }
+fn handle_job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
+    // SAFETY: NULL, or an open file that was not freed.
+    let Some(file) = (unsafe { job.file.as_ref() }) else {
+        return Err((FM_INTERNAL, "a file job has no file".to_owned()));
+    };
+    let handle = &file.handle;
+    let length = u64::try_from(job.length).unwrap_or(u64::MAX);
+    // "At most": what is over it is the next piece.
+    let length = usize::try_from(length.min(bytes_max)).unwrap_or(usize::MAX);
+    let (action, work) = match job.kind {
+        FM_FILE_NEXT => ("read", handle.read(length)),
+        FM_FILE_LINE => ("read", handle.read_line(length)),
+        FM_FILE_PUT => ("write", handle.write(data_of(job))),
+        FM_FILE_SEEK => ("move in", handle.seek(job.offset)),
+        FM_FILE_TRUNCATE => ("truncate", handle.truncate(job.offset)),
+        FM_FILE_SYNC => ("write", handle.sync()),
+        FM_FILE_SIZE => ("look at", handle.stat()),
+        FM_FILE_KEEP => match handle.keep(path_of(job.other)) {
+            Some(work) => ("keep", work),
+            None => return Err((FM_INTERNAL, "the file is not temporary".to_owned())),
+        },
+        kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
+    };
+    Ok((action, handle.path(), work))
 }
 
 fn failed(failure: &Failure, action: &str, path: &std::path::Path) -> (u32, String) {
@@ -588,20 +500,17 @@ fn failed(failure: &Failure, action: &str, path: &std::path::Path) -> (u32, Stri
 }
 
 /// Fills `result`.
-///
-/// # Safety
-/// `result` is valid for writing.
-unsafe fn give(
+fn give(
     outcome: Outcome,
     action: &str,
     path: &std::path::Path,
-    result: *mut FmFileResult,
+    result: Option<&mut MaybeUninit<FmFileResult>>,
 ) -> Result<(), (u32, String)> {
     let output = outcome.map_err(|failure| failed(&failure, action, path))?;
     let mut given = FmFileResult {
         bytes: FmStr::ABSENT,
         count: 0,
-        file: std::ptr::null_mut(),
+        file: None,
         file_type: FM_TYPE_OTHER,
         permissions: 0,
         size: 0,
@@ -627,7 +536,7 @@ unsafe fn give(
         Output::Bytes(Some(bytes)) | Output::Names(bytes) => given.bytes = lend(bytes),
         Output::Handle(handle) => {
             given.bytes = lend(handle.path().into_os_string().into_encoded_bytes());
-            given.file = Box::into_raw(Box::new(FmOpenFile { handle }));
+            given.file = Some(Box::new(FmOpenFile { handle }));
         }
         Output::Stat(stat) => {
             given.file_type = match stat.file_type {
@@ -648,10 +557,9 @@ unsafe fn give(
             given.changed_s = stat.changed_s;
         }
     }
-    if result.is_null() {
+    if result.is_none() {
         return Err((FM_IO, "a file result has no place".to_owned()));
     }
-    // SAFETY: valid for writing by this function's contract.
-    unsafe { put(result, given) };
+    put(result, given);
     Ok(())
 }

@@ -3,11 +3,12 @@
 //! The extension makes the call itself where that is short or all is cached, and asks for it here where it is not.
 
 use std::ffi::CString;
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
 use fermata_io::files::{self, Call, Failure, Outcome, Output, Started};
 
-use crate::abi::{FmStr, guard, guard_bool, put};
+use crate::abi::{FmStr, ask, put};
 use crate::file::path_of;
 use crate::worker::FmWorker;
 
@@ -71,187 +72,152 @@ pub struct FmFileCall {
 /// Begins a call. False when that cannot be: the caller makes it itself. `id` is 0 when it is over, and `answer` says how:
 /// what the call has returned, or a negative error number. Otherwise it is pending, and FM_EVENT_WAKE tells that
 /// `fm_file_next` may give `user`; `fm_file_call_take` follows, or `fm_file_forget`.
-///
-/// # Safety
-/// `worker` is a live worker; `call` and all it points to are valid until this returns; `id` and `answer` are valid for
-/// writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_call(
-    worker: *mut FmWorker,
-    call: *const FmFileCall,
+pub extern "C" fn fm_file_call(
+    worker: Option<&mut FmWorker>,
+    call: Option<&FmFileCall>,
     user: u64,
-    id: *mut u64,
-    answer: *mut i64,
+    id: Option<&mut MaybeUninit<u64>>,
+    answer: Option<&mut MaybeUninit<i64>>,
 ) -> bool {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard_bool(|| {
-            put(id, 0);
-            let Some(job) = call_of(&*call).and_then(|call| files::call(call).ok()) else {
-                return false;
-            };
-            match (*worker).worker.begin_file_job(job, user) {
-                Ok(Started::Over(outcome)) => put(answer, number_of(outcome)),
-                Ok(Started::Pending(number)) => put(id, number),
-                Err(_) => return false,
-            }
-            true
-        })
-    }
+    ask(worker.zip(call), false, |(worker, call)| {
+        let mut id = id;
+        put(id.as_deref_mut(), 0);
+        let Some(job) = call_of(call).and_then(|call| files::call(call).ok()) else {
+            return false;
+        };
+        match worker.worker.begin_file_job(job, user) {
+            Ok(Started::Over(outcome)) => put(answer, number_of(outcome)),
+            Ok(Started::Pending(number)) => put(id, number),
+            Err(_) => return false,
+        }
+        true
+    })
 }
 
 /// How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_call_take(worker: *mut FmWorker, id: u64) -> i64 {
-    let mut answer = number_of(Err(Failure::Closed));
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            if let Some(outcome) = (*worker).worker.take_file_job(id) {
-                answer = number_of(outcome);
-            }
-            Ok(())
-        });
-    }
-    answer
+pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: u64) -> i64 {
+    ask(worker, number_of(Err(Failure::Closed)), |worker| {
+        let outcome = worker.worker.take_file_job(id);
+        number_of(outcome.unwrap_or(Err(Failure::Closed)))
+    })
 }
 
 /// Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
 /// `fm_file_tried` follows it.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_may_try(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_file_may_try(
+    worker: Option<&mut FmWorker>,
     bytes: u64,
     writes: bool,
     device: u64,
     inode: u64,
 ) -> bool {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let written = writes.then_some((device, inode));
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { guard_bool(|| (*worker).worker.may_try_file(written, bytes)) }
+    ask(worker, false, |worker| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let written = writes.then_some((device, inode));
+        worker.worker.may_try_file(written, bytes)
+    })
 }
 
 /// It was made.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_tried(worker: *mut FmWorker) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.tried_file();
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_file_tried(worker: Option<&mut FmWorker>) {
+    ask(worker, (), |worker| {
+        worker.worker.tried_file();
+    })
 }
 
 /// Finishes what is still to be written to a file, before somebody writes to it who cannot wait.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_settle(worker: *mut FmWorker, device: u64, inode: u64) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.settle_file(device, inode);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_file_settle(worker: Option<&mut FmWorker>, device: u64, inode: u64) {
+    ask(worker, (), |worker| {
+        worker.worker.settle_file(device, inode);
+    })
 }
 
 /// Bytes that one call moves in the loop: file_inline_bytes_max.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_file_inline_bytes_max(worker: *const FmWorker) -> u64 {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).worker.settings().file_inline_bytes_max as u64 }
+pub extern "C" fn fm_file_inline_bytes_max(worker: Option<&FmWorker>) -> u64 {
+    ask(worker, 0, |worker| {
+        worker.worker.settings().file_inline_bytes_max as u64
+    })
 }
 
 /// `None` when there is no such call, or no descriptor left.
-unsafe fn call_of(call: &FmFileCall) -> Option<Call> {
-    // SAFETY: strings are valid and descriptors open by the contract of `fm_file_call`.
-    unsafe {
-        let copy = |fd: i32| -> Option<OwnedFd> {
-            if fd < 0 {
-                return None;
-            }
-            BorrowedFd::borrow_raw(fd).try_clone_to_owned().ok()
-        };
-        let path = || path_of(call.path);
-        let other = || path_of(call.other);
-        Some(match call.kind {
-            FM_CALL_OPEN => Call::Open {
-                path: path(),
-                flags: call.flags,
-                mode: call.mode,
-            },
-            FM_CALL_LOOK => Call::Look {
-                path: path(),
-                follows: call.flags == 1,
-            },
-            FM_CALL_LOAD => Call::Load {
-                file: copy(call.fd)?,
-                offset: call.offset,
-                len: call.len,
-            },
-            FM_CALL_WRITE => Call::Write {
-                file: copy(call.fd)?,
-                bytes: call.data.bytes().to_vec(),
-            },
-            FM_CALL_COPY => Call::Copy {
-                from: copy(call.fd)?,
-                to: copy(call.other_fd)?,
-                len: usize::try_from(call.len).ok()?,
-            },
-            FM_CALL_SYNC => Call::Sync {
-                file: copy(call.fd)?,
-                data_only: call.flags == 1,
-            },
-            FM_CALL_LOAD_HELD => Call::LoadHeld {
-                fd: call.fd,
-                offset: call.offset,
-                len: call.len,
-            },
-            FM_CALL_SYNC_HELD => Call::SyncHeld {
-                fd: call.fd,
-                data_only: call.flags == 1,
-            },
-            FM_CALL_TRUNCATE => Call::Truncate {
-                file: copy(call.fd)?,
-                len: i64::try_from(call.len).ok()?,
-            },
-            FM_CALL_RENAME => Call::Rename {
-                from: path(),
-                to: other(),
-            },
-            FM_CALL_LINK => Call::Link {
-                target: path(),
-                path: other(),
-            },
-            FM_CALL_SYMLINK => Call::Symlink {
-                target: CString::new(call.path.bytes()).ok()?,
-                path: other(),
-            },
-            FM_CALL_UNLINK => Call::Unlink(path()),
-            FM_CALL_REMOVE_DIRECTORY => Call::RemoveDirectory(path()),
-            FM_CALL_MAKE_DIRECTORY => Call::MakeDirectory {
-                path: path(),
-                mode: call.mode,
-            },
-            _ => return None,
-        })
-    }
+fn call_of(call: &FmFileCall) -> Option<Call> {
+    let copy = |fd: i32| -> Option<OwnedFd> {
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: C keeps the descriptors of a call open until `fm_file_call` returns.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        fd.try_clone_to_owned().ok()
+    };
+    let path = || path_of(call.path);
+    let other = || path_of(call.other);
+    Some(match call.kind {
+        FM_CALL_OPEN => Call::Open {
+            path: path(),
+            flags: call.flags,
+            mode: call.mode,
+        },
+        FM_CALL_LOOK => Call::Look {
+            path: path(),
+            follows: call.flags == 1,
+        },
+        FM_CALL_LOAD => Call::Load {
+            file: copy(call.fd)?,
+            offset: call.offset,
+            len: call.len,
+        },
+        FM_CALL_WRITE => Call::Write {
+            file: copy(call.fd)?,
+            bytes: call.data.bytes().to_vec(),
+        },
+        FM_CALL_COPY => Call::Copy {
+            from: copy(call.fd)?,
+            to: copy(call.other_fd)?,
+            len: usize::try_from(call.len).ok()?,
+        },
+        FM_CALL_SYNC => Call::Sync {
+            file: copy(call.fd)?,
+            data_only: call.flags == 1,
+        },
+        FM_CALL_LOAD_HELD => Call::LoadHeld {
+            fd: call.fd,
+            offset: call.offset,
+            len: call.len,
+        },
+        FM_CALL_SYNC_HELD => Call::SyncHeld {
+            fd: call.fd,
+            data_only: call.flags == 1,
+        },
+        FM_CALL_TRUNCATE => Call::Truncate {
+            file: copy(call.fd)?,
+            len: i64::try_from(call.len).ok()?,
+        },
+        FM_CALL_RENAME => Call::Rename {
+            from: path(),
+            to: other(),
+        },
+        FM_CALL_LINK => Call::Link {
+            target: path(),
+            path: other(),
+        },
+        FM_CALL_SYMLINK => Call::Symlink {
+            target: CString::new(call.path.bytes()).ok()?,
+            path: other(),
+        },
+        FM_CALL_UNLINK => Call::Unlink(path()),
+        FM_CALL_REMOVE_DIRECTORY => Call::RemoveDirectory(path()),
+        FM_CALL_MAKE_DIRECTORY => Call::MakeDirectory {
+            path: path(),
+            mode: call.mode,
+        },
+        _ => return None,
+    })
 }
 
 fn number_of(outcome: Outcome) -> i64 {

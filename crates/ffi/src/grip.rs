@@ -11,7 +11,7 @@ use fermata_io::{Driver, thread};
 use fermata_origin::courier::{Level, Log};
 use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
-use crate::abi::FmStr;
+use crate::abi::{FmStr, array, ask};
 use crate::worker::FmWorker;
 
 /// What was published so long before a server began is told as well: one that was started anew goes on where the last one
@@ -33,6 +33,13 @@ pub struct FmGrip {
     pub lasts: *const FmStr,
     /// Their number.
     pub lasts_len: usize,
+}
+
+impl FmGrip {
+    fn lasts(&self) -> &[FmStr] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.lasts, self.lasts_len) }
+    }
 }
 
 /// The edges of a server, before it has workers.
@@ -262,29 +269,20 @@ impl Source for Records {
 
 impl FmWorker {
     /// Answers a hold by an instruction when one of the edges has signed the request. `None`: it is to be held here.
-    ///
-    /// # Safety
-    /// The strings of `grip` are valid.
-    pub(crate) unsafe fn instruct(
+    pub(crate) fn instruct(
         &mut self,
         request: u64,
         hold: &Hold<'_>,
         grip: &FmGrip,
     ) -> Option<Result<(), HoldError>> {
         let edges = &mut self.grip.as_mut()?.edges;
-        // SAFETY: valid by this function's contract.
-        let (signature, target) = unsafe { (grip.signature.bytes(), grip.target.bytes()) };
+        let (signature, target) = (grip.signature.bytes(), grip.target.bytes());
         if let Err(error) = edges.verify(signature, unix_ms() / 1_000) {
             let message = format!("Grip-Sig: {error}; the client is held here (grip_url)");
             self.worker.log_for_client(LogLevel::Warning, &message);
             return None;
         }
-        // SAFETY: the same contract.
-        let lasts: Vec<&[u8]> = unsafe { crate::abi::array(grip.lasts, grip.lasts_len) }
-            .iter()
-            // SAFETY: the same contract.
-            .map(|value| unsafe { value.bytes() })
-            .collect();
+        let lasts: Vec<&[u8]> = grip.lasts().iter().map(FmStr::bytes).collect();
         Some(self.answer_instruction(request, hold, target, &lasts))
     }
 
@@ -331,11 +329,7 @@ fn unix_ms() -> u64 {
 }
 
 /// Whether `fm_hold` has to be told what an edge has said.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_has_edges(worker: *const FmWorker) -> bool {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).grip.is_some() }
+pub extern "C" fn fm_worker_has_edges(worker: Option<&FmWorker>) -> bool {
+    ask(worker, false, |worker| worker.grip.is_some())
 }

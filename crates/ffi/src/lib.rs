@@ -2,8 +2,8 @@
 //!
 //! Rust never calls C. The runner asks for an event, gets one, runs PHP while no frame of ours is on
 //! the stack, and hands the answer back; so `longjmp`, exceptions and Fiber switches cannot cross
-//! Rust. Every function catches panics and returns `FM_INTERNAL`. `ext/fermata_core.h` is made from
-//! this crate by `scripts/header`.
+//! Rust. Every function is a call of `guard` or `ask` (`abi.rs`), which look whether the objects it needs are there and
+//! catch panics. `ext/fermata_core.h` is made from this crate by `scripts/header`.
 //!
 //! Strings come as pointer and length and are copied before a function returns. Strings that go out
 //! point into memory of ours; each function says how long they stay valid.

@@ -1,8 +1,10 @@
 //! Streams of events that a handler makes while it goes on.
 
+use std::mem::MaybeUninit;
+
 use fermata_engine::{PushedEvent, StreamError};
 
-use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmStr, guard, put};
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmStr, ask, guard, put};
 use crate::worker::FmWorker;
 
 fn failure(error: StreamError) -> (u32, String) {
@@ -15,112 +17,79 @@ fn failure(error: StreamError) -> (u32, String) {
 
 /// The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
 /// all it has pushed was taken.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_watch(worker: *mut FmWorker, request: u64) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.watch_stream(request);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: u64) {
+    ask(worker, (), |worker| {
+        worker.worker.watch_stream(request);
+    })
 }
 
 /// Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
 /// has become. FM_GONE; FM_MISUSE.
-///
-/// # Safety
-/// `worker` is a live worker; strings are valid; `queued` and `error` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_push(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_push(
+    worker: Option<&mut FmWorker>,
     request: u64,
     data: FmStr,
     name: FmStr,
     id: FmStr,
     retry_ms: i64,
-    queued: *mut usize,
-    error: *mut FmError,
+    queued: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let event = PushedEvent {
-                data: data.option(),
-                name: name.option(),
-                id: id.option(),
-                retry_ms: u64::try_from(retry_ms).ok(),
-            };
-            let outcome = (*worker).worker.push_event(request, &event);
-            put(queued, outcome.map_err(failure)?);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        let event = PushedEvent {
+            data: data.option(),
+            name: name.option(),
+            id: id.option(),
+            retry_ms: u64::try_from(retry_ms).ok(),
+        };
+        let outcome = worker.worker.push_event(request, &event);
+        put(queued, outcome.map_err(failure)?);
+        Ok(())
+    })
 }
 
 /// Queues a comment, as `fm_stream_push`.
-///
-/// # Safety
-/// As `fm_stream_push`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_comment(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_comment(
+    worker: Option<&mut FmWorker>,
     request: u64,
     text: FmStr,
-    queued: *mut usize,
-    error: *mut FmError,
+    queued: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let outcome = (*worker).worker.push_comment(request, text.bytes());
-            put(queued, outcome.map_err(failure)?);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        let outcome = worker.worker.push_comment(request, text.bytes());
+        put(queued, outcome.map_err(failure)?);
+        Ok(())
+    })
 }
 
 /// Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
-///
-/// # Safety
-/// As `fm_stream_push`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_stream_bytes(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_stream_bytes(
+    worker: Option<&mut FmWorker>,
     request: u64,
     bytes: FmStr,
-    queued: *mut usize,
-    error: *mut FmError,
+    queued: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let outcome = (*worker).worker.push_bytes(request, bytes.bytes());
-            put(queued, outcome.map_err(failure)?);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        let outcome = worker.worker.push_bytes(request, bytes.bytes());
+        put(queued, outcome.map_err(failure)?);
+        Ok(())
+    })
 }
 
 /// Whether the worker finishes what it has and takes nothing new.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_is_draining(worker: *const FmWorker) -> bool {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).worker.is_draining() }
+pub extern "C" fn fm_worker_is_draining(worker: Option<&FmWorker>) -> bool {
+    ask(worker, false, |worker| worker.worker.is_draining())
 }
 
 /// The setting keep_alive_ms; 0 = no comments.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_keep_alive_ms(worker: *const FmWorker) -> u64 {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).worker.settings().keep_alive_ms }
+pub extern "C" fn fm_worker_keep_alive_ms(worker: Option<&FmWorker>) -> u64 {
+    ask(worker, 0, |worker| worker.worker.settings().keep_alive_ms)
 }

@@ -1,27 +1,24 @@
 //! Looking into the current request. All strings stay valid until the next `fm_next_event`.
 
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 
 use fermata_proto::response;
 
-use crate::abi::{FmStr, guard_bool, put};
+use crate::abi::{FmStr, NOTHING, ask, put};
 use crate::worker::FmWorker;
 
 /// The `nth` (from 0) field line of that name, any case. False when there is none.
-///
-/// # Safety
-/// `worker` is a live worker; `value` is NULL or valid for writing; strings are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_header(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_header(
+    worker: Option<&mut FmWorker>,
     request: u64,
     lower_case_name: FmStr,
     nth: usize,
-    value: *mut FmStr,
+    value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let Some(view) = (*worker).view(request) else {
+    ask(worker, false, |worker| {
+        let Some(view) = worker.view(request) else {
             return false;
         };
         let Some(found) = view.header(lower_case_name.bytes(), nth) else {
@@ -33,22 +30,17 @@ pub unsafe extern "C" fn fm_request_header(
 }
 
 /// The field line at `index`: name as sent, and value. False past the end.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_header_at(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_header_at(
+    worker: Option<&mut FmWorker>,
     request: u64,
     index: usize,
-    name: *mut FmStr,
-    value: *mut FmStr,
+    name: Option<&mut MaybeUninit<FmStr>>,
+    value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let Some((line_name, line_value)) = (*worker)
-            .view(request)
-            .and_then(|view| view.header_at(index))
+    ask(worker, false, |worker| {
+        let Some((line_name, line_value)) =
+            worker.view(request).and_then(|view| view.header_at(index))
         else {
             return false;
         };
@@ -59,19 +51,15 @@ pub unsafe extern "C" fn fm_request_header_at(
 }
 
 /// What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_route(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_route(
+    worker: Option<&mut FmWorker>,
     request: u64,
     name: FmStr,
-    value: *mut FmStr,
+    value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let Some(found) = (*worker)
+    ask(worker, false, |worker| {
+        let Some(found) = worker
             .view(request)
             .and_then(|view| view.route(name.bytes()))
         else {
@@ -83,22 +71,16 @@ pub unsafe extern "C" fn fm_request_route(
 }
 
 /// The route parameter at `index`. False past the end.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_route_at(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_route_at(
+    worker: Option<&mut FmWorker>,
     request: u64,
     index: usize,
-    name: *mut FmStr,
-    value: *mut FmStr,
+    name: Option<&mut MaybeUninit<FmStr>>,
+    value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let Some((found_name, found)) = (*worker)
-            .view(request)
-            .and_then(|view| view.route_at(index))
+    ask(worker, false, |worker| {
+        let Some((found_name, found)) = worker.view(request).and_then(|view| view.route_at(index))
         else {
             return false;
         };
@@ -110,23 +92,19 @@ pub unsafe extern "C" fn fm_request_route_at(
 
 /// The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
 /// connection.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_remote(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_remote(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    address: *mut FmStr,
-    port: *mut u16,
+    address: Option<&mut MaybeUninit<FmStr>>,
+    port: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        if (*worker).view(request).is_none() {
+    ask(worker, false, |worker| {
+        if worker.view(request).is_none() {
             return false;
         }
-        let client = (*worker).worker.client_address();
-        let text = &mut (*worker).text;
+        let client = worker.worker.client_address();
+        let text = &mut worker.text;
         text.clear();
         let _ = match client {
             Some((ip, _)) => write!(text, "{ip}"),
@@ -140,51 +118,43 @@ pub unsafe extern "C" fn fm_request_remote(
 
 /// The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
 /// the request is of HTTP/1.0.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_server(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_server(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    address: *mut FmStr,
-    port: *mut u16,
-    is_http10: *mut bool,
+    address: Option<&mut MaybeUninit<FmStr>>,
+    port: Option<&mut MaybeUninit<u16>>,
+    is_http10: Option<&mut MaybeUninit<bool>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        if (*worker).view(request).is_none() {
+    ask(worker, false, |worker| {
+        if worker.view(request).is_none() {
             return false;
         }
-        let own = (*worker).worker.own_address(request);
-        let text = &mut (*worker).text;
+        let own = worker.worker.own_address(request);
+        let text = &mut worker.text;
         text.clear();
         if let Some(own) = own {
             let _ = write!(text, "{}", own.ip().to_canonical());
         }
         put(address, FmStr::lend(text));
         put(port, own.map_or(0, |own| own.port()));
-        put(is_http10, (*worker).worker.is_http10(request));
+        put(is_http10, worker.worker.is_http10(request));
         true
     })
 }
 
 /// The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_host(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_host(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    host: *mut FmStr,
+    host: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        if (*worker).view(request).is_none() {
+    ask(worker, false, |worker| {
+        if worker.view(request).is_none() {
             return false;
         }
-        let Some(found) = (*worker).worker.client_host() else {
+        let Some(found) = worker.worker.client_host() else {
             return false;
         };
         put(host, FmStr::lend(found));
@@ -194,19 +164,14 @@ pub unsafe extern "C" fn fm_request_host(
 
 /// Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
 /// NULL when it has shown none.
-///
-/// # Safety
-/// As `fm_request_header`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_request_tls(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_request_tls(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    subject: *mut FmStr,
-    pem: *mut FmStr,
+    subject: Option<&mut MaybeUninit<FmStr>>,
+    pem: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let worker = &mut *worker;
+    ask(worker, false, |worker| {
         if worker.view(request).is_none() {
             return false;
         }
@@ -221,23 +186,15 @@ pub unsafe extern "C" fn fm_request_tls(
 
 /// Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
 /// to `fm_respond` and `fm_hold`.
-///
-/// # Safety
-/// The strings are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_header_valid(name: FmStr, value: FmStr) -> bool {
-    // SAFETY: the strings are valid by this function's contract.
-    guard_bool(|| unsafe {
+pub extern "C" fn fm_header_valid(name: FmStr, value: FmStr) -> bool {
+    ask(NOTHING, false, |()| {
         response::valid_name(name.bytes()) && response::valid_value(value.bytes())
     })
 }
 
 /// Whether the field frames the message and is therefore the server's own.
-///
-/// # Safety
-/// The string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_header_reserved(name: FmStr) -> bool {
-    // SAFETY: the string is valid by this function's contract.
-    guard_bool(|| unsafe { response::reserved_name(name.bytes()) })
+pub extern "C" fn fm_header_reserved(name: FmStr) -> bool {
+    ask(NOTHING, false, |()| response::reserved_name(name.bytes()))
 }

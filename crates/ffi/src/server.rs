@@ -1,5 +1,6 @@
 //! Before the server runs: version, settings, routes, start.
 
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use fermata_config::{LogLevel, Settings, Source, effective, table};
@@ -7,7 +8,7 @@ use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 
 use crate::abi::{
-    FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, guard, guard_bool, put,
+    FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, guard, put,
 };
 use crate::companion::FmCompanion;
 use crate::grip;
@@ -27,23 +28,23 @@ pub struct FmServer {
 #[repr(C)]
 pub struct FmStart {
     /// The worker. When it and `companion` are NULL this is the calling process, and everything has ended.
-    pub worker: *mut FmWorker,
+    pub worker: Option<Box<FmWorker>>,
     /// What the process should exit with (calling process only).
     pub exit_code: i32,
     /// The worker's number from 0 (worker only).
     pub worker_index: u32,
     /// The companion; NULL in all other processes.
-    pub companion: *mut FmCompanion,
+    pub companion: Option<Box<FmCompanion>>,
     /// The companion that still runs (calling process only): the caller ends it. 0 = there is none.
     pub companion_pid: i32,
 }
 
 impl FmStart {
     const NOTHING: FmStart = FmStart {
-        worker: std::ptr::null_mut(),
+        worker: None,
         exit_code: 0,
         worker_index: 0,
-        companion: std::ptr::null_mut(),
+        companion: None,
         companion_pid: 0,
     };
 }
@@ -51,18 +52,21 @@ impl FmStart {
 /// The version of the native core. Valid for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_version() -> FmStr {
-    FmStr::lend(env!("CARGO_PKG_VERSION").as_bytes())
+    ask(NOTHING, FmStr::ABSENT, |()| {
+        FmStr::lend(env!("CARGO_PKG_VERSION").as_bytes())
+    })
 }
 
 /// The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
 /// their defaults. False past the end. Valid for ever.
-///
-/// # Safety
-/// `name` and `value` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_info_at(index: usize, name: *mut FmStr, value: *mut FmStr) -> bool {
-    static ROWS: OnceLock<Vec<(String, String)>> = OnceLock::new();
-    guard_bool(|| {
+pub extern "C" fn fm_info_at(
+    index: usize,
+    name: Option<&mut MaybeUninit<FmStr>>,
+    value: Option<&mut MaybeUninit<FmStr>>,
+) -> bool {
+    ask(NOTHING, false, |()| {
+        static ROWS: OnceLock<Vec<(String, String)>> = OnceLock::new();
         let rows = ROWS.get_or_init(|| {
             let features = fermata_engine::features().into_iter();
             let settings = effective(&Settings::default());
@@ -74,215 +78,157 @@ pub unsafe extern "C" fn fm_info_at(index: usize, name: *mut FmStr, value: *mut 
         let Some((row_name, row_value)) = rows.get(index) else {
             return false;
         };
-        // SAFETY: passed on from this function's contract.
-        unsafe {
-            put(name, FmStr::lend(row_name.as_bytes()));
-            put(value, FmStr::lend(row_value.as_bytes()));
-        }
+        put(name, FmStr::lend(row_name.as_bytes()));
+        put(value, FmStr::lend(row_value.as_bytes()));
         true
     })
 }
 
 /// The setting at `index`: name, default and documentation. False past the end. Valid for ever.
-///
-/// # Safety
-/// The pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_setting_at(
+pub extern "C" fn fm_setting_at(
     index: usize,
-    name: *mut FmStr,
-    default_value: *mut FmStr,
-    doc: *mut FmStr,
+    name: Option<&mut MaybeUninit<FmStr>>,
+    default_value: Option<&mut MaybeUninit<FmStr>>,
+    doc: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    guard_bool(|| {
+    ask(NOTHING, false, |()| {
         let Some(setting) = table().get(index) else {
             return false;
         };
-        // SAFETY: passed on from this function's contract.
-        unsafe {
-            put(name, FmStr::lend(setting.name.as_bytes()));
-            put(default_value, FmStr::lend(setting.default.as_bytes()));
-            put(doc, FmStr::lend(setting.doc.as_bytes()));
-        }
+        put(name, FmStr::lend(setting.name.as_bytes()));
+        put(default_value, FmStr::lend(setting.default.as_bytes()));
+        put(doc, FmStr::lend(setting.doc.as_bytes()));
         true
     })
 }
 
 /// A server without routes; NULL only after a panic.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_server_new() -> *mut FmServer {
-    std::panic::catch_unwind(|| {
-        Box::into_raw(Box::new(FmServer {
+pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
+    ask(NOTHING, None, |()| {
+        Some(Box::new(FmServer {
             server: Server::new(),
         }))
     })
-    .unwrap_or(std::ptr::null_mut())
 }
 
 /// Frees a server that was not started.
-///
-/// # Safety
-/// `server` is NULL or comes from `fm_server_new`, and is not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_free(server: *mut FmServer) {
-    if !server.is_null() {
-        // SAFETY: made by `Box::into_raw` in `fm_server_new` and handed back for good.
-        let server = unsafe { Box::from_raw(server) };
-        guard_bool(move || {
-            drop(server);
-            true
-        });
-    }
+pub extern "C" fn fm_server_free(server: Option<Box<FmServer>>) {
+    ask(server, (), |server| {
+        drop(server);
+    })
 }
 
 /// Sets a setting by its name. FM_CONFIGURATION for a bad value or an unknown name.
-///
-/// # Safety
-/// `server` comes from `fm_server_new`; strings are valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_set(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_set(
+    server: Option<&mut FmServer>,
     name: FmStr,
     value: FmStr,
     source: u32,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let source = match source {
-                FM_SOURCE_INI => Source::Ini,
-                FM_SOURCE_CODE => Source::Code,
-                _ => return Err((FM_INTERNAL, format!("source {source} does not exist"))),
-            };
-            let server = &mut (*server).server;
-            server
-                .set(&name.text(), &value.text(), source)
-                .map_err(|error| (FM_CONFIGURATION, error.to_string()))
-        })
-    }
+    guard(server, error, |server| {
+        let source = match source {
+            FM_SOURCE_INI => Source::Ini,
+            FM_SOURCE_CODE => Source::Code,
+            _ => return Err((FM_INTERNAL, format!("source {source} does not exist"))),
+        };
+        let server = &mut server.server;
+        server
+            .set(&name.text(), &value.text(), source)
+            .map_err(|error| (FM_CONFIGURATION, error.to_string()))
+    })
 }
 
 /// Adds a route; an empty `method` stands for any. FM_MISUSE for a bad or a taken pattern.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_route(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_route(
+    server: Option<&mut FmServer>,
     method: FmStr,
     pattern: FmStr,
     handler: u32,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let method = method.text();
-            let method = if method.is_empty() {
-                None
-            } else {
-                Some(&*method)
-            };
-            let server = &mut (*server).server;
-            server
-                .route(method, &pattern.text(), handler)
-                .map_err(|error| (FM_MISUSE, error.to_string()))
-        })
-    }
+    guard(server, error, |server| {
+        let method = method.text();
+        let method = if method.is_empty() {
+            None
+        } else {
+            Some(&*method)
+        };
+        let server = &mut server.server;
+        server
+            .route(method, &pattern.text(), handler)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
 }
 
 /// Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_route_body(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_route_body(
+    server: Option<&mut FmServer>,
     handler: u32,
     bytes_max: u64,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let server = &mut (*server).server;
-            server
-                .limit_body(handler, bytes_max)
-                .map_err(|error| (FM_MISUSE, error.to_string()))
-        })
-    }
+    guard(server, error, |server| {
+        let server = &mut server.server;
+        server
+            .limit_body(handler, bytes_max)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
 }
 
 /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
 /// The event's `unrouted` and `allow` tell what the core would have answered.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_fallback(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_fallback(
+    server: Option<&mut FmServer>,
     handler: u32,
     takes_methods: bool,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            (*server).server.fallback(handler, takes_methods);
-            Ok(())
-        })
-    }
+    guard(server, error, |server| {
+        server.server.fallback(handler, takes_methods);
+        Ok(())
+    })
 }
 
 /// Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
 /// body has come with the head, and `fm_body_read` gives what has arrived.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_route_early(server: *mut FmServer, handler: u32) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*server).server.begin_early(handler) };
-        true
-    });
+pub extern "C" fn fm_server_route_early(server: Option<&mut FmServer>, handler: u32) {
+    ask(server, (), |server| {
+        server.server.begin_early(handler);
+    })
 }
 
 /// Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
 /// `fm_respond_file` know the tree by `handler`.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_guard_files(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_guard_files(
+    server: Option<&mut FmServer>,
     prefix: FmStr,
     handler: u32,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let server = &mut (*server).server;
-            server
-                .guard_files(&prefix.text(), handler)
-                .map_err(|error| (FM_MISUSE, error.to_string()))
-        })
-    }
+    guard(server, error, |server| {
+        let server = &mut server.server;
+        server
+            .guard_files(&prefix.text(), handler)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
 }
 
 /// Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_guard_websocket(server: *mut FmServer, handler: u32) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*server).server.guard_websocket(handler) };
-        true
-    });
+pub extern "C" fn fm_server_guard_websocket(server: Option<&mut FmServer>, handler: u32) {
+    ask(server, (), |server| {
+        server.server.guard_websocket(handler);
+    })
 }
 
 /// How `fm_server_static` serves files.
@@ -303,37 +249,30 @@ pub struct FmStatic {
 }
 
 /// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
-///
-/// # Safety
-/// As `fm_server_set`; `options` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_static(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_static(
+    server: Option<&mut FmServer>,
     prefix: FmStr,
     directory: FmStr,
-    options: *const FmStatic,
-    error: *mut FmError,
+    options: Option<&FmStatic>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let options = &*options;
-            let options = StaticOptions {
-                // What is too large stays too large, for the error that says so.
-                cache_seconds: (options.cache_seconds >= 0)
-                    .then(|| u32::try_from(options.cache_seconds).unwrap_or(u32::MAX)),
-                immutable: options.immutable,
-                index: options.index.text().into_owned(),
-                precompressed: options.precompressed,
-                compress: options.compress,
-                sources: options.sources,
-            };
-            let server = &mut (*server).server;
-            server
-                .files(&prefix.text(), &directory.text(), options)
-                .map_err(|error| (FM_MISUSE, error.to_string()))
-        })
-    }
+    guard(server.zip(options), error, |(server, options)| {
+        let options = StaticOptions {
+            // What is too large stays too large, for the error that says so.
+            cache_seconds: (options.cache_seconds >= 0)
+                .then(|| u32::try_from(options.cache_seconds).unwrap_or(u32::MAX)),
+            immutable: options.immutable,
+            index: options.index.text().into_owned(),
+            precompressed: options.precompressed,
+            compress: options.compress,
+            sources: options.sources,
+        };
+        let server = &mut server.server;
+        server
+            .files(&prefix.text(), &directory.text(), options)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
 }
 
 /// How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
@@ -372,14 +311,9 @@ pub struct FmFrames {
 }
 
 /// Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
-///
-/// # Safety
-/// `server` comes from `fm_server_new`; `frames` is valid. What it describes is only ever read, by the kernel.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_frames(server: *mut FmServer, frames: *const FmFrames) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        let (server, frames) = unsafe { (&mut *server, &*frames) };
+pub extern "C" fn fm_server_frames(server: Option<&mut FmServer>, frames: Option<&FmFrames>) {
+    ask(server.zip(frames), (), |(server, frames)| {
         server.server.set_frames(Frames {
             current: frames.current,
             frame_function: frames.frame_function,
@@ -396,63 +330,40 @@ pub unsafe extern "C" fn fm_server_frames(server: *mut FmServer, frames: *const 
             string_length: frames.string_length,
             string_bytes: frames.string_bytes,
         });
-        true
-    });
+    })
 }
 
 /// Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_program(server: *mut FmServer, name: FmStr) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*server).server.set_program(&name.text()) };
-        true
-    });
+pub extern "C" fn fm_server_program(server: Option<&mut FmServer>, name: FmStr) {
+    ask(server, (), |server| {
+        server.server.set_program(&name.text());
+    })
 }
 
 /// Has the log say at the start what is probably not meant.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_warn(server: *mut FmServer, message: FmStr) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*server).server.warn(&message.text()) };
-        true
-    });
+pub extern "C" fn fm_server_warn(server: Option<&mut FmServer>, message: FmStr) {
+    ask(server, (), |server| {
+        server.server.warn(&message.text());
+    })
 }
 
 /// How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_workers(server: *mut FmServer) -> u32 {
-    let mut workers = 0;
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        workers = unsafe { &*server }.server.workers().map_or(0, u32::from);
-        true
-    });
-    workers
+pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
+    ask(server, 0, |server| {
+        server.server.workers().map_or(0, u32::from)
+    })
 }
 
 /// Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
 /// `companion`. Its log lines have this name.
-///
-/// # Safety
-/// As `fm_server_set`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_companion(server: *mut FmServer, name: FmStr) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*server).server.set_companion(&name.text()) };
-        true
-    });
+pub extern "C" fn fm_server_companion(server: Option<&mut FmServer>, name: FmStr) {
+    ask(server, (), |server| {
+        server.server.set_companion(&name.text());
+    })
 }
 
 /// The number that C has for a level.
@@ -468,62 +379,55 @@ pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
 
 /// Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
 /// worker has ended. Consumes the server in every case.
-///
-/// # Safety
-/// `server` comes from `fm_server_new` and is not used any more; `out` is valid for writing;
-/// `error` is NULL or valid for writing. The process has no other thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_start(
-    server: *mut FmServer,
-    out: *mut FmStart,
-    error: *mut FmError,
+pub extern "C" fn fm_server_start(
+    server: Option<Box<FmServer>>,
+    out: Option<&mut MaybeUninit<FmStart>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract; the box was made by `fm_server_new`.
-    unsafe {
-        guard(error, || {
-            let mut server = *Box::from_raw(server);
-            let settings = server.server.settings();
-            let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
-            let front = grip::front(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
-            if front.as_ref().is_some_and(|front| !front.can_verify()) {
-                server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
-            }
-            let started = server
-                .server
-                .start()
-                .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
-            let start = match started {
-                Started::Worker(worker) => {
-                    let worker_index = u32::from(worker.index());
-                    let worker = Box::into_raw(Box::new(FmWorker::new(*worker, front)));
-                    FmStart {
-                        worker,
-                        worker_index,
-                        ..FmStart::NOTHING
-                    }
-                }
-                Started::Companion(companion) => FmStart {
-                    companion: Box::into_raw(Box::new(FmCompanion { companion })),
+    guard(server, error, |server| {
+        let mut server = *server;
+        let settings = server.server.settings();
+        let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
+        let front = grip::front(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
+        if front.as_ref().is_some_and(|front| !front.can_verify()) {
+            server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
+        }
+        let started = server
+            .server
+            .start()
+            .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
+        let start = match started {
+            Started::Worker(worker) => {
+                let worker_index = u32::from(worker.index());
+                let worker = Some(Box::new(FmWorker::new(*worker, front)));
+                FmStart {
+                    worker,
+                    worker_index,
                     ..FmStart::NOTHING
-                },
-                Started::Ended {
+                }
+            }
+            Started::Companion(companion) => FmStart {
+                companion: Some(Box::new(FmCompanion { companion })),
+                ..FmStart::NOTHING
+            },
+            Started::Ended {
+                exit_code,
+                companion_pid,
+                published,
+                logger,
+            } => {
+                if let (Some(front), Some(published)) = (front, published) {
+                    front.finish(&settings, &|| published.follow(), &logger);
+                }
+                FmStart {
                     exit_code,
                     companion_pid,
-                    published,
-                    logger,
-                } => {
-                    if let (Some(front), Some(published)) = (front, published) {
-                        front.finish(&settings, &|| published.follow(), &logger);
-                    }
-                    FmStart {
-                        exit_code,
-                        companion_pid,
-                        ..FmStart::NOTHING
-                    }
+                    ..FmStart::NOTHING
                 }
-            };
-            put(out, start);
-            Ok(())
-        })
-    }
+            }
+        };
+        put(out, start);
+        Ok(())
+    })
 }

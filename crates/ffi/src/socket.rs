@@ -5,14 +5,14 @@
 //! given a handle of a socket that has ended returns FM_GONE.
 
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 
 use fermata_engine::websocket::{
     AcceptError, Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route, SendError,
 };
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, guard, guard_bool,
-    put,
+    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, ask, guard, put,
 };
 use crate::server::FmServer;
 use crate::worker::{FmDetail, FmWorker, Known, id_of};
@@ -84,6 +84,18 @@ pub struct FmWsRoute {
     pub compress_bytes_min: u32,
 }
 
+impl FmWsRoute {
+    fn origins(&self) -> &[FmStr] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.origins, self.origins_len) }
+    }
+
+    fn protocols(&self) -> &[FmStr] {
+        // SAFETY: as above.
+        unsafe { array(self.protocols, self.protocols_len) }
+    }
+}
+
 /// A channel for a socket.
 #[repr(C)]
 pub struct FmWsJoin {
@@ -114,69 +126,58 @@ pub struct FmWsInfo {
 
 /// Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
 /// takes the place of a GET route) and for options that cannot work.
-///
-/// # Safety
-/// `server` comes from `fm_server_new`; `route` and everything it points to are valid; `error` is NULL
-/// or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_server_websocket(
-    server: *mut FmServer,
+pub extern "C" fn fm_server_websocket(
+    server: Option<&mut FmServer>,
     pattern: FmStr,
-    route: *const FmWsRoute,
-    error: *mut FmError,
+    route: Option<&FmWsRoute>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let route = &*route;
-            let texts = |first, len| -> Vec<Vec<u8>> {
-                let all: &[FmStr] = array(first, len);
-                all.iter().map(|text| text.bytes().to_vec()).collect()
-            };
-            let has = |callback| route.callbacks & callback != 0;
-            let own = |value| u64::try_from(value).ok();
-            let origins = if route.any_origin {
-                OriginPolicy::Any
-            } else if route.origins.is_null() {
-                OriginPolicy::SameHost
-            } else {
-                OriginPolicy::Listed(texts(route.origins, route.origins_len))
-            };
-            let route = Route {
-                handler: route.handler,
-                callbacks: Callbacks {
-                    upgrade: has(FM_WS_ON_UPGRADE),
-                    open: has(FM_WS_ON_OPEN),
-                    message: has(FM_WS_ON_MESSAGE),
-                    close: has(FM_WS_ON_CLOSE),
-                },
-                origins,
-                protocols: texts(route.protocols, route.protocols_len),
-                message_bytes_max: own(route.message_bytes_max),
-                frame_bytes_max: own(route.frame_bytes_max),
-                queue_bytes_max: own(route.queue_bytes_max),
-                ping_interval_ms: own(route.ping_interval_ms),
-                pong_timeout_ms: own(route.pong_timeout_ms),
-                idle_timeout_ms: own(route.idle_timeout_ms),
-                queue_policy: match route.queue_policy {
-                    FM_WS_REFUSE => QueuePolicy::Refuse,
-                    FM_WS_DROP_OLDEST => QueuePolicy::DropOldest,
-                    _ => QueuePolicy::Close,
-                },
-                compression: route.compresses.then_some(Compression {
-                    server_takeover: route.server_takeover,
-                    client_takeover: route.client_takeover,
-                    window_bits: route.window_bits,
-                    level: route.level,
-                    bytes_min: route.compress_bytes_min,
-                }),
-            };
-            (*server)
-                .server
-                .websocket(&pattern.text(), route)
-                .map_err(|error| (FM_MISUSE, error.to_string()))
-        })
-    }
+    guard(server.zip(route), error, |(server, route)| {
+        let texts = |all: &[FmStr]| all.iter().map(|text| text.bytes().to_vec()).collect();
+        let has = |callback| route.callbacks & callback != 0;
+        let own = |value| u64::try_from(value).ok();
+        let origins = if route.any_origin {
+            OriginPolicy::Any
+        } else if route.origins.is_null() {
+            OriginPolicy::SameHost
+        } else {
+            OriginPolicy::Listed(texts(route.origins()))
+        };
+        let route = Route {
+            handler: route.handler,
+            callbacks: Callbacks {
+                upgrade: has(FM_WS_ON_UPGRADE),
+                open: has(FM_WS_ON_OPEN),
+                message: has(FM_WS_ON_MESSAGE),
+                close: has(FM_WS_ON_CLOSE),
+            },
+            origins,
+            protocols: texts(route.protocols()),
+            message_bytes_max: own(route.message_bytes_max),
+            frame_bytes_max: own(route.frame_bytes_max),
+            queue_bytes_max: own(route.queue_bytes_max),
+            ping_interval_ms: own(route.ping_interval_ms),
+            pong_timeout_ms: own(route.pong_timeout_ms),
+            idle_timeout_ms: own(route.idle_timeout_ms),
+            queue_policy: match route.queue_policy {
+                FM_WS_REFUSE => QueuePolicy::Refuse,
+                FM_WS_DROP_OLDEST => QueuePolicy::DropOldest,
+                _ => QueuePolicy::Close,
+            },
+            compression: route.compresses.then_some(Compression {
+                server_takeover: route.server_takeover,
+                client_takeover: route.client_takeover,
+                window_bits: route.window_bits,
+                level: route.level,
+                bytes_min: route.compress_bytes_min,
+            }),
+        };
+        server
+            .server
+            .websocket(&pattern.text(), route)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
 }
 
 /// Accepts the handshake of FM_EVENT_UPGRADE: `request` is its handle. With `protocol.ptr` NULL the
@@ -184,199 +185,151 @@ pub unsafe extern "C" fn fm_server_websocket(
 /// the request is still open. Each header has passed `fm_header_valid`.
 ///
 /// # Safety
-/// `worker` is a live worker; strings and headers are valid; `socket` and `error` are NULL or valid for
-/// writing.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_accept_request(
-    worker: *mut FmWorker,
+    worker: Option<&mut FmWorker>,
     request: u64,
     protocol: FmStr,
     headers: *const FmHeader,
     headers_len: usize,
-    socket: *mut u64,
-    error: *mut FmError,
+    socket: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let headers: Vec<(&[u8], &[u8])> = array(headers, headers_len)
-                .iter()
-                .map(|header| (header.name.bytes(), header.value.bytes()))
-                .collect();
-            let worker = &mut (*worker).worker;
-            let opened = worker
-                .accept_upgrade(request, protocol.option(), &headers)
-                .map_err(|error| match error {
-                    AcceptError::Gone => (FM_GONE, error.to_string()),
-                    AcceptError::Misuse(cause) => (FM_MISUSE, cause),
-                })?;
-            put(socket, opened);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        // SAFETY: C gives both: an array, and how many values it has.
+        let headers = unsafe { array(headers, headers_len) };
+        let headers: Vec<(&[u8], &[u8])> = headers.iter().map(FmHeader::line).collect();
+        let worker = &mut worker.worker;
+        let opened = worker
+            .accept_upgrade(request, protocol.option(), &headers)
+            .map_err(|error| match error {
+                AcceptError::Gone => (FM_GONE, error.to_string()),
+                AcceptError::Misuse(cause) => (FM_MISUSE, cause),
+            })?;
+        put(socket, opened);
+        Ok(())
+    })
 }
 
 /// Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
 /// is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_send(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_send(
+    worker: Option<&mut FmWorker>,
     socket: u64,
     binary: bool,
     data: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            worker.send(socket, binary, data.bytes()).map_err(code_of)
-        })
-    }
+    guard(worker, error, |worker| {
+        let worker = &mut worker.worker;
+        worker.send(socket, binary, data.bytes()).map_err(code_of)
+    })
 }
 
 /// Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
 /// (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
-///
-/// # Safety
-/// As `fm_ws_send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_send_to(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_send_to(
+    worker: Option<&mut FmWorker>,
     id: FmStr,
     binary: bool,
     data: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            worker
-                .send_to(id.bytes(), binary, data.bytes())
-                .map_err(code_of)
-        })
-    }
+    guard(worker, error, |worker| {
+        let worker = &mut worker.worker;
+        worker
+            .send_to(id.bytes(), binary, data.bytes())
+            .map_err(code_of)
+    })
 }
 
 /// Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
 /// has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
-///
-/// # Safety
-/// As `fm_ws_send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_disconnect(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_disconnect(
+    worker: Option<&mut FmWorker>,
     socket: u64,
     code: u16,
     reason: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            worker
-                .disconnect(socket, code, reason.bytes())
-                .map_err(code_of)
-        })
-    }
+    guard(worker, error, |worker| {
+        let worker = &mut worker.worker;
+        worker
+            .disconnect(socket, code, reason.bytes())
+            .map_err(code_of)
+    })
 }
 
 /// Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
 /// as a failure of a handler.
-///
-/// # Safety
-/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_fail(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_fail(
+    worker: Option<&mut FmWorker>,
     socket: u64,
     message: FmStr,
-    detail: *const FmDetail,
+    detail: Option<&FmDetail>,
 ) {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let worker = &mut (*worker).worker;
-            let known = Known::of(worker, &*detail);
-            worker.fail_socket(socket, &message.text(), &known.detail());
-            Ok(())
-        });
-    }
+    ask(worker.zip(detail), (), |(worker, detail)| {
+        let worker = &mut worker.worker;
+        let known = Known::of(worker, detail);
+        worker.fail_socket(socket, &message.text(), &known.detail());
+    })
 }
 
 /// Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
-///
-/// # Safety
-/// `worker` is a live worker; `join` and everything it points to are valid; `error` is NULL or valid for
-/// writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_join(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_join(
+    worker: Option<&mut FmWorker>,
     socket: u64,
-    join: *const FmWsJoin,
-    error: *mut FmError,
+    join: Option<&FmWsJoin>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let join = &*join;
-            let join = Join {
-                channel: join.channel.bytes(),
-                user: join.user.option(),
-                info: join.info.option(),
-                announces: join.announce,
-                since: join.since.option(),
-                format: match join.format {
-                    FM_WS_FORMAT_JSON => Format::Json,
-                    _ => Format::Data,
-                },
-            };
-            let worker = &mut (*worker).worker;
-            worker.join_channel(socket, &join).map_err(code_of)
-        })
-    }
+    guard(worker.zip(join), error, |(worker, join)| {
+        let join = Join {
+            channel: join.channel.bytes(),
+            user: join.user.option(),
+            info: join.info.option(),
+            announces: join.announce,
+            since: join.since.option(),
+            format: match join.format {
+                FM_WS_FORMAT_JSON => Format::Json,
+                _ => Format::Data,
+            },
+        };
+        let worker = &mut worker.worker;
+        worker.join_channel(socket, &join).map_err(code_of)
+    })
 }
 
 /// Ends a subscription; nothing happens when there is none. FM_GONE.
-///
-/// # Safety
-/// As `fm_ws_send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_leave(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_leave(
+    worker: Option<&mut FmWorker>,
     socket: u64,
     channel: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            worker
-                .leave_channel(socket, channel.bytes())
-                .map_err(code_of)
-        })
-    }
+    guard(worker, error, |worker| {
+        let worker = &mut worker.worker;
+        worker
+            .leave_channel(socket, channel.bytes())
+            .map_err(code_of)
+    })
 }
 
 /// What can be said about a socket. False when it has ended.
-///
-/// # Safety
-/// `worker` is a live worker; `info` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_info(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_ws_info(
+    worker: Option<&mut FmWorker>,
     socket: u64,
-    info: *mut FmWsInfo,
+    info: Option<&mut MaybeUninit<FmWsInfo>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let Some(found) = (*worker).worker.socket_info(socket) else {
+    ask(worker, false, |worker| {
+        let Some(found) = worker.worker.socket_info(socket) else {
             return false;
         };
         put(
@@ -392,37 +345,30 @@ pub unsafe extern "C" fn fm_ws_info(
 }
 
 /// The text by which any worker can send to a socket. FM_GONE.
-///
-/// # Safety
-/// `worker` is a live worker; `id` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_id(worker: *mut FmWorker, socket: u64, id: *mut FmId) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let text = (*worker).worker.socket_id(socket);
-            let text = text.ok_or_else(|| code_of(SendError::Gone))?;
-            put(id, id_of(&text));
-            Ok(())
-        })
-    }
+pub extern "C" fn fm_ws_id(
+    worker: Option<&mut FmWorker>,
+    socket: u64,
+    id: Option<&mut MaybeUninit<FmId>>,
+) -> u32 {
+    guard(worker, None, |worker| {
+        let text = worker.worker.socket_id(socket);
+        let text = text.ok_or_else(|| code_of(SendError::Gone))?;
+        put(id, id_of(&text));
+        Ok(())
+    })
 }
 
 /// A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
 /// until the next call of this function or of `fm_request_remote`. False when the socket has ended.
-///
-/// # Safety
-/// `worker` is a live worker; the other pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_socket_remote(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_socket_remote(
+    worker: Option<&mut FmWorker>,
     socket: u64,
-    address: *mut FmStr,
-    port: *mut u16,
+    address: Option<&mut MaybeUninit<FmStr>>,
+    port: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let worker = &mut *worker;
+    ask(worker, false, |worker| {
         let Some(peer) = worker.worker.socket_peer(socket) else {
             return false;
         };

@@ -2,7 +2,7 @@
 
 use fermata_engine::{JobEnd, TaskKind};
 
-use crate::abi::guard_bool;
+use crate::abi::ask;
 use crate::worker::FmWorker;
 
 /// A handler or another task has begun it.
@@ -28,72 +28,45 @@ pub const FM_JOB_CANCELLED: u32 = 4;
 pub const FM_JOB_REJECTED: u32 = 5;
 
 /// A task of a kind (FM_TASK_*) has ended.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_count_task(worker: *mut FmWorker, kind: u32, has_failed: bool) {
-    guard_bool(|| {
-        let kind = TaskKind::from_number(kind);
-        if let Some(kind) = kind {
-            // SAFETY: passed on from this function's contract.
-            unsafe { (*worker).worker.count_task(kind, has_failed) };
+pub extern "C" fn fm_count_task(worker: Option<&mut FmWorker>, kind: u32, has_failed: bool) {
+    ask(worker, (), |worker| {
+        if let Some(kind) = TaskKind::from_number(kind) {
+            worker.worker.count_task(kind, has_failed);
         }
-        kind.is_some()
-    });
+    })
 }
 
 /// So many runs of `every()` were left out.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_count_skipped(worker: *mut FmWorker, runs: u64) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*worker).worker.count_skipped(runs) };
-        true
-    });
+pub extern "C" fn fm_count_skipped(worker: Option<&mut FmWorker>, runs: u64) {
+    ask(worker, (), |worker| {
+        worker.worker.count_skipped(runs);
+    })
 }
 
 /// So many handlers and tasks wait now, and so many tasks have not begun.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_waiting(worker: *mut FmWorker, fibers: u32, tasks: u32) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*worker).worker.set_waiting(fibers, tasks) };
-        true
-    });
+pub extern "C" fn fm_worker_waiting(worker: Option<&mut FmWorker>, fibers: u32, tasks: u32) {
+    ask(worker, (), |worker| {
+        worker.worker.set_waiting(fibers, tasks);
+    })
 }
 
 /// So many calls of jobs have not ended.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_jobs(worker: *mut FmWorker, pending: u32) {
-    guard_bool(|| {
-        // SAFETY: passed on from this function's contract.
-        unsafe { (*worker).worker.set_jobs_pending(pending) };
-        true
-    });
+pub extern "C" fn fm_worker_jobs(worker: Option<&mut FmWorker>, pending: u32) {
+    ask(worker, (), |worker| {
+        worker.worker.set_jobs_pending(pending);
+    })
 }
 
 /// A call of a job has ended in one of the ways FM_JOB_*.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_count_job(worker: *mut FmWorker, end: u32) {
-    guard_bool(|| {
-        let end = JobEnd::from_number(end);
-        if let Some(end) = end {
-            // SAFETY: passed on from this function's contract.
-            unsafe { (*worker).worker.count_job(end) };
+pub extern "C" fn fm_count_job(worker: Option<&mut FmWorker>, end: u32) {
+    ask(worker, (), |worker| {
+        if let Some(end) = JobEnd::from_number(end) {
+            worker.worker.count_job(end);
         }
-        end.is_some()
-    });
+    })
 }

@@ -3,12 +3,13 @@
 //! An upload has a number of its own, `FmEvent.upload`, because it may outlive the event: all strings stay valid until
 //! `fm_upload_release`, which removes the files.
 
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use fermata_engine::{ARRIVING, Read, ReadError};
 
-use crate::abi::{FM_GONE, FM_OK, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, guard, guard_bool, put};
+use crate::abi::{FM_GONE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, ask, guard, put};
 use crate::worker::FmWorker;
 
 /// The number of a body that is read while it arrives.
@@ -31,20 +32,16 @@ pub struct FmUploadedFile {
 }
 
 /// The field at `index` of a form: name as sent, and value. False past the end.
-///
-/// # Safety
-/// `worker` is a live worker; the other pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_upload_field_at(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_upload_field_at(
+    worker: Option<&mut FmWorker>,
     upload: u32,
     index: usize,
-    name: *mut FmStr,
-    value: *mut FmStr,
+    name: Option<&mut MaybeUninit<FmStr>>,
+    value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let upload = (*worker).worker.upload(upload);
+    ask(worker, false, |worker| {
+        let upload = worker.worker.upload(upload);
         let Some((field_name, field_value)) = upload.and_then(|upload| upload.fields.get(index))
         else {
             return false;
@@ -56,19 +53,15 @@ pub unsafe extern "C" fn fm_upload_field_at(
 }
 
 /// The file at `index` of a form. False past the end.
-///
-/// # Safety
-/// `worker` is a live worker; `file` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_upload_file_at(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_upload_file_at(
+    worker: Option<&mut FmWorker>,
     upload: u32,
     index: usize,
-    file: *mut FmUploadedFile,
+    file: Option<&mut MaybeUninit<FmUploadedFile>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let upload = (*worker).worker.upload(upload);
+    ask(worker, false, |worker| {
+        let upload = worker.worker.upload(upload);
         let Some(found) = upload.and_then(|upload| upload.files.get(index)) else {
             return false;
         };
@@ -87,18 +80,14 @@ pub unsafe extern "C" fn fm_upload_file_at(
 }
 
 /// The file of a body that is too large for memory. False when the body is not in a file.
-///
-/// # Safety
-/// `worker` is a live worker; `path` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_upload_body(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_upload_body(
+    worker: Option<&mut FmWorker>,
     upload: u32,
-    path: *mut FmStr,
+    path: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
-    // SAFETY: pointers are valid by this function's contract.
-    guard_bool(|| unsafe {
-        let upload = (*worker).worker.upload(upload);
+    ask(worker, false, |worker| {
+        let upload = worker.worker.upload(upload);
         let Some((file, _)) = upload.and_then(|upload| upload.body.as_ref()) else {
             return false;
         };
@@ -108,62 +97,47 @@ pub unsafe extern "C" fn fm_upload_body(
 }
 
 /// The request is over: removes its files, but for those that were moved away.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_upload_release(worker: *mut FmWorker, upload: u32) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.release_upload(upload);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_upload_release(worker: Option<&mut FmWorker>, upload: u32) {
+    ask(worker, (), |worker| {
+        worker.worker.release_upload(upload);
+    })
 }
 
 /// Reads on in a body that arrives, at most `bytes_max` (and `body_piece_bytes_max`): `piece` is empty at its end, and stays
 /// valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
 /// FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
 /// that of the answer.
-///
-/// # Safety
-/// `worker` is a live worker; the other pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_body_read(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_body_read(
+    worker: Option<&mut FmWorker>,
     request: u64,
     bytes_max: usize,
-    piece: *mut FmStr,
-    last: *mut bool,
-    status: *mut u32,
-    error: *mut FmError,
+    piece: Option<&mut MaybeUninit<FmStr>>,
+    last: Option<&mut MaybeUninit<bool>>,
+    status: Option<&mut MaybeUninit<u32>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    let mut code = FM_OK;
-    // SAFETY: pointers are valid by this function's contract.
-    let outcome = unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            let read = worker.read_body(request, bytes_max).map_err(|error| {
-                let code = match &error {
-                    ReadError::Gone => FM_GONE,
-                    ReadError::Refused(refused, _) => {
-                        put(status, u32::from(*refused));
-                        FM_PROTOCOL
-                    }
-                };
-                (code, error.to_string())
-            })?;
-            put(last, matches!(read, Read::Last | Read::End));
-            match read {
-                Read::Piece | Read::Last => put(piece, FmStr::lend(worker.body_piece())),
-                Read::End => put(piece, FmStr::lend(b"")),
-                Read::Pending => code = FM_PARTIAL,
-            }
-            Ok(())
-        })
-    };
-    if outcome == FM_OK { code } else { outcome }
+    guard(worker, error, |worker| {
+        let worker = &mut worker.worker;
+        let read = worker.read_body(request, bytes_max).map_err(|error| {
+            let code = match &error {
+                ReadError::Gone => FM_GONE,
+                ReadError::Refused(refused, _) => {
+                    put(status, u32::from(*refused));
+                    FM_PROTOCOL
+                }
+            };
+            (code, error.to_string())
+        })?;
+        put(last, matches!(read, Read::Last | Read::End));
+        match read {
+            Read::Piece | Read::Last => put(piece, FmStr::lend(worker.body_piece())),
+            Read::End => put(piece, FmStr::lend(b"")),
+            Read::Pending => return Err((FM_PARTIAL, String::new())),
+        }
+        Ok(())
+    })
 }
 
 fn lend_path(path: &Path) -> FmStr {

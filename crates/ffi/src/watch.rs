@@ -1,6 +1,7 @@
 //! Descriptors of the program: C asks when one is ready.
 
 use std::io::ErrorKind;
+use std::mem::MaybeUninit;
 
 use fermata_io::watch::Interest;
 
@@ -21,27 +22,21 @@ pub const FM_ALWAYS_READY: u32 = 64;
 /// Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
 /// what was asked for before, and 0 takes it back. The descriptor may be closed at any time: nothing is told of it
 /// then. FM_ALWAYS_READY and FM_MISUSE (not open; no memory left): nothing was asked for.
-///
-/// # Safety
-/// `worker` is a live worker; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_watch(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_watch(
+    worker: Option<&mut FmWorker>,
     fd: i32,
     interest: u32,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let interest = Interest::from_bits(interest as u8);
-            (*worker)
-                .worker
-                .watch_descriptor(fd, interest)
-                .map_err(|error| match error.kind() {
-                    ErrorKind::PermissionDenied => (FM_ALWAYS_READY, error.to_string()),
-                    _ => (FM_MISUSE, error.to_string()),
-                })
-        })
-    }
+    guard(worker, error, |worker| {
+        let interest = Interest::from_bits(interest as u8);
+        worker
+            .worker
+            .watch_descriptor(fd, interest)
+            .map_err(|error| match error.kind() {
+                ErrorKind::PermissionDenied => (FM_ALWAYS_READY, error.to_string()),
+                _ => (FM_MISUSE, error.to_string()),
+            })
+    })
 }

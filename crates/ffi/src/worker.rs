@@ -1,19 +1,20 @@
 //! A running worker: events out, answers and messages in.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Detail, Event, Hold, HoldError, Left, Member, MembersError, Message, Past, PublishFailure,
-    RequestView, Worker,
+    Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
+    PublishFailure, RequestView, Worker,
 };
 use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
-    array, guard, put,
+    NOTHING, array, ask, guard, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 use crate::server::log_level;
@@ -154,6 +155,13 @@ pub struct FmResponse {
     pub body: FmStr,
 }
 
+impl FmResponse {
+    pub(crate) fn lines(&self) -> &[FmHeader] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.headers, self.headers_len) }
+    }
+}
+
 /// An answer that keeps the client.
 #[repr(C)]
 pub struct FmHold {
@@ -185,6 +193,28 @@ pub struct FmHold {
     pub grip: *const FmGrip,
 }
 
+impl FmHold {
+    fn channels(&self) -> &[FmStr] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.channels, self.channels_len) }
+    }
+
+    fn with(&self) -> &[FmMessage] {
+        // SAFETY: as above.
+        unsafe { array(self.with, self.with_len) }
+    }
+
+    fn lines(&self) -> &[FmHeader] {
+        // SAFETY: as above.
+        unsafe { array(self.headers, self.headers_len) }
+    }
+
+    fn grip(&self) -> Option<&FmGrip> {
+        // SAFETY: NULL or valid, as every pointer of C's.
+        unsafe { self.grip.as_ref() }
+    }
+}
+
 /// A user who is present.
 #[repr(C)]
 pub struct FmMember {
@@ -210,141 +240,122 @@ pub struct FmPast {
 }
 
 /// Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
-/// calls stay valid until the next call.
-///
-/// # Safety
-/// `worker` comes from `fm_server_start` and is not freed; `event` is valid for writing.
+/// calls stay valid until the next call. `event` holds one already, if only of zeros: few of its fields are set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_next_event(worker: *mut FmWorker, event: *mut FmEvent) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let worker = &mut *worker;
-            worker.handle = 0;
-            let next = worker.worker.next_event();
-            let kind = match next {
-                Event::Stop => {
-                    if let Some(grip) = &worker.grip {
-                        grip.finish();
-                    }
-                    FM_EVENT_STOP
+pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mut FmEvent>) -> u32 {
+    guard(worker.zip(event), None, |(worker, event)| {
+        worker.handle = 0;
+        let next = worker.worker.next_event();
+        let kind = match next {
+            Event::Stop => {
+                if let Some(grip) = &worker.grip {
+                    grip.finish();
                 }
-                Event::Request => FM_EVENT_REQUEST,
-                Event::Upgrade => FM_EVENT_UPGRADE,
-                Event::Open => FM_EVENT_WS_OPEN,
-                Event::Message => FM_EVENT_WS_MESSAGE,
-                Event::Close => FM_EVENT_WS_CLOSE,
-                Event::Gone => FM_EVENT_GONE,
-                Event::Body => FM_EVENT_BODY,
-                Event::Wake => FM_EVENT_WAKE,
-                // Nobody here opens wires or takes items.
-                Event::Wire | Event::Items | Event::Told => FM_EVENT_WAKE,
-                Event::Stream => FM_EVENT_STREAM,
-                Event::StreamEnd => FM_EVENT_STREAM_END,
-                Event::Ready => FM_EVENT_READY,
-            };
-            match next {
-                Event::Request | Event::Upgrade => {
-                    let view = worker.worker.request();
-                    let handle = view.handle();
-                    let (unrouted, allow) = view.unrouted();
-                    put(
-                        event,
-                        FmEvent {
-                            kind,
-                            handler: view.handler(),
-                            request: handle,
-                            socket: 0,
-                            code: 0,
-                            binary: false,
-                            unrouted,
-                            allow: FmStr::lend_option(allow),
-                            method: FmStr::lend(view.method()),
-                            path: FmStr::lend(view.path()),
-                            target: FmStr::lend(view.target()),
-                            query: FmStr::lend_option(view.query()),
-                            body: FmStr::lend(view.body()),
-                            headers_len: view.headers_len() as u32,
-                            upload: view.upload(),
-                        },
-                    );
-                    worker.handle = handle;
-                }
-                Event::Open | Event::Message | Event::Close => {
-                    // A message is as frequent as a request, and fills few of the fields.
-                    let found = worker.worker.socket_event();
-                    (&raw mut (*event).kind).write(kind);
-                    (&raw mut (*event).handler).write(found.handler);
-                    (&raw mut (*event).socket).write(found.socket);
-                    (&raw mut (*event).code).write(found.code);
-                    (&raw mut (*event).binary).write(found.is_binary);
-                    (&raw mut (*event).body).write(FmStr::lend(found.payload));
-                }
-                Event::Gone => {
-                    let (request, socket) = match worker.worker.left() {
-                        Left::Request(request) => (request, 0),
-                        Left::Socket(socket) => (0, socket),
-                        // Nothing is held for the embedder here.
-                        Left::Held(request) => (request, 0),
-                    };
-                    (&raw mut (*event).kind).write(kind);
-                    (&raw mut (*event).request).write(request);
-                    (&raw mut (*event).socket).write(socket);
-                }
-                Event::Ready => {
-                    let ready = worker.worker.ready();
-                    (&raw mut (*event).kind).write(kind);
-                    (&raw mut (*event).handler).write(ready.fd.cast_unsigned());
-                    (&raw mut (*event).code).write(u16::from(ready.what.bits()));
-                }
-                Event::Body => {
-                    (&raw mut (*event).kind).write(kind);
-                    (&raw mut (*event).request).write(worker.worker.body_arrived());
-                }
-                Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Told => {
-                    (&raw mut (*event).kind).write(kind)
-                }
-                Event::Stream | Event::StreamEnd => {
-                    (&raw mut (*event).kind).write(kind);
-                    (&raw mut (*event).handler).write(worker.worker.stream_handler());
-                    (&raw mut (*event).request).write(worker.worker.stream());
-                }
+                FM_EVENT_STOP
             }
-            Ok(())
-        })
-    }
+            Event::Request => FM_EVENT_REQUEST,
+            Event::Upgrade => FM_EVENT_UPGRADE,
+            Event::Open => FM_EVENT_WS_OPEN,
+            Event::Message => FM_EVENT_WS_MESSAGE,
+            Event::Close => FM_EVENT_WS_CLOSE,
+            Event::Gone => FM_EVENT_GONE,
+            Event::Body => FM_EVENT_BODY,
+            Event::Wake => FM_EVENT_WAKE,
+            // Nobody here opens wires or takes items.
+            Event::Wire | Event::Items | Event::Told => FM_EVENT_WAKE,
+            Event::Stream => FM_EVENT_STREAM,
+            Event::StreamEnd => FM_EVENT_STREAM_END,
+            Event::Ready => FM_EVENT_READY,
+        };
+        match next {
+            Event::Request | Event::Upgrade => {
+                let view = worker.worker.request();
+                let handle = view.handle();
+                let (unrouted, allow) = view.unrouted();
+                *event = FmEvent {
+                    kind,
+                    handler: view.handler(),
+                    request: handle,
+                    socket: 0,
+                    code: 0,
+                    binary: false,
+                    unrouted,
+                    allow: FmStr::lend_option(allow),
+                    method: FmStr::lend(view.method()),
+                    path: FmStr::lend(view.path()),
+                    target: FmStr::lend(view.target()),
+                    query: FmStr::lend_option(view.query()),
+                    body: FmStr::lend(view.body()),
+                    headers_len: view.headers_len() as u32,
+                    upload: view.upload(),
+                };
+                worker.handle = handle;
+            }
+            Event::Open | Event::Message | Event::Close => {
+                // A message is as frequent as a request, and fills few of the fields.
+                let found = worker.worker.socket_event();
+                event.kind = kind;
+                event.handler = found.handler;
+                event.socket = found.socket;
+                event.code = found.code;
+                event.binary = found.is_binary;
+                event.body = FmStr::lend(found.payload);
+            }
+            Event::Gone => {
+                let (request, socket) = match worker.worker.left() {
+                    Left::Request(request) => (request, 0),
+                    Left::Socket(socket) => (0, socket),
+                    // Nothing is held for the embedder here.
+                    Left::Held(request) => (request, 0),
+                };
+                event.kind = kind;
+                event.request = request;
+                event.socket = socket;
+            }
+            Event::Ready => {
+                let ready = worker.worker.ready();
+                event.kind = kind;
+                event.handler = ready.fd.cast_unsigned();
+                event.code = u16::from(ready.what.bits());
+            }
+            Event::Body => {
+                event.kind = kind;
+                event.request = worker.worker.body_arrived();
+            }
+            Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Told => {
+                event.kind = kind;
+            }
+            Event::Stream | Event::StreamEnd => {
+                event.kind = kind;
+                event.handler = worker.worker.stream_handler();
+                event.request = worker.worker.stream();
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Answers a request. FM_GONE when its client has left or it was answered before.
-///
-/// # Safety
-/// `worker` is a live worker; `response` and everything it points to are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_respond(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_respond(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    response: *const FmResponse,
+    response: Option<&FmResponse>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let response = &*response;
-            let headers = array(response.headers, response.headers_len)
-                .iter()
-                .map(|header| (header.name.bytes(), header.value.bytes()));
-            let status = u16::try_from(response.status).unwrap_or(500);
-            let worker = &mut (*worker).worker;
-            worker
-                .respond(
-                    request,
-                    status,
-                    response.content_type.option(),
-                    headers,
-                    response.body.bytes(),
-                )
-                .map_err(|gone| (FM_GONE, gone.to_string()))
-        })
-    }
+    guard(worker.zip(response), None, |(worker, response)| {
+        let headers = response.lines().iter().map(FmHeader::line);
+        let status = u16::try_from(response.status).unwrap_or(500);
+        let worker = &mut worker.worker;
+        worker
+            .respond(
+                request,
+                status,
+                response.content_type.option(),
+                headers,
+                response.body.bytes(),
+            )
+            .map_err(|gone| (FM_GONE, gone.to_string()))
+    })
 }
 
 /// What is known of the code that a log line is about. Strings may be absent.
@@ -375,11 +386,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// # Safety
-    /// The strings are valid.
-    pub(crate) unsafe fn of(worker: &Worker<Tls<Kernel>>, from: &FmDetail) -> Known {
-        // SAFETY: passed on from this function's contract.
-        let text = |string: &FmStr| unsafe { string.text() }.into_owned();
+    pub(crate) fn of(worker: &Worker<Tls<Kernel>>, from: &FmDetail) -> Known {
+        let text = |string: &FmStr| string.text().into_owned();
         Known {
             line: from.line,
             route: worker.route_of(from.handler).to_owned(),
@@ -404,186 +412,129 @@ impl Known {
 
 /// Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
 /// client, `message` and what is known to the log.
-///
-/// # Safety
-/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_fail(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_fail(
+    worker: Option<&mut FmWorker>,
     request: u64,
     status: u32,
     message: FmStr,
-    detail: *const FmDetail,
+    detail: Option<&FmDetail>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let status = u16::try_from(status).unwrap_or(500);
-            let worker = &mut (*worker).worker;
-            let known = Known::of(worker, &*detail);
-            worker
-                .fail(request, status, &message.text(), &known.detail())
-                .map_err(|gone| (FM_GONE, gone.to_string()))
-        })
-    }
+    guard(worker.zip(detail), None, |(worker, detail)| {
+        let status = u16::try_from(status).unwrap_or(500);
+        let worker = &mut worker.worker;
+        let known = Known::of(worker, detail);
+        worker
+            .fail(request, status, &message.text(), &known.detail())
+            .map_err(|gone| (FM_GONE, gone.to_string()))
+    })
 }
 
 /// Counts a handler that has failed, whose client the program itself answers.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_note_failure(worker: *mut FmWorker) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.note_failure();
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_note_failure(worker: Option<&mut FmWorker>) {
+    ask(worker, (), |worker| {
+        worker.worker.note_failure();
+    })
 }
 
 /// After a fatal error: the worker takes no more requests, has a replacement started, finishes its
 /// writes, ends its held clients in order, and FM_EVENT_STOP follows.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_retire(worker: *mut FmWorker) {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            (*worker).worker.retire();
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_worker_retire(worker: Option<&mut FmWorker>) {
+    ask(worker, (), |worker| {
+        worker.worker.retire();
+    })
 }
 
 /// What the process should exit with after FM_EVENT_STOP.
-///
-/// # Safety
-/// `worker` is a live worker.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_exit_code(worker: *const FmWorker) -> i32 {
-    // SAFETY: the pointer is valid by this function's contract.
-    unsafe { (*worker).worker.exit_code() }
+pub extern "C" fn fm_worker_exit_code(worker: Option<&FmWorker>) -> i32 {
+    ask(worker, EXIT_RETIRED, |worker| worker.worker.exit_code())
 }
 
 /// Answers a request by an event stream and keeps the client, or has the edge keep it that has
 /// signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
-///
-/// # Safety
-/// `worker` is a live worker; `hold` and everything it points to are valid; `error` is NULL or
-/// valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_hold(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_hold(
+    worker: Option<&mut FmWorker>,
     request: u64,
-    hold: *const FmHold,
-    error: *mut FmError,
+    hold: Option<&FmHold>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let (hold, worker) = (&*hold, &mut *worker);
-            let grip = hold.grip;
-            let channels: Vec<&[u8]> = array(hold.channels, hold.channels_len)
-                .iter()
-                .map(|channel| channel.bytes())
-                .collect();
-            let with: Vec<Message<'_>> = array(hold.with, hold.with_len)
-                .iter()
-                .map(|with| lend_message(with))
-                .collect();
-            let headers: Vec<(&[u8], &[u8])> = array(hold.headers, hold.headers_len)
-                .iter()
-                .map(|header| (header.name.bytes(), header.value.bytes()))
-                .collect();
-            let hold = Hold {
-                channels: &channels,
-                user: hold.user.option(),
-                info: hold.info.option(),
-                announces: hold.announce,
-                since: hold.since.option(),
-                keep_alive_ms: u64::try_from(hold.keep_alive_ms).ok(),
-                closes_on_gap: hold.slow == FM_SLOW_CLOSE,
-                with: &with,
-                headers: &headers,
+    guard(worker.zip(hold), error, |(worker, hold)| {
+        let grip = hold.grip();
+        let channels: Vec<&[u8]> = hold.channels().iter().map(FmStr::bytes).collect();
+        let with: Vec<Message<'_>> = hold.with().iter().map(lend_message).collect();
+        let headers: Vec<(&[u8], &[u8])> = hold.lines().iter().map(FmHeader::line).collect();
+        let hold = Hold {
+            channels: &channels,
+            user: hold.user.option(),
+            info: hold.info.option(),
+            announces: hold.announce,
+            since: hold.since.option(),
+            keep_alive_ms: u64::try_from(hold.keep_alive_ms).ok(),
+            closes_on_gap: hold.slow == FM_SLOW_CLOSE,
+            with: &with,
+            headers: &headers,
+        };
+        let instructed = grip.and_then(|grip| worker.instruct(request, &hold, grip));
+        let held = instructed.unwrap_or_else(|| worker.worker.hold(request, &hold));
+        held.map_err(|error| {
+            let code = match &error {
+                HoldError::Gone => FM_GONE,
+                HoldError::Misuse(_) => FM_MISUSE,
+                HoldError::Backpressure(_) => FM_BACKPRESSURE,
             };
-            let instructed = match grip.is_null() {
-                true => None,
-                false => worker.instruct(request, &hold, &*grip),
-            };
-            let held = instructed.unwrap_or_else(|| worker.worker.hold(request, &hold));
-            held.map_err(|error| {
-                let code = match &error {
-                    HoldError::Gone => FM_GONE,
-                    HoldError::Misuse(_) => FM_MISUSE,
-                    HoldError::Backpressure(_) => FM_BACKPRESSURE,
-                };
-                (code, error.to_string())
-            })
+            (code, error.to_string())
         })
-    }
+    })
 }
 
 /// Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
 /// this worker does not get it; 0 = everybody does.
-///
-/// # Safety
-/// `worker` is a live worker; `message` is valid; `id` and `error` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_publish(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_publish(
+    worker: Option<&mut FmWorker>,
     channel: FmStr,
-    message: *const FmMessage,
+    message: Option<&FmMessage>,
     except: u64,
-    id: *mut FmId,
-    error: *mut FmError,
+    id: Option<&mut MaybeUninit<FmId>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut (*worker).worker;
-            let published = worker
-                .publish_except(channel.bytes(), lend_message(&*message), except)
-                .map_err(|failure| match failure {
-                    PublishFailure::Misuse(message) => (FM_MISUSE, message),
-                    PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
-                })?;
-            put(id, id_of(published.as_str()));
-            Ok(())
-        })
-    }
+    guard(worker.zip(message), error, |(worker, message)| {
+        let worker = &mut worker.worker;
+        let published = worker
+            .publish_except(channel.bytes(), lend_message(message), except)
+            .map_err(|failure| match failure {
+                PublishFailure::Misuse(message) => (FM_MISUSE, message),
+                PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
+            })?;
+        put(id, id_of(published.as_str()));
+        Ok(())
+    })
 }
 
 /// Checks a channel's name. FM_MISUSE when it is none.
-///
-/// # Safety
-/// The string is valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_channel_name_check(channel: FmStr, error: *mut FmError) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            fermata_engine::check_channel(channel.bytes()).map_err(|cause| (FM_MISUSE, cause))
-        })
-    }
+pub extern "C" fn fm_channel_name_check(
+    channel: FmStr,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(NOTHING, error, |()| {
+        fermata_engine::check_channel(channel.bytes()).map_err(|cause| (FM_MISUSE, cause))
+    })
 }
 
 /// Checks an event's name and data. FM_MISUSE when they cannot be sent.
-///
-/// # Safety
-/// `message` is valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_message_check(message: *const FmMessage, error: *mut FmError) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            fermata_engine::check_message(&lend_message(&*message))
-                .map_err(|cause| (FM_MISUSE, cause))
-        })
-    }
+pub extern "C" fn fm_message_check(
+    message: Option<&FmMessage>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(message, error, |message| {
+        fermata_engine::check_message(&lend_message(message)).map_err(|cause| (FM_MISUSE, cause))
+    })
 }
 
 fn members_failure(error: MembersError) -> (u32, String) {
@@ -596,186 +547,134 @@ fn members_failure(error: MembersError) -> (u32, String) {
 
 /// How many users are present in a channel: the length that `fm_members` would give without a bound.
 /// FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_member_count(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_member_count(
+    worker: Option<&mut FmWorker>,
     channel: FmStr,
-    count: *mut usize,
-    error: *mut FmError,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut *worker;
-            let found = worker.worker.member_count(channel.bytes());
-            put(count, found.map_err(members_failure)?);
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        let found = worker.worker.member_count(channel.bytes());
+        put(count, found.map_err(members_failure)?);
+        Ok(())
+    })
 }
 
 /// Who is present in a channel, at most `count_max` users, the last to come first. The array stays
 /// valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid; the other pointers are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_members(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_members(
+    worker: Option<&mut FmWorker>,
     channel: FmStr,
     count_max: usize,
-    first: *mut *const FmMember,
-    len: *mut usize,
-    error: *mut FmError,
+    first: Option<&mut MaybeUninit<*const FmMember>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut *worker;
-            worker.members = worker
-                .worker
-                .members(channel.bytes(), count_max)
-                .map_err(members_failure)?;
-            worker.members_out.clear();
-            worker
-                .members_out
-                .extend(worker.members.iter().map(|member| FmMember {
-                    user: FmStr::lend(&member.user),
-                    info: FmStr::lend_option(
-                        Some(&member.info[..]).filter(|info| !info.is_empty()),
-                    ),
-                    connections: member.connections,
-                }));
-            put(first, worker.members_out.as_ptr());
-            put(len, worker.members_out.len());
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        worker.members = worker
+            .worker
+            .members(channel.bytes(), count_max)
+            .map_err(members_failure)?;
+        worker.members_out.clear();
+        worker
+            .members_out
+            .extend(worker.members.iter().map(|member| FmMember {
+                user: FmStr::lend(&member.user),
+                info: FmStr::lend_option(Some(&member.info[..]).filter(|info| !info.is_empty())),
+                connections: member.connections,
+            }));
+        put(first, worker.members_out.as_ptr());
+        put(len, worker.members_out.len());
+        Ok(())
+    })
 }
 
 /// The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
 /// valid until the next call of this function.
-///
-/// # Safety
-/// As `fm_members`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_history(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_history(
+    worker: Option<&mut FmWorker>,
     channel: FmStr,
     since: FmStr,
     count_max: usize,
-    first: *mut *const FmPast,
-    len: *mut usize,
-    error: *mut FmError,
+    first: Option<&mut MaybeUninit<*const FmPast>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let worker = &mut *worker;
-            worker.past = worker
-                .worker
-                .history(channel.bytes(), since.option(), count_max)
-                .map_err(|cause| (FM_MISUSE, cause))?;
-            worker.past_out.clear();
-            worker
-                .past_out
-                .extend(worker.past.iter().map(|past| FmPast {
-                    id: FmStr::lend(past.id.as_bytes()),
-                    name: FmStr::lend_option(past.name.as_deref()),
-                    data: FmStr::lend(&past.data),
-                    time_ms: past.unix_ms,
-                }));
-            put(first, worker.past_out.as_ptr());
-            put(len, worker.past_out.len());
-            Ok(())
-        })
-    }
+    guard(worker, error, |worker| {
+        worker.past = worker
+            .worker
+            .history(channel.bytes(), since.option(), count_max)
+            .map_err(|cause| (FM_MISUSE, cause))?;
+        worker.past_out.clear();
+        worker
+            .past_out
+            .extend(worker.past.iter().map(|past| FmPast {
+                id: FmStr::lend(past.id.as_bytes()),
+                name: FmStr::lend_option(past.name.as_deref()),
+                data: FmStr::lend(&past.data),
+                time_ms: past.unix_ms,
+            }));
+        put(first, worker.past_out.as_ptr());
+        put(len, worker.past_out.len());
+        Ok(())
+    })
 }
 
 /// Writes a log line; `level` from 0 (error) to 3 (debug).
-///
-/// # Safety
-/// `worker` is a live worker; the string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_log(worker: *mut FmWorker, level: u32, message: FmStr) {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let level = log_level(level)?;
-            let worker = &mut (*worker).worker;
-            // An error is the program's and always worth its line. All else (a request that the handler
-            // refused) is up to the client, who must not be able to fill the disk.
-            if level == LogLevel::Error {
-                worker.log(level, &message.text());
-            } else {
-                worker.log_for_client(level, &message.text());
-            }
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, message: FmStr) {
+    guard(worker, None, |worker| {
+        let level = log_level(level)?;
+        let worker = &mut worker.worker;
+        // An error is the program's and always worth its line. All else (a request that the handler
+        // refused) is up to the client, who must not be able to fill the disk.
+        if level == LogLevel::Error {
+            worker.log(level, &message.text());
+        } else {
+            worker.log_for_client(level, &message.text());
+        }
+        Ok(())
+    });
 }
 
 /// Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
 /// written per second.
-///
-/// # Safety
-/// `worker` is a live worker; `detail` is valid; so are strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_tell(
-    worker: *mut FmWorker,
+pub extern "C" fn fm_worker_tell(
+    worker: Option<&mut FmWorker>,
     level: u32,
     is_bounded: bool,
     message: FmStr,
-    detail: *const FmDetail,
+    detail: Option<&FmDetail>,
 ) {
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(std::ptr::null_mut(), || {
-            let level = log_level(level)?;
-            let worker = &mut (*worker).worker;
-            let known = Known::of(worker, &*detail);
-            if is_bounded {
-                worker.log_detailed_for_client(level, &message.text(), &known.detail());
-            } else {
-                worker.log_detailed(level, &message.text(), &known.detail());
-            }
-            Ok(())
-        });
-    }
+    guard(worker.zip(detail), None, |(worker, detail)| {
+        let level = log_level(level)?;
+        let worker = &mut worker.worker;
+        let known = Known::of(worker, detail);
+        if is_bounded {
+            worker.log_detailed_for_client(level, &message.text(), &known.detail());
+        } else {
+            worker.log_detailed(level, &message.text(), &known.detail());
+        }
+        Ok(())
+    });
 }
 
 /// Frees a worker after FM_EVENT_STOP.
-///
-/// # Safety
-/// `worker` is NULL or comes from `fm_server_start`, and is not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_worker_free(worker: *mut FmWorker) {
-    if worker.is_null() {
-        return;
-    }
-    // SAFETY: made by `Box::into_raw` in `fm_server_start` and handed back for good.
-    let worker = unsafe { Box::from_raw(worker) };
-    // SAFETY: NULL is allowed.
-    unsafe {
-        guard(std::ptr::null_mut(), move || {
-            drop(worker);
-            Ok(())
-        });
-    }
+pub extern "C" fn fm_worker_free(worker: Option<Box<FmWorker>>) {
+    ask(worker, (), |worker| {
+        drop(worker);
+    })
 }
 
-/// # Safety
-/// The strings of `message` are valid for `'a`.
-pub(crate) unsafe fn lend_message<'a>(message: &FmMessage) -> Message<'a> {
-    // SAFETY: passed on from this function's contract.
-    unsafe {
-        Message {
-            name: message.name.option(),
-            data: message.data.bytes(),
-        }
+pub(crate) fn lend_message(message: &FmMessage) -> Message<'_> {
+    Message {
+        name: message.name.option(),
+        data: message.data.bytes(),
     }
 }
 

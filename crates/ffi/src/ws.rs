@@ -12,7 +12,9 @@ use fermata_proto::ws::frame::{
 };
 use fermata_proto::ws::{Violation, mask, utf8};
 
-use crate::abi::{FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, guard, guard_bool, put};
+use crate::abi::{
+    FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, guard, put, room,
+};
 
 /// Bytes of an answer to a key.
 pub const FM_WS_ACCEPT_BYTES: usize = 28;
@@ -55,36 +57,36 @@ pub struct FmWsFrame {
 /// Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
 ///
 /// # Safety
-/// The string is valid; `accept` is valid for writing so many bytes.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_accept(key: FmStr, accept: *mut c_char) -> bool {
-    // SAFETY: the string is valid, and `accept` valid for writing, by this function's contract.
-    guard_bool(|| unsafe {
+    ask(NOTHING, false, |()| {
         let key = key.bytes();
-        if valid_key(key) {
-            put(accept.cast(), accept_key(key));
-            return true;
+        if accept.is_null() || !valid_key(key) {
+            return false;
         }
-        false
+        // SAFETY: C gives room for FM_WS_ACCEPT_BYTES bytes.
+        copy(&accept_key(key), unsafe {
+            room(accept, FM_WS_ACCEPT_BYTES)
+        });
+        true
     })
 }
 
 /// Bytes of a frame with its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_frame_bytes(payload_bytes: usize, masked: bool) -> usize {
-    payload_bytes.saturating_add(Header::encoded_len(payload_bytes as u64, masked))
+    ask(NOTHING, 0, |()| {
+        payload_bytes.saturating_add(Header::encoded_len(payload_bytes as u64, masked))
+    })
 }
 
 /// Whether these bytes may be a text message: they are UTF-8.
 ///
 /// For C, which writes the header of a plain text frame itself: that takes less than a call.
-///
-/// # Safety
-/// The string is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
-    // SAFETY: the string is valid by this function's contract.
-    guard_bool(|| unsafe { utf8::valid(payload.bytes()) })
+pub extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
+    ask(NOTHING, false, |()| utf8::valid(payload.bytes()))
 }
 
 /// Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
@@ -92,34 +94,29 @@ pub unsafe extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
 /// FM_MISUSE when the frame would break the protocol; what was written is then of no use.
 ///
 /// # Safety
-/// `frame` is valid for reading, the payload is valid, `out` is valid for writing so many bytes and does
-/// not overlap the payload; `error` is NULL or valid for writing.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_encode(
-    frame: *const FmWsFrame,
+    frame: Option<&FmWsFrame>,
     payload: FmStr,
     out: *mut c_char,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let (frame, payload) = (&*frame, payload.bytes());
-            let (header, header_bytes) = sendable(frame, payload)?.encode();
-            let out: *mut MaybeUninit<u8> = out.cast();
-            let len = header_bytes + payload.len();
-            // `sendable` keeps the size of the header what fm_ws_frame_bytes has said.
-            let out = std::slice::from_raw_parts_mut(out, len);
-            let (head, body) = out.split_at_mut(header_bytes);
-            copy(&header[..header_bytes], head);
-            if frame.masked {
-                mask::copy(payload, body, frame.key);
-            } else {
-                copy(payload, body);
-            }
-            Ok(())
-        })
-    }
+    guard(frame, error, |frame| {
+        let payload = payload.bytes();
+        let (header, header_bytes) = sendable(frame, payload)?.encode();
+        // SAFETY: C gives room for as many bytes as `fm_ws_frame_bytes` has said, apart from the payload; `sendable` keeps
+        // the size of the header what it was then.
+        let out = unsafe { room(out, header_bytes + payload.len()) };
+        let (head, body) = out.split_at_mut(header_bytes);
+        copy(&header[..header_bytes], head);
+        if frame.masked {
+            mask::copy(payload, body, frame.key);
+        } else {
+            copy(payload, body);
+        }
+        Ok(())
+    })
 }
 
 /// Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and its length.
@@ -127,100 +124,100 @@ pub unsafe extern "C" fn fm_ws_encode(
 /// FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
 ///
 /// # Safety
-/// The string is valid; `out` and `len` are valid for writing; `error` is NULL or valid for writing.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_close(
     code: i64,
     reason: FmStr,
     out: *mut c_char,
-    len: *mut usize,
-    error: *mut FmError,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let sendable = u16::try_from(code)
-                .ok()
-                .filter(|&code| close::valid_code(code));
-            let code = sendable.ok_or_else(|| {
-                misuse(format!(
-                    "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
-                ))
-            })?;
-            let reason = std::str::from_utf8(reason.bytes())
-                .map_err(|_| misuse("the close reason is not UTF-8"))?;
-            if reason.len() > REASON_BYTES_MAX {
-                return Err(misuse(format!(
-                    "the close reason has {} bytes, but at most {REASON_BYTES_MAX} fit a frame",
-                    reason.len()
-                )));
-            }
-            let payload = close::Payload::new(code, reason);
-            let bytes = payload.as_bytes();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), bytes.len());
-            put(len, bytes.len());
-            Ok(())
-        })
-    }
+    guard(NOTHING, error, |()| {
+        let sendable = u16::try_from(code)
+            .ok()
+            .filter(|&code| close::valid_code(code));
+        let code = sendable.ok_or_else(|| {
+            misuse(format!(
+                "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
+            ))
+        })?;
+        let reason = std::str::from_utf8(reason.bytes())
+            .map_err(|_| misuse("the close reason is not UTF-8"))?;
+        if reason.len() > REASON_BYTES_MAX {
+            return Err(misuse(format!(
+                "the close reason has {} bytes, but at most {REASON_BYTES_MAX} fit a frame",
+                reason.len()
+            )));
+        }
+        let payload = close::Payload::new(code, reason);
+        let bytes = payload.as_bytes();
+        // SAFETY: C gives room for FM_WS_CLOSE_BYTES bytes, which no payload is longer than.
+        copy(bytes, unsafe { room(out, bytes.len()) });
+        put(len, bytes.len());
+        Ok(())
+    })
 }
 
 /// Reads the header of the frame at the start of `bytes`.
 ///
 /// FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
 /// when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
-///
-/// # Safety
-/// The string is valid; `frame` is valid for writing; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_header(
+pub extern "C" fn fm_ws_header(
     bytes: FmStr,
     masking: u32,
     reserved: u8,
     payload_bytes_max: usize,
-    frame: *mut FmWsFrame,
-    error: *mut FmError,
+    frame: Option<&mut MaybeUninit<FmWsFrame>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    let rules = Rules {
-        masking: match masking {
-            FM_WS_MASK_REQUIRED => Masking::Required,
-            FM_WS_MASK_FORBIDDEN => Masking::Forbidden,
-            _ => Masking::Either,
-        },
-        reserved: Reserved::from_bits(reserved),
-        frame_bytes_max: payload_bytes_max as u64,
-    };
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let bytes = bytes.bytes();
-            let parsed = Header::parse(bytes, &rules).map_err(|violation| refuse(frame, violation));
-            let Parse::Complete {
-                header,
-                header_bytes,
-            } = parsed?
-            else {
-                return Err((FM_PARTIAL, String::new()));
+    guard(NOTHING, error, |()| {
+        let rules = Rules {
+            masking: match masking {
+                FM_WS_MASK_REQUIRED => Masking::Required,
+                FM_WS_MASK_FORBIDDEN => Masking::Forbidden,
+                _ => Masking::Either,
+            },
+            reserved: Reserved::from_bits(reserved),
+            frame_bytes_max: payload_bytes_max as u64,
+        };
+        let bytes = bytes.bytes();
+        let mut frame = frame;
+        let parsed = Header::parse(bytes, &rules).map_err(|violation| {
+            let refused = FmWsFrame {
+                close_code: violation.close_code() as u16,
+                ..FmWsFrame::default()
             };
-            if header.payload_len > (bytes.len() - header_bytes) as u64 {
-                return Err((FM_PARTIAL, String::new()));
-            }
-            put(
-                frame,
-                FmWsFrame {
-                    header_bytes,
-                    // Not more than there is in memory.
-                    payload_bytes: header.payload_len as usize,
-                    key: header.mask.unwrap_or_default(),
-                    close_code: 0,
-                    opcode: header.opcode as u8,
-                    reserved: header.reserved.bits(),
-                    fin: header.fin,
-                    masked: header.mask.is_some(),
-                },
-            );
-            Ok(())
-        })
-    }
+            put(frame.as_deref_mut(), refused);
+            (FM_PROTOCOL, violation.to_string())
+        });
+        let Parse::Complete {
+            header,
+            header_bytes,
+        } = parsed?
+        else {
+            return Err((FM_PARTIAL, String::new()));
+        };
+        if header.payload_len > (bytes.len() - header_bytes) as u64 {
+            return Err((FM_PARTIAL, String::new()));
+        }
+        put(
+            frame,
+            FmWsFrame {
+                header_bytes,
+                // Not more than there is in memory.
+                payload_bytes: header.payload_len as usize,
+                key: header.mask.unwrap_or_default(),
+                close_code: 0,
+                opcode: header.opcode as u8,
+                reserved: header.reserved.bits(),
+                fin: header.fin,
+                masked: header.mask.is_some(),
+            },
+        );
+        Ok(())
+    })
 }
 
 /// Writes the payload of a frame that `fm_ws_header` has read from the same bytes, unmasked, and checks it.
@@ -229,35 +226,35 @@ pub unsafe extern "C" fn fm_ws_header(
 /// for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
 ///
 /// # Safety
-/// `frame` is valid for reading and writing, `payload` has `frame.payload_bytes` bytes, `out` is valid for writing
-/// as many and does not overlap them; `error` is NULL or valid for writing.
+/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_payload(
-    frame: *mut FmWsFrame,
+    frame: Option<&mut FmWsFrame>,
     payload: *const c_char,
     out: *mut c_char,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let header = &*frame;
-            let len = header.payload_bytes;
-            let payload = FmStr { ptr: payload, len }.bytes();
-            let place = std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<u8>>(), len);
-            if header.masked {
-                mask::copy(payload, place, header.key);
-            } else {
-                copy(payload, place);
-            }
-            // All of it was just written.
-            let payload = std::slice::from_raw_parts(out.cast::<u8>(), len);
-            let checked = received_code(header, payload);
-            let code = checked.map_err(|violation| refuse(frame, violation))?;
-            (&raw mut (*frame).close_code).write(code);
-            Ok(())
-        })
-    }
+    guard(frame, error, |frame| {
+        let len = frame.payload_bytes;
+        // SAFETY: C gives the payload of the frame, and room for as many bytes apart from it.
+        let (payload, place) = unsafe { (array(payload.cast::<u8>(), len), room(out, len)) };
+        if frame.masked {
+            mask::copy(payload, place, frame.key);
+        } else {
+            copy(payload, place);
+        }
+        // SAFETY: all of it was just written.
+        let payload = unsafe { array(place.as_ptr().cast::<u8>(), place.len()) };
+        let checked = received_code(frame, payload);
+        frame.close_code = match &checked {
+            Ok(code) => *code,
+            Err(violation) => violation.close_code() as u16,
+        };
+        match checked {
+            Ok(_) => Ok(()),
+            Err(violation) => Err((FM_PROTOCOL, violation.to_string())),
+        }
+    })
 }
 
 /// The header to send, once the frame is known to keep to the protocol.
@@ -336,57 +333,33 @@ fn misuse(message: impl Into<String>) -> (u32, String) {
     (FM_MISUSE, message.into())
 }
 
-/// Says in `frame` what to close with.
-///
-/// # Safety
-/// `frame` is valid for writing.
-unsafe fn refuse(frame: *mut FmWsFrame, violation: Violation) -> (u32, String) {
-    // SAFETY: valid for writing by this function's contract; a plain number.
-    unsafe { (&raw mut (*frame).close_code).write(violation.close_code() as u16) };
-    (FM_PROTOCOL, violation.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const fn str(bytes: &[u8]) -> FmStr {
-        FmStr {
-            ptr: bytes.as_ptr().cast(),
-            len: bytes.len(),
-        }
-    }
-
     fn encoded(frame: FmWsFrame, payload: &[u8]) -> Result<Vec<u8>, u32> {
         let mut out = vec![0u8; fm_ws_frame_bytes(payload.len(), frame.masked)];
-        // SAFETY: all pointers are to live values, and `out` has the size asked for.
-        let code = unsafe {
-            fm_ws_encode(
-                &raw const frame,
-                str(payload),
-                out.as_mut_ptr().cast(),
-                std::ptr::null_mut(),
-            )
-        };
+        let place = out.as_mut_ptr().cast();
+        // SAFETY: `out` has the size asked for.
+        let code = unsafe { fm_ws_encode(Some(&frame), FmStr::lend(payload), place, None) };
         if code == 0 { Ok(out) } else { Err(code) }
     }
 
     fn decoded(bytes: &[u8]) -> (u32, FmWsFrame, Vec<u8>) {
-        let mut frame = FmWsFrame::default();
-        let place = &raw mut frame;
-        // SAFETY: all pointers are to live values, and `out` has the size of the payload.
-        unsafe {
-            let error = std::ptr::null_mut();
-            let code = fm_ws_header(str(bytes), FM_WS_MASK_EITHER, 0, 1 << 20, place, error);
-            if code != 0 {
-                return (code, frame, Vec::new());
-            }
-            let payload = &bytes[frame.header_bytes..][..frame.payload_bytes];
-            let mut out = vec![0u8; payload.len()];
-            let from = payload.as_ptr().cast();
-            let code = fm_ws_payload(place, from, out.as_mut_ptr().cast(), error);
-            (code, frame, out)
+        let mut place = MaybeUninit::new(FmWsFrame::default());
+        let all = FmStr::lend(bytes);
+        let code = fm_ws_header(all, FM_WS_MASK_EITHER, 0, 1 << 20, Some(&mut place), None);
+        // SAFETY: it was made with a value.
+        let mut frame = unsafe { place.assume_init() };
+        if code != 0 {
+            return (code, frame, Vec::new());
         }
+        let payload = &bytes[frame.header_bytes..][..frame.payload_bytes];
+        let mut out = vec![0u8; payload.len()];
+        let (from, to) = (payload.as_ptr().cast(), out.as_mut_ptr().cast());
+        // SAFETY: both have the size of the payload.
+        let code = unsafe { fm_ws_payload(Some(&mut frame), from, to, None) };
+        (code, frame, out)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! C owns the connection: it sends what is in the output, reads into the room it is given, and asks what came.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 
 use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::ws::accept::KEY_BYTES;
@@ -12,8 +13,8 @@ use fermata_proto::ws::message::Kind;
 use fermata_proto::ws::opening::{self, NotOpened, Opening};
 
 use crate::abi::{
-    FM_GONE, FM_IO, FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmHeader, FmStr, array, guard,
-    guard_bool, put,
+    FM_GONE, FM_IO, FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmHeader, FmStr, array, ask,
+    guard, put,
 };
 
 /// Nothing that came needs the program; there may be output to send.
@@ -68,6 +69,28 @@ pub struct FmWsReceived {
     pub code: u16,
     /// The message, the pong's payload or the close frame's reason, until the next call.
     pub payload: FmStr,
+}
+
+impl FmWsReceived {
+    fn nothing(kind: u32) -> Self {
+        Self {
+            kind,
+            code: 0,
+            payload: FmStr::lend(b""),
+        }
+    }
+}
+
+impl FmWsOpening {
+    fn protocols(&self) -> &[FmStr] {
+        // SAFETY: C sets both fields: an array, and how many values it has.
+        unsafe { array(self.protocols, self.protocols_len) }
+    }
+
+    fn headers(&self) -> &[FmHeader] {
+        // SAFETY: as above.
+        unsafe { array(self.headers, self.headers_len) }
+    }
 }
 
 /// A connection, from the handshake to the end.
@@ -163,11 +186,7 @@ impl FmWsClient {
     }
 
     fn next(&mut self) -> Result<FmWsReceived, (u32, u16, String)> {
-        let nothing = |kind| FmWsReceived {
-            kind,
-            code: 0,
-            payload: FmStr::lend(b""),
-        };
+        let nothing = FmWsReceived::nothing;
         if self.pending.is_empty() {
             return Err((FM_PARTIAL, 0, String::new()));
         }
@@ -238,43 +257,32 @@ impl FmWsClient {
 }
 
 /// Checks what is asked for. NULL with an error: FM_MISUSE.
-///
-/// # Safety
-/// `opening` is valid for reading with all its strings and arrays; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_new(
-    opening: *const FmWsOpening,
-    error: *mut FmError,
-) -> *mut FmWsClient {
-    let mut client = std::ptr::null_mut();
-    // SAFETY: pointers and strings are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let asked = &*opening;
-            let protocols = array(asked.protocols, asked.protocols_len);
-            let protocols: Vec<&[u8]> = protocols.iter().map(|name| name.bytes()).collect();
-            let headers = array(asked.headers, asked.headers_len).iter();
-            let headers: Vec<(&[u8], &[u8])> = headers
-                .map(|header| (header.name.bytes(), header.value.bytes()))
-                .collect();
-            check(&protocols, &headers).map_err(|message| (FM_MISUSE, message))?;
-            let nonce = [fermata_io::random::u64(), fermata_io::random::u64()];
-            let mut bytes = [0; opening::NONCE_BYTES];
-            bytes[..8].copy_from_slice(&nonce[0].to_ne_bytes());
-            bytes[8..].copy_from_slice(&nonce[1].to_ne_bytes());
-            let opening = Opening {
-                host: asked.host.bytes(),
-                target: asked.target.bytes(),
-                key: &opening::key(bytes),
-                protocols: &protocols,
-                headers: &headers,
-                compression: asked.compression,
-            };
-            let new = FmWsClient::new(&opening, asked.message_bytes_max);
-            client = Box::into_raw(Box::new(new));
-            Ok(())
-        })
-    };
+pub extern "C" fn fm_ws_client_new(
+    opening: Option<&FmWsOpening>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> Option<Box<FmWsClient>> {
+    let mut client = None;
+    guard(opening, error, |asked| {
+        let protocols: Vec<&[u8]> = asked.protocols().iter().map(FmStr::bytes).collect();
+        let headers: Vec<(&[u8], &[u8])> = asked.headers().iter().map(FmHeader::line).collect();
+        check(&protocols, &headers).map_err(|message| (FM_MISUSE, message))?;
+        let nonce = [fermata_io::random::u64(), fermata_io::random::u64()];
+        let mut bytes = [0; opening::NONCE_BYTES];
+        bytes[..8].copy_from_slice(&nonce[0].to_ne_bytes());
+        bytes[8..].copy_from_slice(&nonce[1].to_ne_bytes());
+        let opening = Opening {
+            host: asked.host.bytes(),
+            target: asked.target.bytes(),
+            key: &opening::key(bytes),
+            protocols: &protocols,
+            headers: &headers,
+            compression: asked.compression,
+        };
+        let new = FmWsClient::new(&opening, asked.message_bytes_max);
+        client = Some(Box::new(new));
+        Ok(())
+    });
     client
 }
 
@@ -301,200 +309,145 @@ fn check(protocols: &[&[u8]], headers: &[(&[u8], &[u8])]) -> Result<(), String> 
 }
 
 /// Releases a client.
-///
-/// # Safety
-/// `client` is NULL or came from `fm_ws_client_new`, and is not used afterwards.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_free(client: *mut FmWsClient) {
-    guard_bool(|| {
-        if !client.is_null() {
-            // SAFETY: from `Box::into_raw` and owned by the caller, by this function's contract.
-            drop(unsafe { Box::from_raw(client) });
-        }
-        true
-    });
+pub extern "C" fn fm_ws_client_free(client: Option<Box<FmWsClient>>) {
+    ask(client, (), |client| {
+        drop(client);
+    })
 }
 
 /// What is to be sent. Valid until the next call for this client.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_output(client: *const FmWsClient) -> FmStr {
-    // SAFETY: valid by this function's contract, and the reference to the output ends with this line.
-    FmStr::lend(unsafe { &(*client).output })
+pub extern "C" fn fm_ws_client_output(client: Option<&FmWsClient>) -> FmStr {
+    ask(client, FmStr::ABSENT, |client| FmStr::lend(&client.output))
 }
 
 /// All of the output was sent.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_flushed(client: *mut FmWsClient) {
-    // SAFETY: valid by this function's contract, and used by nobody else meanwhile.
-    let output = unsafe { &mut (*client).output };
-    output.clear();
-    output.shrink_to(OUTPUT_BYTES_KEPT);
+pub extern "C" fn fm_ws_client_flushed(client: Option<&mut FmWsClient>) {
+    ask(client, (), |client| {
+        client.output.clear();
+        client.output.shrink_to(OUTPUT_BYTES_KEPT);
+    })
 }
 
 /// Where to put what comes, and how much at most; then say so by `fm_ws_client_filled`. NULL after a panic.
-///
-/// # Safety
-/// `client` is valid, `len` valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_room(
-    client: *mut FmWsClient,
-    len: *mut usize,
+pub extern "C" fn fm_ws_client_room(
+    client: Option<&mut FmWsClient>,
+    len: Option<&mut MaybeUninit<usize>>,
 ) -> *mut c_char {
-    let mut place = std::ptr::null_mut();
-    guard_bool(|| {
-        // SAFETY: valid by this function's contract, and used by nobody else meanwhile.
-        let room = unsafe { (*client).room() };
-        // SAFETY: valid for writing by this function's contract.
-        unsafe { put(len, room.len()) };
-        place = room.as_mut_ptr().cast();
-        true
-    });
-    place
+    ask(client, std::ptr::null_mut(), |client| {
+        let room = client.room();
+        put(len, room.len());
+        room.as_mut_ptr().cast()
+    })
 }
 
 /// So many bytes were put into the room: at most its length.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_filled(client: *mut FmWsClient, bytes: usize) {
-    // SAFETY: valid by this function's contract, and used by nobody else meanwhile.
-    let client = unsafe { &mut *client };
-    client.pending.end = client.input.len().min(client.pending.end + bytes);
+pub extern "C" fn fm_ws_client_filled(client: Option<&mut FmWsClient>, bytes: usize) {
+    ask(client, (), |client| {
+        client.pending.end = client.input.len().min(client.pending.end + bytes);
+    })
 }
 
 /// The next thing that came. FM_PARTIAL: read more. FM_IO: the handshake was refused. FM_PROTOCOL: the server is at fault;
 /// send the output and close. Send the output after FM_OK too.
-///
-/// # Safety
-/// `client` is valid, `received` valid for writing; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_next(
-    client: *mut FmWsClient,
-    received: *mut FmWsReceived,
-    error: *mut FmError,
+pub extern "C" fn fm_ws_client_next(
+    client: Option<&mut FmWsClient>,
+    received: Option<&mut MaybeUninit<FmWsReceived>>,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers are valid by this function's contract.
-    unsafe {
-        guard(error, || match (*client).next() {
-            Ok(next) => {
-                put(received, next);
-                Ok(())
-            }
-            Err((code, number, message)) => {
-                put(&raw mut (*received).code, number);
-                Err((code, message))
-            }
-        })
-    }
+    guard(client, error, |client| match client.next() {
+        Ok(next) => {
+            put(received, next);
+            Ok(())
+        }
+        Err((code, number, message)) => {
+            let failed = FmWsReceived {
+                code: number,
+                ..FmWsReceived::nothing(FM_WS_RECEIVED_NOTHING)
+            };
+            put(received, failed);
+            Err((code, message))
+        }
+    })
 }
 
 /// The connection has ended. The code to tell the program; 0 when a close frame has told it.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_ended(client: *mut FmWsClient) -> u16 {
-    // SAFETY: valid by this function's contract, and used by nobody else meanwhile.
-    let client = unsafe { &mut (*client).client };
-    client.as_mut().and_then(Client::handle_end).unwrap_or(0)
+pub extern "C" fn fm_ws_client_ended(client: Option<&mut FmWsClient>) -> u16 {
+    ask(client, 0, |client| {
+        client
+            .client
+            .as_mut()
+            .and_then(Client::handle_end)
+            .unwrap_or(0)
+    })
 }
 
 /// Puts a message into the output. FM_GONE when the connection is closed, FM_MISUSE for text that is not UTF-8.
-///
-/// # Safety
-/// `client` and the string are valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_send(
-    client: *mut FmWsClient,
+pub extern "C" fn fm_ws_client_send(
+    client: Option<&mut FmWsClient>,
     binary: bool,
     data: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let kind = if binary { Kind::Binary } else { Kind::Text };
-            let client = &mut *client;
-            client.write(|client, key, out| client.send(kind, data.bytes(), key, out))
-        })
-    }
+    guard(client, error, |client| {
+        let kind = if binary { Kind::Binary } else { Kind::Text };
+        client.write(|client, key, out| client.send(kind, data.bytes(), key, out))
+    })
 }
 
 /// Puts a ping into the output. FM_GONE when the connection is closed, FM_MISUSE when it is too long.
-///
-/// # Safety
-/// `client` and the string are valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_ping(
-    client: *mut FmWsClient,
+pub extern "C" fn fm_ws_client_ping(
+    client: Option<&mut FmWsClient>,
     payload: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let client = &mut *client;
-            client.write(|client, key, out| client.ping(payload.bytes(), key, out))
-        })
-    }
+    guard(client, error, |client| {
+        client.write(|client, key, out| client.ping(payload.bytes(), key, out))
+    })
 }
 
 /// Puts a close frame into the output, once. FM_MISUSE when code or reason cannot be sent.
-///
-/// # Safety
-/// `client` and the string are valid; `error` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_close(
-    client: *mut FmWsClient,
+pub extern "C" fn fm_ws_client_close(
+    client: Option<&mut FmWsClient>,
     code: i64,
     reason: FmStr,
-    error: *mut FmError,
+    error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
-    // SAFETY: pointers and the string are valid by this function's contract.
-    unsafe {
-        guard(error, || {
-            let client = &mut *client;
-            let code = u16::try_from(code).unwrap_or(0);
-            client.write(|client, key, out| client.close(code, reason.bytes(), key, out))
-        })
-    }
+    guard(client, error, |client| {
+        let code = u16::try_from(code).unwrap_or(0);
+        client.write(|client, key, out| client.close(code, reason.bytes(), key, out))
+    })
 }
 
 /// Whether messages can be sent.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_can_send(client: *const FmWsClient) -> bool {
-    // SAFETY: valid by this function's contract.
-    let client = unsafe { &(*client).client };
-    client.as_ref().is_some_and(Client::can_send)
+pub extern "C" fn fm_ws_client_can_send(client: Option<&FmWsClient>) -> bool {
+    ask(client, false, |client| {
+        client.client.as_ref().is_some_and(Client::can_send)
+    })
 }
 
 /// Whether messages can come.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_can_read(client: *const FmWsClient) -> bool {
-    // SAFETY: valid by this function's contract.
-    let client = unsafe { &(*client).client };
-    client.as_ref().is_some_and(Client::can_read)
+pub extern "C" fn fm_ws_client_can_read(client: Option<&FmWsClient>) -> bool {
+    ask(client, false, |client| {
+        client.client.as_ref().is_some_and(Client::can_read)
+    })
 }
 
 /// The subprotocol that was agreed on; absent when there is none. Valid as long as the client.
-///
-/// # Safety
-/// `client` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fm_ws_client_protocol(client: *const FmWsClient) -> FmStr {
-    // SAFETY: valid by this function's contract.
-    FmStr::lend_option(unsafe { (*client).protocol.as_deref() })
+pub extern "C" fn fm_ws_client_protocol(client: Option<&FmWsClient>) -> FmStr {
+    ask(client, FmStr::ABSENT, |client| {
+        FmStr::lend_option(client.protocol.as_deref())
+    })
 }

@@ -12,7 +12,11 @@ use std::process::ExitCode;
 use cbindgen::{Builder, Config, Language, Style};
 
 const NOTE: &str = "/* The C ABI between ext/ and the Rust core.\n   \
-                    Generated from crates/ffi by `make generate`; do not edit. */";
+                    Generated from crates/ffi by `make generate`; do not edit.\n\n   \
+                    A pointer is NULL or valid. Objects (FmServer, FmWorker, FmOpenFile, ...) come from a function here and\n   \
+                    are not used any more once they are freed or consumed; inputs, their strings and arrays stay as they\n   \
+                    are until the function returns; a place for an answer may be NULL and need not hold anything. A\n   \
+                    function that is not given an object or input it needs returns FM_INTERNAL, or as after a panic. */";
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

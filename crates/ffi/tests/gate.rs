@@ -1,0 +1,103 @@
+//! Every function that C calls goes through the gate of `abi.rs`, and `unsafe` stays in few places, each with its reason.
+
+use std::path::Path;
+
+/// Blocks of `unsafe` in the crate: the converters, and what structs of C's have as pointer and length.
+const UNSAFE_BLOCKS_MAX: usize = 30;
+
+fn sources() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = std::fs::read_dir(folder).expect("the sources of the crate");
+    files
+        .map(|file| {
+            let path = file.expect("a file").path();
+            let text = std::fs::read_to_string(&path).expect("a source");
+            (path.display().to_string(), text)
+        })
+        .collect()
+}
+
+/// Where the bracket at the start of `text` is closed; brackets in strings have to be in pairs.
+fn closing(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, character) in text.char_indices() {
+        match character {
+            '(' | '{' | '[' => depth += 1,
+            ')' | '}' | ']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    panic!("a bracket is not closed: {text}");
+}
+
+/// Whether the body is nothing but a call of `guard` or `ask`; with `result`, what it was called for is returned behind it.
+fn is_gated(body: &str) -> bool {
+    let body = body.trim();
+    let (call, result) = match body.strip_prefix("let mut ") {
+        None => (body, None),
+        Some(rest) => {
+            let (result, call) = rest
+                .split_once(" = None;")
+                .expect("a result that is not there yet");
+            (call.trim(), Some(result))
+        }
+    };
+    let Some(arguments) = call
+        .strip_prefix("guard")
+        .or_else(|| call.strip_prefix("ask"))
+    else {
+        return false;
+    };
+    if !arguments.starts_with('(') {
+        return false;
+    }
+    let rest = arguments[closing(arguments) + 1..]
+        .trim_start_matches(';')
+        .trim();
+    rest == result.unwrap_or("")
+}
+
+#[test]
+fn every_export_is_gated() {
+    let mut exports = 0;
+    for (path, text) in sources() {
+        for (at, _) in text.match_indices("extern \"C\" fn ") {
+            let export = &text[at..];
+            let name = &export["extern \"C\" fn ".len()..export.find('(').expect("parameters")];
+            let open = export.find("{\n").expect("a body");
+            let body = &export[open..][1..closing(&export[open..])];
+            assert!(
+                is_gated(body),
+                "{path}: {name} does not go through guard() or ask()"
+            );
+            exports += 1;
+        }
+    }
+    assert!(exports > 100, "{exports} exports were found");
+}
+
+#[test]
+fn unsafe_stays_in_few_places() {
+    let blocks: usize = sources()
+        .iter()
+        .map(|(_, text)| text.matches("unsafe {").count())
+        .sum();
+    assert!(blocks <= UNSAFE_BLOCKS_MAX, "{blocks} blocks of unsafe");
+}
+
+#[test]
+fn a_missing_object_is_no_crash() {
+    assert_eq!(
+        fermata_ffi::fm_next_event(None, None),
+        fermata_ffi::FM_INTERNAL
+    );
+    assert_eq!(
+        fermata_ffi::fm_respond(None, 1, None),
+        fermata_ffi::FM_INTERNAL
+    );
+    assert!(!fermata_ffi::fm_worker_is_draining(None));
+    fermata_ffi::fm_worker_free(None);
+}
