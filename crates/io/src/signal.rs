@@ -7,7 +7,7 @@
 //! knows no such flag, so who uses it ignores the signal.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -83,6 +83,12 @@ impl Pipe {
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.read_end.as_raw_fd()
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read_end.as_fd()
     }
 }
 

@@ -11,7 +11,7 @@ mod variables;
 pub use exchange::{Event, Exchange, FastCgiError};
 pub use head::{HEAD_BYTES_MAX, Head, HeadError};
 pub use record::{Request, STDERR_BYTES_MAX};
-pub use variables::{HttpRequest, Script, Variables, VariablesError, variables};
+pub use variables::{HttpRequest, Script, Variables, VariablesError, is_denied, variables};
 
 #[cfg(test)]
 mod tests;

@@ -278,3 +278,72 @@ proptest! {
         prop_assert_eq!(read(&bytes, len).err(), read(&bytes, usize::MAX).err());
     }
 }
+
+#[test]
+fn a_front_controller_answers_what_is_no_program() {
+    let folder = std::env::temp_dir().join(format!("fermata-front-{}", std::process::id()));
+    for name in ["admin", "empty", "data/sub", ".git"] {
+        std::fs::create_dir_all(folder.join(name)).expect("a folder");
+    }
+    for name in [
+        "index.php",
+        "doku.php",
+        "admin/index.php",
+        "admin/a b.php",
+        "data/x.php",
+        ".git/x.php",
+        "image.jpg",
+    ] {
+        std::fs::write(folder.join(name), "").expect("a file");
+    }
+    let root = folder.to_str().expect("a name").to_owned();
+    let denied = ["/data".to_owned()];
+    let asked = |target: &str, name| {
+        let script = Script::Front {
+            root: &root,
+            name,
+            denied: &denied,
+        };
+        variables(&request(target, &[]), script).map(|found| {
+            let name = value(&found, "SCRIPT_NAME").expect("a script");
+            assert_eq!(
+                value(&found, "SCRIPT_FILENAME"),
+                Some(format!("{root}{name}"))
+            );
+            (name, value(&found, "PATH_INFO").unwrap_or_default())
+        })
+    };
+    for (target, name, info) in [
+        ("/", "/index.php", ""),
+        ("/a/b?c", "/index.php", ""),
+        ("/index.php", "/index.php", ""),
+        ("/index.php/a/b", "/index.php", "/a/b"),
+        ("/doku.php/start", "/doku.php", "/start"),
+        ("/doku.phps", "/index.php", ""),
+        ("/nothing.php", "/index.php", ""),
+        ("/admin/", "/admin/index.php", ""),
+        ("/admin/a%20b.php/c", "/admin/a b.php", "/c"),
+        ("/admin/nothing", "/index.php", ""),
+        ("/empty", "/index.php", ""),
+        ("/empty/", "/index.php", ""),
+        ("/image.jpg/x.php", "/index.php", ""),
+        ("/.git/x.php", "/index.php", ""),
+        ("/database", "/index.php", ""),
+    ] {
+        let expected = Ok((name.to_owned(), info.to_owned()));
+        assert_eq!(asked(target, "/index.php"), expected, "{target}");
+    }
+    assert_eq!(asked("/admin", "/index.php"), Err(VariablesError::Folder));
+    for target in [
+        "/data",
+        "/data/",
+        "/data/x.php",
+        "/%64ata/x.php",
+        "//data/sub/a",
+    ] {
+        let found = asked(target, "/index.php");
+        assert_eq!(found, Err(VariablesError::Script), "{target}");
+    }
+    assert_eq!(asked("/a", "/no.php"), Err(VariablesError::Script));
+    std::fs::remove_dir_all(folder).expect("it was made");
+}

@@ -1,6 +1,7 @@
 //! What CGI makes of an HTTP request (RFC 3875, 4.1).
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// A request, as the edge has it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,15 @@ pub enum Script<'a> {
         /// Its path below the root, beginning with a slash.
         name: &'a str,
     },
+    /// The program below the root that the path names, where there is one; for everything else a front controller.
+    Front {
+        /// The document root, a folder of this machine.
+        root: &'a str,
+        /// The front controller's path below the root, beginning with a slash.
+        name: &'a str,
+        /// Folders below the root that nothing is asked of, each beginning with a slash.
+        denied: &'a [String],
+    },
 }
 
 /// Why a request has no program.
@@ -51,6 +61,9 @@ pub enum VariablesError {
     /// It names no `.php`: 404.
     #[error("the path names no PHP script")]
     Script,
+    /// It names a folder with an index, without the slash at its end: the client is sent there.
+    #[error("the path names a folder")]
+    Folder,
 }
 
 /// Name and value of each variable.
@@ -72,11 +85,17 @@ pub fn variables(
         None => (request.target, &[][..]),
     };
     let path = decode(path)?;
+    let script_name;
     let (root, name, info) = match script {
         Script::Fixed { root, name } => (root, name.as_bytes(), &[][..]),
         Script::Path { root } => {
             let end = script_end(&path).ok_or(VariablesError::Script)?;
             (root, &path[..end], &path[end..])
+        }
+        Script::Front { root, name, denied } => {
+            let found = front(&path, root, name, denied)?;
+            script_name = found.0;
+            (root, &script_name[..], &path[found.1..])
         }
     };
     let root = root.trim_end_matches('/');
@@ -159,6 +178,66 @@ fn script_end(path: &[u8]) -> Option<usize> {
         .filter(|(_, four)| *four == b".php")
         .map(|(at, _)| at + 4)
         .find(|&end| matches!(path.get(end), None | Some(b'/')))
+}
+
+/// Which program of a folder answers a path, and where in the path its path info begins.
+///
+/// What the path names decides as long as it is there: a program is run with what follows it as path info, a folder has
+/// its `index.php`. Anything else is the front controller's, also a program that is hidden or below a file.
+fn front(
+    path: &[u8],
+    root: &str,
+    name: &str,
+    denied: &[String],
+) -> Result<(Vec<u8>, usize), VariablesError> {
+    if is_denied(path, denied) {
+        return Err(VariablesError::Script);
+    }
+    let root = Path::new(root);
+    let text = std::str::from_utf8(path).map_err(|_| VariablesError::Path)?;
+    let at = |name: &str| root.join(name.trim_start_matches('/'));
+    let otherwise = || match at(name).is_file() {
+        true => Ok((name.as_bytes().to_vec(), path.len())),
+        false => Err(VariablesError::Script),
+    };
+    let mut end = 0;
+    for segment in text.split_inclusive('/') {
+        let begin = end;
+        end += segment.len();
+        let segment = segment.trim_end_matches('/');
+        if segment.starts_with('.') {
+            return otherwise();
+        }
+        let end = begin + segment.len();
+        let place = at(&text[..end]);
+        if place.is_dir() {
+            continue;
+        }
+        return match place.is_file() && segment.ends_with(".php") {
+            true => Ok((path[..end].to_vec(), end)),
+            false => otherwise(),
+        };
+    }
+    let index = format!("{}/index.php", text.trim_end_matches('/'));
+    match at(&index).is_file() {
+        true if text.ends_with('/') => Ok((index.into_bytes(), path.len())),
+        true => Err(VariablesError::Folder),
+        false => otherwise(),
+    }
+}
+
+/// Whether a decoded path is one of these folders, or below one.
+pub fn is_denied(path: &[u8], denied: &[String]) -> bool {
+    let mut slashes = |&byte: &u8| byte == b'/';
+    let is_some = |segment: &&[u8]| !segment.is_empty();
+    denied.iter().any(|folder| {
+        let mut segments = path.split(&mut slashes).filter(is_some);
+        let mut named = folder.as_bytes().split(|&byte| byte == b'/');
+        named
+            .by_ref()
+            .filter(is_some)
+            .all(|segment| segments.next() == Some(segment))
+    })
 }
 
 /// The path without percent-encoding. A segment `..`, an encoded slash or a NUL could name another file than the one

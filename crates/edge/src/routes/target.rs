@@ -73,6 +73,10 @@ pub struct Target {
     pub root: Option<String>,
     /// FastCGI: the program that answers everything, such as `/index.php`; otherwise the path names it.
     pub script: Option<String>,
+    /// FastCGI: `script` answers what is neither a program below `root` nor a folder with an index.
+    pub is_front: bool,
+    /// Files and FastCGI: folders below the root that nothing is served of.
+    pub denied: Vec<String>,
     /// Files: the one that a folder is answered with; empty: none.
     pub index: Option<String>,
     /// Files: seconds that clients may use one without asking again.
@@ -108,6 +112,8 @@ impl Target {
             client_key: None,
             root: None,
             script: None,
+            is_front: false,
+            denied: Vec::new(),
             index: None,
             cache_s: None,
             weight: 1,
@@ -170,6 +176,15 @@ impl Target {
                     ));
                 }
                 "script" => target.script = Some(text),
+                "front" => target.is_front = true,
+                "deny" if !text.starts_with('/') || text.trim_matches('/').is_empty() => {
+                    return Err(wrong(
+                        name,
+                        &text,
+                        "give a folder below the root, such as /data",
+                    ));
+                }
+                "deny" => target.denied.push(text),
                 "index" if text.contains('/') => {
                     return Err(wrong(
                         name,
@@ -196,6 +211,13 @@ impl Target {
                 "reserve" => target.is_reserve = true,
                 _ => unknown.push(name.clone()),
             }
+        }
+        if target.is_front && target.script.is_none() {
+            return Err(wrong(
+                "front",
+                "",
+                "give the program that answers what is no file, too: script=/index.php",
+            ));
         }
         if let (Some(key), None) = (&target.client_key, &target.client_cert) {
             return Err(wrong(

@@ -9,8 +9,10 @@ use fermata_proto::percent;
 
 use super::edge::{Edge, Owner};
 use super::origin::{Step, Talk};
+use super::request::ClientRequest;
 use super::response::Head;
 use super::unopened::Unopened;
+use crate::fastcgi::is_denied;
 use crate::routes::{Rule, Target, is_program};
 
 /// Folders that are kept open; more are of routes that have changed very often.
@@ -72,7 +74,7 @@ impl Edge {
             Err(refusal) => return Ok(nothing(400, &format!("{refusal}."))),
         };
         let name = path.rsplit(|&byte| byte == b'/').next();
-        if name.is_some_and(is_program) {
+        if name.is_some_and(is_program) || is_denied(path, &target.denied) {
             return Ok(nothing(404, "Nothing is here."));
         }
         let directory = self.folder(folder, target)?;
@@ -92,15 +94,7 @@ impl Edge {
         {
             Ok(StaticFound::Nothing) => Ok(nothing(404, "Nothing is here.")),
             Ok(StaticFound::Directory) => {
-                // As the client has it, so that relative links of the page lead where they should.
-                let (own, query) = request.target.split_at(request.path().len());
-                let location = [own, b"/", query].concat();
-                let head = Head {
-                    status: 308,
-                    headers: vec![(b"Location".to_vec(), location)],
-                    ..Head::default()
-                };
-                self.respond(handle, &head, b"");
+                self.send_to_folder(handle, request);
                 Ok(Filed::Answered)
             }
             Ok(StaticFound::File | StaticFound::Failed) | Err(_) => {
@@ -108,6 +102,19 @@ impl Edge {
                 Ok(Filed::Answered)
             }
         }
+    }
+
+    /// Sends a client from a folder's name to the folder.
+    pub(super) fn send_to_folder(&mut self, handle: u64, request: &ClientRequest) {
+        // As the client has it, so that relative links of the page lead where they should.
+        let (own, query) = request.target.split_at(request.path().len());
+        let location = [own, b"/", query].concat();
+        let head = Head {
+            status: 308,
+            headers: vec![(b"Location".to_vec(), location)],
+            ..Head::default()
+        };
+        self.respond(handle, &head, b"");
     }
 
     /// Tells a client what its last folder has said.

@@ -107,9 +107,11 @@ impl Edge {
             let root = target.root.as_deref().unwrap_or_default();
             let check = source.rule().and_then(|rule| rule.care.check.as_deref());
             let check = check.and_then(|path| path.split('?').next());
+            let denied = &target.denied[..];
             let script = match (&target.script, talk.owner, check) {
                 // The ping of PHP-FPM is known by the name of a script, and need not end as one.
                 (_, Owner::Check(..), Some(name)) => Script::Fixed { root, name },
+                (Some(name), ..) if target.is_front => Script::Front { root, name, denied },
                 (Some(name), ..) => Script::Fixed { root, name },
                 (None, ..) => Script::Path { root },
             };

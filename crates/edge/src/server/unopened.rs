@@ -44,6 +44,7 @@ impl From<VariablesError> for Unopened {
         let status = match error {
             VariablesError::Path => 400,
             VariablesError::Script => 404,
+            VariablesError::Folder => 308,
         };
         Unopened::Request(status, error.to_string())
     }
@@ -53,7 +54,7 @@ impl Edge {
     /// No target is left.
     pub(super) fn fail_unopened(&mut self, talk: &mut Talk) -> Step {
         let refusal = talk.failures.last().and_then(|last| match last {
-            Unopened::Request(status @ 400..500, reason) => Some((*status, reason.clone())),
+            Unopened::Request(status @ (308 | 400..500), reason) => Some((*status, reason.clone())),
             _ => None,
         });
         let is_all = talk
@@ -63,6 +64,10 @@ impl Edge {
         if let (Some((status, reason)), true, Owner::Client(handle)) = (refusal, is_all, talk.owner)
         {
             // The client's doing, of which the log need not be full.
+            if status == 308 {
+                self.send_to_folder(handle, &talk.source.request);
+                return Step::Over;
+            }
             self.answer_text(handle, status, &format!("{}.", capitalized(&reason)));
             return Step::Over;
         }
