@@ -1,5 +1,7 @@
 //! The `fermata` command as somebody types it: `new`, `serve`, `doctor`.
 
+mod folder;
+
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
@@ -232,7 +234,6 @@ fn what_serve_cannot_run_is_named() {
     let no_extension = directory.join("no.so").display().to_string();
     for (arguments, expected) in [
         (&["serve", "nowhere.php"][..], "nowhere.php: no such file"),
-        (&["serve", "/"], "/ is a folder; name the program"),
         (
             &["serve", "--php", "no-such-php", &program],
             "install PHP, or name one by --php",

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod child;
 mod completions;
 mod control;
 mod doctor;
@@ -41,6 +42,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(name = child::CHILD_COMMAND, hide = true)]
+    Child(child::Arguments),
     Completions(completions::Shells),
     Doctor(doctor::Arguments),
     Edge(edge::Arguments),
@@ -57,6 +60,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let (command, outcome) = match Arguments::parse().command {
+        Command::Child(arguments) => (child::CHILD_COMMAND, child::run(&arguments).map(|()| true)),
         Command::Completions(arguments) => (
             "completions",
             completions::write(&arguments, Arguments::command()).map(|()| true),

@@ -1,5 +1,8 @@
-//! `fermata serve`: a server's program, run as it should be run.
+//! `fermata serve`: a server's program, or the folder of an application, run as it should be run.
 
+mod denied;
+mod folder;
+mod fpm;
 mod lines;
 
 use std::ffi::OsString;
@@ -15,10 +18,11 @@ pub use lines::run as show_lines;
 /// The command that shows the lines of a server's access log; not for people.
 pub const LINES_COMMAND: &str = "serve-lines";
 
-/// Run a server: `php` with the extension, OPcache and its JIT.
+/// Run a server: `php` with the extension, OPcache and its JIT; or, of a folder, an application under PHP-FPM.
 ///
-/// On a terminal every request has a line. The process becomes PHP, so signals, exit code and pid are the server's:
-/// Ctrl+C stops it, SIGHUP reloads.
+/// On a terminal every request has a line. A program's process becomes PHP, so signals, exit code and pid are the
+/// server's. A folder is served by the edge, in front of PHP-FPM, which is started as well: files are sent, programs are
+/// run, and index.php answers everything else. Ctrl+C stops both.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -38,7 +42,9 @@ pub struct Arguments {
     /// Print the command and do not run it
     #[arg(long)]
     dry_run: bool,
-    /// The PHP program that makes the server and calls run()
+    #[command(flatten)]
+    folder: folder::Arguments,
+    /// The PHP program that makes the server and calls run(), or the folder of an application
     program: PathBuf,
     /// What the program gets as its arguments
     #[arg(last = true)]
@@ -52,11 +58,14 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let program = &arguments.program;
     if program.is_dir() {
-        return Err(format!(
-            "{} is a folder; name the program, such as {}",
-            program.display(),
-            program.join("server.php").display()
-        ));
+        let common = folder::Common {
+            folder: program,
+            listen: arguments.listen.as_deref(),
+            workers: arguments.workers,
+            shows_requests: !arguments.quiet && io::stdout().is_terminal(),
+            dry_run: arguments.dry_run,
+        };
+        return folder::run(&common, &arguments.folder);
     }
     if !program.is_file() {
         return Err(format!("{}: no such file", program.display()));

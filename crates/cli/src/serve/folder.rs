@@ -1,0 +1,319 @@
+//! `fermata serve FOLDER`: an application that PHP-FPM runs, and the edge in front of it, as one command.
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fermata_io::process::{self, Exit};
+use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use fermata_io::users;
+
+use super::{denied, fpm};
+use crate::child::{self, Child, Signals};
+use crate::format;
+
+/// Where it listens when nothing is said, as a server does.
+const LISTEN: &str = "127.0.0.1:8080";
+
+/// How long PHP has to listen after its start.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How long what is under way may take when everything is ended: longer than the edge's own bound of that.
+const EDGE_END_MAX: Duration = Duration::from_secs(40);
+const FPM_END_MAX: Duration = Duration::from_secs(10);
+
+/// Pause before PHP is started again after it has ended early; doubled each time, up to the maximum.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// One that has run for so long ended by something else than its start.
+const RAN_WELL: Duration = Duration::from_secs(10);
+
+/// Options that only a folder takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// For a folder: PHP-FPM, or php-cgi. Default: the newest that is installed
+    #[arg(long, env = "FERMATA_FPM", value_name = "PROGRAM")]
+    fpm: Option<PathBuf>,
+    /// For a folder: requests that PHP runs at the same time, which is processes of PHP-FPM
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    children: Option<u32>,
+    /// For a folder: user that PHP and the edge run as, when started as root. Default: www-data
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// For a folder: address of the control port, in place of a Unix socket that only the application knows
+    #[arg(long, value_name = "HOST:PORT")]
+    control: Option<String>,
+}
+
+/// What is said for a program as well.
+pub struct Common<'a> {
+    pub folder: &'a Path,
+    pub listen: Option<&'a str>,
+    pub workers: Option<u32>,
+    /// Lines of requests are shown.
+    pub shows_requests: bool,
+    pub dry_run: bool,
+}
+
+/// Everything that the two processes are started from.
+struct Plan {
+    root: PathBuf,
+    listen: String,
+    fpm: fpm::Fpm,
+    edge: Vec<String>,
+    grip_url: String,
+    denied: usize,
+}
+
+/// The folder with sockets and configuration, which is removed with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Result<Self, String> {
+        let bytes = fermata_io::random::u64();
+        let name = format!("fermata-{}-{bytes:x}", process::pid());
+        let path = std::env::temp_dir().join(name);
+        let mut builder = fs::DirBuilder::new();
+        // Others may pass, to the sockets that they are allowed to use; they see no names.
+        let made = builder.mode(0o711).create(&path);
+        made.map_err(|error| format!("{}: {error}", path.display()))?;
+        // Whatever the umask is.
+        let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o711));
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Serves the folder until a signal ends it, or the edge ends.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), String> {
+    let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1])?;
+    let place = Place::new()?;
+    let plan = plan(common, arguments, &place.0)?;
+    let mut start_fpm = child::bound(&plan.fpm.command())?;
+    start_fpm.env("GRIP_URL", &plan.grip_url);
+    let mut edge = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+    edge.arg("edge").args(&plan.edge);
+    if common.dry_run {
+        let config = fs::read_to_string(&plan.fpm.config).unwrap_or_default();
+        let shown = super::shown(&plan.fpm.command()) + &super::shown(&edge);
+        return format::print(&(config + &shown));
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", plan.fpm.program.display());
+    let mut php = Child::start(&mut start_fpm).map_err(failed)?;
+    let due = Instant::now() + START_MAX;
+    while !plan.fpm.is_listening() {
+        if let Some(exit) = php.exit() {
+            return Err(format!("{} ended: {exit}", plan.fpm.program.display()));
+        }
+        if Instant::now() > due {
+            return Err(format!("{} does not listen", plan.fpm.program.display()));
+        }
+        let soon = Instant::now() + Duration::from_millis(10);
+        if matches!(signals.wait(soon), Some(SIGINT | SIGTERM | SIGQUIT)) {
+            return Ok(());
+        }
+    }
+    let mut edge = Child::start(&mut child::bound(&edge)?).map_err(|error| error.to_string())?;
+    format::print(&banner(&plan))?;
+    let outcome = supervise(&plan, &signals, &mut start_fpm, &mut php, &mut edge);
+    // What the edge still answers, PHP has to be there for.
+    child::end(&mut edge, SIGTERM, &signals, EDGE_END_MAX);
+    child::end(&mut php, plan.fpm.end_signal(), &signals, FPM_END_MAX);
+    outcome
+}
+
+/// Starts PHP again when it ends, until the edge ends or everything is to.
+fn supervise(
+    plan: &Plan,
+    signals: &Signals,
+    start_fpm: &mut Command,
+    php: &mut Child,
+    edge: &mut Child,
+) -> Result<(), String> {
+    let mut pause = PAUSE;
+    let mut start_at = None;
+    loop {
+        if let Some(exit) = edge.exit() {
+            return match exit {
+                Exit::Code(0) => Ok(()),
+                exit => Err(format!("the edge ended: {exit}")),
+            };
+        }
+        if let (Some(exit), None) = (php.exit(), start_at) {
+            if php.since.elapsed() > RAN_WELL {
+                pause = PAUSE;
+            }
+            let name = plan.fpm.program.display();
+            eprintln!("fermata serve: {name} ended: {exit}; it is started again");
+            start_at = Some(Instant::now() + pause);
+            pause = PAUSE_MAX.min(pause * 2);
+        }
+        if start_at.is_some_and(|at| at <= Instant::now()) {
+            start_at = None;
+            *php = Child::start(start_fpm).map_err(|error| error.to_string())?;
+        }
+        let due = start_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+        match signals.wait(due) {
+            Some(SIGINT | SIGTERM | SIGQUIT) => return Ok(()),
+            Some(SIGHUP) => {
+                edge.signal(SIGHUP);
+                // It reads its settings and programs anew, when what is under way has ended.
+                plan.fpm.reloads().then(|| php.signal(SIGUSR2));
+            }
+            Some(SIGUSR1) => edge.signal(SIGUSR1),
+            _ => {}
+        }
+    }
+}
+
+fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan, String> {
+    let folder = common.folder;
+    let root =
+        fs::canonicalize(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let text = root
+        .to_str()
+        .ok_or("the folder's name is not UTF-8")?
+        .to_owned();
+    let listen = listen(common.listen)?;
+    let user = user(arguments)?;
+    let program = fpm::find(arguments.fpm.as_deref())?;
+    let children = arguments.children.unwrap_or_else(|| {
+        let cores = u32::try_from(process::usable_cores()).unwrap_or(1);
+        (4 * cores).max(8)
+    });
+    let fpm = fpm::Fpm::configure(program, place, children, user.as_deref())?;
+    let denied = denied::folders(&root);
+    let deny: String = denied
+        .iter()
+        .map(|path| format!(",deny={}", quoted(path)))
+        .collect();
+    let root_quoted = quoted(&text);
+    let socket = quoted(&fpm.socket.display().to_string());
+    let route = format!(
+        "* file/{root_quoted}{deny} fastcgi/{socket},root={root_quoted},script=/index.php,front{deny}"
+    );
+    let socket = place.join("control").display().to_string();
+    let (control, grip_url) = match (&arguments.control, &user) {
+        (Some(address), _) => (address.clone(), format!("http://{address}")),
+        (None, Some(user)) => (
+            format!("unix:{socket}?mode=600&user={user}"),
+            format!("http+unix:{socket}"),
+        ),
+        (None, None) => (
+            format!("unix:{socket}?mode=600"),
+            format!("http+unix:{socket}"),
+        ),
+    };
+    let mut edge: Vec<String> = [
+        "--listen",
+        &listen,
+        "--control",
+        &control,
+        "--route",
+        &route,
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut add = |name: &str, value: String| edge.extend([name.to_owned(), value]);
+    if let Some(workers) = common.workers {
+        add("--workers", workers.to_string());
+    }
+    if common.shows_requests {
+        add("--log-requests", "true".to_owned());
+    }
+    if let Some(user) = user.filter(|it| it != "root") {
+        add("--user", user);
+    }
+    Ok(Plan {
+        root,
+        listen,
+        fpm,
+        edge,
+        grip_url,
+        denied: denied.len(),
+    })
+}
+
+fn banner(plan: &Plan) -> String {
+    let denied = match plan.denied {
+        0 => String::new(),
+        1 => ", 1 folder refused by its .htaccess".to_owned(),
+        count => format!(", {count} folders refused by their .htaccess"),
+    };
+    format!(
+        "serving {} at http://{} with {}{denied}; Ctrl+C stops both\n",
+        plan.root.display(),
+        plan.listen,
+        plan.fpm.program.display(),
+    )
+}
+
+/// `http://HOST:PORT` or `HOST:PORT`.
+fn listen(given: Option<&str>) -> Result<String, String> {
+    let text = given.unwrap_or(LISTEN);
+    let address = text.strip_prefix("http://").unwrap_or(text);
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let found: Option<SocketAddr> = match address.to_socket_addrs() {
+        Ok(mut found) => found.next(),
+        Err(_) => None,
+    };
+    match found {
+        Some(found) => Ok(found.to_string()),
+        None => Err(format!(
+            "--listen {text}: a folder is served at http://HOST:PORT; for TLS set FERMATA_EDGE_LISTEN_TLS and \
+            FERMATA_EDGE_TLS_CERTIFICATES"
+        )),
+    }
+}
+
+/// Who PHP runs as; `None`: whoever has started this.
+fn user(arguments: &Arguments) -> Result<Option<String>, String> {
+    let is_root = process::user() == 0;
+    match (&arguments.user, is_root) {
+        (Some(user), true) => {
+            users::number(user, Path::new(users::USERS))
+                .map_err(|error| format!("--user {error}"))?;
+            Ok(Some(user.clone()))
+        }
+        (Some(_), false) => Err("--user needs root, who alone can change to it".to_owned()),
+        (None, false) => Ok(None),
+        (None, true) => match users::number("www-data", Path::new(users::USERS)) {
+            Ok(_) => Ok(Some("www-data".to_owned())),
+            Err(_) => {
+                Err("started as root, and there is no user www-data: give --user NAME".to_owned())
+            }
+        },
+    }
+}
+
+/// As the routes have it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_servers() {
+        assert_eq!(listen(None).as_deref(), Ok("127.0.0.1:8080"));
+        assert_eq!(
+            listen(Some("http://127.0.0.1:80/")).as_deref(),
+            Ok("127.0.0.1:80")
+        );
+        assert!(listen(Some("https://127.0.0.1:80")).is_err());
+    }
+}

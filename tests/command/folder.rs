@@ -1,0 +1,310 @@
+//! `fermata serve FOLDER`: PHP-FPM and the edge in front of it, as one command.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+
+use fermata_testkit::{
+    Directory, Signal, free_port, install, is_running, send_signal, wait_until, workspace_root,
+};
+
+use super::{fermata, run};
+
+/// A front controller: says how it was asked, holds clients, and publishes to them.
+const INDEX: &str = r#"<?php
+spl_autoload_register(function (string $class) {
+    require getenv('LIBRARY') . str_replace(['Fermata\\', '\\'], ['/', '/'], $class) . '.php';
+});
+switch ($_SERVER['REQUEST_URI']) {
+    case '/hold':
+        header('Content-Type: text/event-stream');
+        header('Grip-Hold: stream');
+        header('Grip-Channel: news');
+        exit("data: welcome\n\n");
+    case '/publish':
+        (new Fermata\Grip\Publisher())->publish('news', Fermata\Grip\Item::event('published'));
+        exit('told');
+    case '/pid':
+        exit((string) posix_getppid());
+}
+header('Content-Type: text/plain');
+echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '-', ' ', $_SERVER['QUERY_STRING'];
+"#;
+
+struct Application {
+    child: Child,
+    port: u16,
+    folder: Directory,
+    /// Where its sockets are.
+    place: Directory,
+}
+
+impl Application {
+    /// `None`: PHP-FPM is not installed.
+    fn start() -> Option<Self> {
+        let folders = ["/usr/sbin", "/usr/local/sbin"];
+        let is_fpm = |name: &str| name.starts_with("php-fpm");
+        let has_fpm = folders.iter().any(|folder| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries
+                .into_iter()
+                .any(|entry| entry.file_name().to_str().is_some_and(is_fpm))
+        });
+        if !has_fpm {
+            install::skipped("php-fpm is not installed");
+            return None;
+        }
+        let folder = Directory::new();
+        for name in ["admin", "data", "files"] {
+            fs::create_dir(folder.join(name)).expect("a folder");
+        }
+        folder.write("index.php", INDEX);
+        folder.write(
+            "other.php",
+            "<?php echo 'other ', $_SERVER['PATH_INFO'] ?? '-';",
+        );
+        folder.write("admin/index.php", "<?php echo 'admin';");
+        folder.write("data/page.txt", "secret");
+        folder.write(
+            "data/.htaccess",
+            "<IfModule mod_authz_core.c>\n Require all denied\n</IfModule>\n",
+        );
+        folder.write("files/style.css", "body {}");
+        folder.write("files/page.inc", "<?php /* source */");
+        folder.write(".env", "PASSWORD=secret");
+        let (port, place) = (free_port(), Directory::new());
+        let mut command = fermata(&["serve", "--listen", &format!("http://127.0.0.1:{port}")]);
+        if fs::metadata("/proc/self").expect("Linux").uid() == 0 {
+            command.args(["--user", "root"]);
+        }
+        let child = command
+            .args(["--children", "2"])
+            .arg(folder.path())
+            .env("TMPDIR", place.path())
+            .env("LIBRARY", workspace_root().join("php/src"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("make has built it");
+        let mut application = Application {
+            child,
+            port,
+            folder,
+            place,
+        };
+        wait_until("it answers", || {
+            let ended = application.child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "{ended:?}");
+            (!application.get("/pid").is_empty()).then_some(())
+        });
+        Some(application)
+    }
+
+    /// The status, and what is told besides.
+    fn ask(&self, arguments: &[&str], path: &str) -> String {
+        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        let mut command = std::process::Command::new("curl");
+        command.args(["--silent", "--max-time", "20", "--path-as-is"]);
+        run(command.args(arguments).arg(url)).1
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.ask(&[], path)
+    }
+
+    fn status(&self, path: &str) -> String {
+        let status = ["--output", "/dev/null", "--write-out", "%{http_code}"];
+        self.ask(&status, path)
+    }
+
+    /// PHP-FPM's first process.
+    fn fpm(&self) -> Option<u32> {
+        self.get("/pid").parse().ok()
+    }
+
+    /// The edge's first process.
+    fn edge(&self) -> u32 {
+        let pid = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("the kernel tells of children");
+        let is_edge = |pid: &&str| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("\0edge\0")
+        };
+        let found = children.split_whitespace().find(is_edge);
+        found.and_then(|pid| pid.parse().ok()).expect("it runs")
+    }
+
+    fn has_left_nothing(&self) -> bool {
+        fs::read_dir(self.place.path()).is_ok_and(|mut entries| entries.next().is_none())
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        send_signal(self.child.id(), Signal::Terminate);
+        let _ = self.child.wait();
+    }
+}
+
+fn wait_for_end(pids: &[u32]) {
+    wait_until("nothing runs any more", || {
+        pids.iter().all(|pid| !is_running(*pid)).then_some(())
+    });
+}
+
+#[test]
+fn a_folder_is_served_as_an_application() {
+    let Some(application) = Application::start() else {
+        return;
+    };
+    for (path, expected) in [
+        ("/", "GET /index.php - "),
+        ("/a/page?x=1", "GET /index.php - x=1"),
+        ("/index.php/a/page", "GET /index.php /a/page "),
+        ("/other.php", "other -"),
+        ("/other.php/info", "other /info"),
+        ("/no.php", "GET /index.php - "),
+        ("/admin/", "admin"),
+        ("/files/", "GET /index.php - "),
+        ("/files/style.css", "body {}"),
+        ("/files/page.inc", "GET /index.php - "),
+        ("/files/style.css/other.php", "GET /index.php - "),
+        ("/.env", "GET /index.php - "),
+    ] {
+        assert_eq!(application.get(path), expected, "{path}");
+    }
+    assert_eq!(
+        application.ask(&["--data", "a=b"], "/a"),
+        "POST /index.php - "
+    );
+    let location = ["--output", "/dev/null", "--write-out", "%header{location}"];
+    assert_eq!(application.status("/admin?a"), "308");
+    assert_eq!(application.ask(&location, "/admin?a"), "/admin/?a");
+    for path in [
+        "/data/page.txt",
+        "/%64ata/page.txt",
+        "//data/page.txt",
+        "/data",
+    ] {
+        assert_eq!(application.status(path), "404", "{path}");
+    }
+    // A program that is changed is the one that answers next.
+    application
+        .folder
+        .write("added.php", "<?php echo 'was added';");
+    assert_eq!(application.get("/added.php"), "was added");
+}
+
+#[test]
+fn clients_of_a_folder_are_held_by_headers() {
+    let Some(application) = Application::start() else {
+        return;
+    };
+    thread::scope(|scope| {
+        let held = scope.spawn(|| application.ask(&["--no-buffer", "--max-time", "10"], "/hold"));
+        // Clients get what is published from when they are held on.
+        while !held.is_finished() {
+            assert_eq!(application.get("/publish"), "told");
+        }
+        let events = held.join().expect("it asks");
+        assert!(events.starts_with("data: welcome\n\n"), "{events}");
+        assert!(events.contains("data: published\n\n"), "{events}");
+    });
+}
+
+#[test]
+fn php_fpm_is_started_again_and_both_end_with_the_command() {
+    let Some(mut application) = Application::start() else {
+        return;
+    };
+    let first = application.fpm().expect("it answers");
+    send_signal(first, Signal::Kill);
+    let second = wait_until("PHP-FPM is back", || {
+        application.fpm().filter(|pid| *pid != first)
+    });
+    // Neither of them, nor the command, ends by it.
+    send_signal(application.child.id(), Signal::HangUp);
+    wait_until("it answers after a reload", || application.fpm());
+    let edge = application.edge();
+    send_signal(application.child.id(), Signal::Terminate);
+    let status = application.child.wait().expect("it is our child");
+    assert!(status.success(), "{status}");
+    wait_for_end(&[first, second, edge]);
+    assert!(application.has_left_nothing());
+}
+
+#[test]
+fn a_killed_edge_ends_php_fpm() {
+    let Some(mut application) = Application::start() else {
+        return;
+    };
+    let fpm = application.fpm().expect("it answers");
+    send_signal(application.edge(), Signal::Kill);
+    let status = application.child.wait().expect("it is our child");
+    assert!(!status.success(), "{status}");
+    wait_for_end(&[fpm]);
+    assert!(application.has_left_nothing());
+}
+
+#[test]
+fn a_killed_command_ends_php_fpm_and_the_edge() {
+    let Some(mut application) = Application::start() else {
+        return;
+    };
+    let (fpm, edge) = (application.fpm().expect("it answers"), application.edge());
+    send_signal(application.child.id(), Signal::Kill);
+    application.child.wait().expect("it is our child");
+    wait_for_end(&[fpm, edge]);
+}
+
+#[test]
+fn what_cannot_serve_a_folder_is_named() {
+    let folder = Directory::new();
+    let name = folder.path().display().to_string();
+    for (arguments, expected) in [
+        (
+            &["serve", "--fpm", "/nowhere/php-fpm", &name][..],
+            "--fpm /nowhere/php-fpm: no such file",
+        ),
+        (
+            &["serve", "--fpm", "no-such-fpm", &name],
+            "--fpm no-such-fpm: no such program",
+        ),
+        (
+            &["serve", "--listen", "https://127.0.0.1:1", &name],
+            "FERMATA_EDGE_LISTEN_TLS",
+        ),
+    ] {
+        let (is_good, _, error) = run(&mut fermata(arguments));
+        assert!(
+            !is_good && error.contains(expected),
+            "{arguments:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_started() {
+    let folder = Directory::new();
+    let mut command = fermata(&["serve", "--dry-run"]);
+    if fs::metadata("/proc/self").expect("Linux").uid() == 0 {
+        command.args(["--user", "root"]);
+    }
+    let (is_good, shown, error) = run(command.arg(folder.path()));
+    if error.contains("there is none") {
+        install::skipped("php-fpm is not installed");
+        return;
+    }
+    assert!(is_good, "{error}");
+    let root = Path::new(folder.path()).display().to_string();
+    for part in [
+        "pm.max_children = ",
+        " edge --listen 127.0.0.1:8080 ",
+        &root,
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+}
