@@ -11,8 +11,8 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
+.PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -25,6 +25,10 @@ chat: ## Build, then serve the chat at http://127.0.0.1:8000
 
 test: setup all ## Run every test
 	@scripts/test-all.sh
+
+release: ## Build what a release consists of, in dist/: command, extensions, packages, SBOM, checksums
+	@scripts/setup.sh build
+	@scripts/release.sh
 
 lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
 	@scripts/lint.sh
@@ -110,7 +114,7 @@ bench-websocket: ## The tables of seed 003 beside their peers, about 13 minutes;
 	python3 -m bench websocket
 
 clean: ## Remove everything that was built
-	rm -rf build target tests/browser/node_modules
+	rm -rf build dist target tests/browser/node_modules
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +152,9 @@ test-php85: all ## The same with PHP 8.5, from Debian's experimental; no part of
 
 test-versions: all ## Compile the extension against the headers of every PHP that is there
 	scripts/php-versions.sh
+
+test-release: all ## Pack what is built, and install, run and purge it in a Debian 12 without Rust; as root
+	scripts/test-release.sh
 
 test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
 	scripts/test-systemd.sh

@@ -8,6 +8,7 @@
 #   PHP=php8.3 scripts/build-ext.sh      builds for another PHP
 #   BUILD=build/asan CFLAGS=… …          builds into another folder, with other flags
 #   FERMATA_CORE=libfermata_ffi.a …      links this core and builds the extension alone, without Rust
+#   PHPIZE=… PHP_CONFIG=… …              builds for the PHP that these two belong to, which need not run here
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,11 +21,18 @@ export FERMATA_ROOT=$root FERMATA_CORE=${ready_core:-$CARGO_TARGET_DIR/release/l
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 
 php=${PHP:-php}
-version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
-phpize=phpize$version
-php_config=php-config$version
-command -v "$phpize" >/dev/null || phpize="phpize"
-command -v "$php_config" >/dev/null || php_config="php-config"
+if [ -n "${PHP_CONFIG:-}" ]; then
+    php_config=$PHP_CONFIG
+    phpize=${PHPIZE:?is to be named together with PHP_CONFIG}
+    version=$("$php_config" --version)
+    version=${version%.*}
+else
+    version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+    phpize=phpize$version
+    php_config=php-config$version
+    command -v "$phpize" >/dev/null || phpize="phpize"
+    command -v "$php_config" >/dev/null || php_config="php-config"
+fi
 
 mkdir -p "$work"
 if [ -z "$ready_core" ]; then
@@ -45,7 +53,7 @@ done
 # What a configured build depends on: the PHP, the flags, the list of sources and config.m4.
 configuration=$(
     "$php_config" --version --extension-dir
-    echo "$root $FERMATA_CORE ${CC:-} ${CFLAGS:-} ${LDFLAGS:-}"
+    echo "$root $FERMATA_CORE ${CC:-} ${CFLAGS:-} ${LDFLAGS:-} ${CONFIGURE_ARGUMENTS:-}"
     ls ext/*.c ext/*/*.c
     cat ext/config.m4
 )
@@ -57,7 +65,8 @@ if [ ! -e "$work/Makefile" ] || [ "$configuration" != "$(cat "$work/.configurati
             make -s distclean >/dev/null 2>&1 || true
         fi
         "$phpize" >configure.log 2>&1
-        ./configure -q --with-php-config="$(command -v "$php_config")" >>configure.log 2>&1 ||
+        # shellcheck disable=SC2086 # several arguments
+        ./configure -q ${CONFIGURE_ARGUMENTS:-} --with-php-config="$(command -v "$php_config")" >>configure.log 2>&1 ||
             { tail -n 30 configure.log >&2 && exit 1; }
     )
     printf '%s\n' "$configuration" >"$work/.configuration"

@@ -169,6 +169,8 @@ need_edge() {
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need openssl has openssl
     need systemd has systemd-analyze
+    # What the packages of a release are checked with.
+    need lintian has lintian
     need iproute2 has ip
     need pushpin has pushpin
     need zurl has zurl

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Builds everything that a release consists of, in dist/.
+#
+#   scripts/release.sh [--quick]
+#
+# The Rust core is compiled once per target, and for each PHP the C of ext/ alone. Everything is compiled with this machine's C
+# library, also for the PHP of a newer Debian, so the artefacts need a glibc as old as this machine's and none newer.
+#
+# Targets besides the machine's own are built where their tools are there, and named where they are not:
+#   x86_64-unknown-linux-musl   musl-gcc (Debian: musl-tools) and rustup's target: a command that needs no C library
+#   aarch64-unknown-linux-gnu   aarch64-linux-gnu-gcc (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and rustup's target
+# PHPs: those of this machine, those of scripts/other-php.sh, and each php-config that FERMATA_PHP_CONFIGS names.
+#
+#   --quick                     this machine's target and its PHP alone
+#   FERMATA_CORE, FERMATA_BINARY  take this libfermata_ffi.a and this command as built, and do not compile for x86_64 glibc
+#   DIST=FOLDER                 in place of dist
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+quick=
+case ${1:-} in
+    '') ;;
+    --quick) quick=yes ;;
+    *) echo "usage: scripts/release.sh [--quick]" >&2 && exit 2 ;;
+esac
+dist=${DIST:-$root/dist}
+stage=$root/build/release
+target_dir=$root/target/dist
+cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
+PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+machine=$(uname -m)
+[ "$machine" = x86_64 ] || { echo "release: this script knows how to release from x86_64 only" >&2; exit 1; }
+# What is in an artefact is dated by the commit it was made of.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+say() { printf 'release: %s\n' "$*" >&2; }
+left_out=()
+leave_out() { say "LEFT OUT: $*"; left_out+=("$*"); }
+
+rm -rf "${stage:?}/bin" "${stage:?}/so"
+mkdir -p "$stage/bin" "$stage/so"
+
+has_target() {
+    rustup target list --installed 2>/dev/null | grep -qx "$1" || rustup target add "$1" >/dev/null 2>&1
+}
+# compile TARGET PACKAGE…: no path of this machine gets into what is built.
+compile() {
+    local target=$1 packages=() package
+    shift
+    for package in "$@"; do packages+=(-p "$package"); done
+    CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f%s' "--remap-path-prefix=$root=." "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo") \
+        CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target_dir cargo build --release --locked --target "$target" "${packages[@]}"
+}
+
+# The commands, and the core that extensions are linked with.
+glibc=x86_64-unknown-linux-gnu
+core=${FERMATA_CORE:-$target_dir/$glibc/release/libfermata_ffi.a}
+binary=${FERMATA_BINARY:-$target_dir/$glibc/release/fermata}
+missing=()
+[ -n "${FERMATA_CORE:-}" ] || missing+=(fermata-ffi)
+[ -n "${FERMATA_BINARY:-}" ] || missing+=(fermata-cli)
+[ ${#missing[@]} -eq 0 ] || compile "$glibc" "${missing[@]}"
+install -D "$binary" "$stage/bin/x86_64-glibc/fermata"
+if [ -z "$quick" ]; then
+    musl=x86_64-unknown-linux-musl
+    if ! command -v musl-gcc >/dev/null; then
+        leave_out "the command for x86_64 without a C library: there is no musl-gcc (apt-get install musl-tools)"
+    elif ! has_target "$musl"; then
+        leave_out "the command for x86_64 without a C library: rustup has no target $musl"
+    else
+        # musl-gcc compiles the C of ring. rustc links by itself: it brings the start files of a static program that may lie
+        # anywhere, which musl-gcc lacks.
+        CC_x86_64_unknown_linux_musl=musl-gcc compile "$musl" fermata-cli
+        install -D "$target_dir/$musl/release/fermata" "$stage/bin/x86_64-musl/fermata"
+    fi
+    arm=aarch64-unknown-linux-gnu
+    if ! command -v aarch64-linux-gnu-gcc >/dev/null; then
+        leave_out "the command for arm64: there is no aarch64-linux-gnu-gcc (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
+    elif ! has_target "$arm"; then
+        leave_out "the command for arm64: rustup has no target $arm"
+    else
+        CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+            compile "$arm" fermata-cli
+        install -D "$target_dir/$arm/release/fermata" "$stage/bin/arm64-glibc/fermata"
+    fi
+fi
+
+# extension NAME PHPIZE PHP_CONFIG
+seen=' '
+extension() {
+    local version
+    version=$("$3" --version)
+    version=${version%.*}
+    case $seen in *" $version "*) return ;; esac
+    seen+="$version "
+    if grep -q '^#define ZTS 1' "$("$3" --include-dir)/main/php_config.h"; then
+        leave_out "the extension for PHP $version with threads (ZTS): it supports none"
+        return
+    fi
+    say "the extension for PHP $version"
+    PHPIZE=$2 PHP_CONFIG=$3 BUILD=$stage/$1 FERMATA_CORE=$core \
+        CFLAGS="-g -O2 -ffile-prefix-map=$root=. -ffile-prefix-map=$cache=." scripts/build-ext.sh >/dev/null
+    install -D "$stage/$1/fermata.so" "$stage/so/php$version-x86_64-glibc/fermata.so"
+}
+# The PHP of a Debian in a folder: its phpize and php-config name /usr, and are told of the folder.
+extension_of_root() { # folder, version
+    local tools=$stage/tools-$2
+    [ -x "$1/usr/bin/phpize$2" ] || { leave_out "the extension for PHP $2: make test-php${2/./} makes the folder $1 that has it"; return; }
+    mkdir -p "$tools"
+    sed "s|^prefix='/usr'|prefix='$1/usr'|" "$1/usr/bin/phpize$2" >"$tools/phpize"
+    sed "s|^prefix=\"/usr\"|prefix=\"$1/usr\"|" "$1/usr/bin/php-config$2" >"$tools/php-config"
+    chmod +x "$tools/phpize" "$tools/php-config"
+    extension "php$2" "$tools/phpize" "$tools/php-config"
+}
+for config in ${FERMATA_PHP_CONFIGS:-}; do
+    extension "php-$("$config" --version)" "${config/php-config/phpize}" "$config"
+done
+version=$("${PHP:-php}" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+extension "php$version" "$(command -v "phpize$version" || command -v phpize)" "$(command -v "php-config$version" || command -v php-config)"
+if [ -z "$quick" ]; then
+    for version in 8.2 8.3; do
+        command -v "php-config$version" >/dev/null && extension "php$version" "$(command -v "phpize$version")" "$(command -v "php-config$version")"
+        case $seen in *" $version "*) ;; *) leave_out "the extension for PHP $version: this machine has no php-config$version, and FERMATA_PHP_CONFIGS names none" ;; esac
+    done
+    extension_of_root "$cache/trixie" 8.4
+    extension_of_root "$cache/sid" 8.5
+fi
+
+python3 scripts/release/pack.py --stage "$stage" --dist "$dist"
+[ ${#left_out[@]} -eq 0 ] || printf 'release: left out: %s\n' "${left_out[@]}" >&2
