@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-frameworks fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-editor test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -126,6 +126,7 @@ generate: ## Rewrite the generated files: C header, arginfo, reference of settin
 	cargo run --locked --quiet -p fermata-header
 	scripts/arginfo.sh
 	scripts/architecture.py
+	$(PHP) scripts/stubs.php
 	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge reference
 
 test-rust: ## Unit and property tests of the crates
@@ -168,6 +169,9 @@ test-chat: ## PHPUnit tests of the chat
 test-php: ## PHPUnit tests of the library that need no extension
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Grip
 
+test-editor: ## What a language server says of programs that use the Composer package, with its stubs
+	scripts/test-editor.sh
+
 test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Debian's Symfony, Laravel, Slim and PSR-7 libraries
 	$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
@@ -199,6 +203,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 test-generated: ## Check that the generated files are up to date
 	cargo run --locked --quiet -p fermata-header -- --check
 	scripts/arginfo.sh --check
+	$(PHP) scripts/stubs.php --check
 	python3 -m bench readme --check
 	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) --workspace --exclude fermata-tests reference

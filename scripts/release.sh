@@ -108,7 +108,8 @@ extension_of_root() { # folder, version
     local tools=$stage/tools-$2
     [ -x "$1/usr/bin/phpize$2" ] || { leave_out "the extension for PHP $2: make test-php${2/./} makes the folder $1 that has it"; return; }
     mkdir -p "$tools"
-    sed "s|^prefix='/usr'|prefix='$1/usr'|" "$1/usr/bin/phpize$2" >"$tools/phpize"
+    # autoconf's macros are to fit this machine's libtool.
+    sed "s|^prefix='/usr'|prefix='$1/usr'|; s|^aclocaldir=.*|aclocaldir=/usr/share/aclocal|" "$1/usr/bin/phpize$2" >"$tools/phpize"
     sed "s|^prefix=\"/usr\"|prefix=\"$1/usr\"|" "$1/usr/bin/php-config$2" >"$tools/php-config"
     chmod +x "$tools/phpize" "$tools/php-config"
     extension "php$2" "$tools/phpize" "$tools/php-config"

@@ -49,11 +49,15 @@ def run(*command: str, **options) -> str:
 
 
 def version() -> str:
-    """The version, which the command and the extension have to share."""
+    """The version, which the command and the extension share, and the Composer package asks for."""
     cargo = re.search(r'^\[workspace\.package\]\n(?:.*\n)*?version = "([^"]+)"', (ROOT / "Cargo.toml").read_text(), re.M)
     header = re.search(r'PHP_FERMATA_VERSION "([^"]+)"', (ROOT / "ext/php_fermata.h").read_text())
     if cargo is None or header is None or cargo[1] != header[1]:
         fail("Cargo.toml and ext/php_fermata.h name different versions")
+    major, minor = cargo[1].split(".")[:2]
+    composer = json.loads((ROOT / "php/composer.json").read_text())["conflict"]["ext-fermata"]
+    if composer != f"<{major}.{minor}.0 || >={major}.{int(minor) + 1}.0":
+        fail(f"php/composer.json takes other extensions than {major}.{minor}: {composer}")
     return cargo[1]
 
 
