@@ -22,6 +22,7 @@ mod failing;
 mod faults;
 mod figures;
 mod files;
+mod filtering;
 mod heartbeats;
 mod hygiene;
 mod journal;

@@ -13,7 +13,7 @@ pub const FILTERS_MAX: usize = 5;
 
 /// What an origin is told of: the value of `Grip-Feature`.
 pub const FEATURES: &str = "status, session, link:next, link:gone, filter:skip-self, filter:skip-users, \
-filter:require-sub, filter:build-id, filter:var-subst";
+filter:require-sub, filter:build-id, filter:var-subst, filter:http-check, filter:http-modify";
 
 /// One filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub enum Filter {
     BuildId,
     /// `%(name)s` in content becomes what is known of the connection.
     VarSubst,
+    /// A server of the origin's is asked whether the item is delivered.
+    HttpCheck,
+    /// It is asked for the content, too.
+    HttpModify,
 }
 
 impl Filter {
@@ -39,6 +43,8 @@ impl Filter {
             b"require-sub" => Some(Self::RequireSub),
             b"build-id" => Some(Self::BuildId),
             b"var-subst" => Some(Self::VarSubst),
+            b"http-check" => Some(Self::HttpCheck),
+            b"http-modify" => Some(Self::HttpModify),
             _ => None,
         }
     }
@@ -47,7 +53,65 @@ impl Filter {
         match self {
             Self::BuildId => Some(b"build-id"),
             Self::VarSubst => Some(b"var-subst"),
-            Self::SkipSelf | Self::SkipUsers | Self::RequireSub => None,
+            Self::HttpModify => Some(b"http-modify"),
+            Self::SkipSelf | Self::SkipUsers | Self::RequireSub | Self::HttpCheck => None,
+        }
+    }
+
+    fn asks(self) -> bool {
+        matches!(self, Self::HttpCheck | Self::HttpModify)
+    }
+
+    /// Whether an item with this meta goes to the subscriber, as far as this filter can tell by itself.
+    fn delivers(self, subscriber: &dyn Subscriber, item: &Meta) -> bool {
+        let value = |meta: &'_ Meta, name: &str| -> Vec<u8> {
+            meta.get(name.as_bytes()).cloned().unwrap_or_default()
+        };
+        match self {
+            Self::SkipSelf => {
+                let user = value(subscriber.meta(), "user");
+                user.is_empty() || user != value(item, "sender")
+            }
+            Self::SkipUsers => {
+                let user = value(subscriber.meta(), "user");
+                user.is_empty()
+                    || !value(item, "skip_users")
+                        .split(|&byte| byte == b',')
+                        .any(|skipped| skipped.trim_ascii() == user)
+            }
+            Self::RequireSub => {
+                let channel = value(item, "require_sub");
+                channel.is_empty() || subscriber.is_subscribed(&channel)
+            }
+            Self::BuildId | Self::VarSubst => true,
+            // What nobody was asked about is not delivered.
+            Self::HttpCheck | Self::HttpModify => false,
+        }
+    }
+
+    /// What this filter makes of content; `None`: nothing.
+    fn content(
+        self,
+        subscriber: &dyn Subscriber,
+        content: &[u8],
+    ) -> Result<Option<Vec<u8>>, FilterError> {
+        match self {
+            Self::BuildId => {
+                let mut ids = BuildId::new(subscriber)?;
+                let mut out = Vec::with_capacity(content.len());
+                ids.feed(content, &mut out)?;
+                ids.finish()?;
+                Ok(Some(out))
+            }
+            Self::VarSubst => Ok(Some(template::render(
+                content,
+                &mut |name, letter, out| variable(subscriber.meta(), name, letter, out),
+            )?)),
+            Self::SkipSelf
+            | Self::SkipUsers
+            | Self::RequireSub
+            | Self::HttpCheck
+            | Self::HttpModify => Ok(None),
         }
     }
 }
@@ -74,6 +138,24 @@ pub enum FilterError {
     /// In content or in `id_format`.
     #[error(transparent)]
     Template(#[from] TemplateError),
+}
+
+/// How far the filters of a subscription have come with an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// It is delivered, with this content.
+    Deliver(Option<Vec<u8>>),
+    /// It is kept back.
+    Drop,
+    /// The server of the filter at this place is to be asked; what follows begins behind it.
+    Ask {
+        /// The filter's place.
+        at: usize,
+        /// The server gets the content, and may answer with another.
+        modifies: bool,
+        /// What the filters before have made of it.
+        content: Option<Vec<u8>>,
+    },
 }
 
 /// The filters of one subscription, in order.
@@ -107,27 +189,48 @@ impl Filters {
 
     /// Whether an item with this meta goes to the subscriber.
     pub fn delivers(&self, subscriber: &dyn Subscriber, item: &Meta) -> bool {
-        let value = |meta: &'_ Meta, name: &str| -> Vec<u8> {
-            meta.get(name.as_bytes()).cloned().unwrap_or_default()
-        };
-        self.0.iter().all(|filter| match filter {
-            Filter::SkipSelf => {
-                let user = value(subscriber.meta(), "user");
-                user.is_empty() || user != value(item, "sender")
+        let mut filters = self.0.iter();
+        filters.all(|filter| filter.delivers(subscriber, item))
+    }
+
+    /// Whether a server has to be asked: then [`run`](Self::run) takes the place of [`delivers`](Self::delivers) and
+    /// [`content`](Self::content).
+    pub fn asks(&self) -> bool {
+        self.0.iter().any(|filter| filter.asks())
+    }
+
+    /// Runs the filters from the one at `from` on, as far as they need nobody else. `content`: `None` where the item has none,
+    /// as one that only closes.
+    ///
+    /// # Errors
+    /// A filter could not do its work.
+    pub fn run(
+        &self,
+        from: usize,
+        subscriber: &dyn Subscriber,
+        item: &Meta,
+        content: Option<Vec<u8>>,
+    ) -> Result<Run, FilterError> {
+        let mut content = content;
+        for (at, filter) in self.0.iter().enumerate().skip(from) {
+            if filter.asks() {
+                let modifies = *filter == Filter::HttpModify;
+                return Ok(Run::Ask {
+                    at,
+                    modifies,
+                    content,
+                });
             }
-            Filter::SkipUsers => {
-                let user = value(subscriber.meta(), "user");
-                user.is_empty()
-                    || !value(item, "skip_users")
-                        .split(|&byte| byte == b',')
-                        .any(|skipped| skipped.trim_ascii() == user)
+            if !filter.delivers(subscriber, item) {
+                return Ok(Run::Drop);
             }
-            Filter::RequireSub => {
-                let channel = value(item, "require_sub");
-                channel.is_empty() || subscriber.is_subscribed(&channel)
+            if let Some(before) = &content
+                && let Some(after) = filter.content(subscriber, before)?
+            {
+                content = Some(after);
             }
-            Filter::BuildId | Filter::VarSubst => true,
-        })
+        }
+        Ok(Run::Deliver(content))
     }
 
     /// Whether the content filters are exactly those the publisher wrote its content for.
@@ -147,20 +250,8 @@ impl Filters {
     ) -> Result<Cow<'a, [u8]>, FilterError> {
         let mut content = Cow::Borrowed(content);
         for filter in &self.0 {
-            match filter {
-                Filter::BuildId => {
-                    let mut ids = BuildId::new(subscriber)?;
-                    let mut out = Vec::with_capacity(content.len());
-                    ids.feed(&content, &mut out)?;
-                    ids.finish()?;
-                    content = Cow::Owned(out);
-                }
-                Filter::VarSubst => {
-                    content = Cow::Owned(template::render(&content, &mut |name, letter, out| {
-                        variable(subscriber.meta(), name, letter, out)
-                    })?);
-                }
-                Filter::SkipSelf | Filter::SkipUsers | Filter::RequireSub => {}
+            if let Some(after) = filter.content(subscriber, &content)? {
+                content = Cow::Owned(after);
             }
         }
         Ok(content)
@@ -421,6 +512,39 @@ mod tests {
     }
 
     #[test]
+    fn filters_run_in_their_order_up_to_one_that_asks() {
+        let client = Client(meta(&[("user", "alice")]), Vec::new());
+        let filters = filters(&["skip-self", "var-subst", "http-modify", "http-check"]);
+        assert!(
+            filters.asks()
+                && filters.are_content_filters(&[b"var-subst".into(), b"http-modify".into()])
+        );
+        let run = |from: usize, sender: &str, content: Option<&str>| {
+            let content = content.map(|it| it.as_bytes().to_vec());
+            filters.run(from, &client, &meta(&[("sender", sender)]), content)
+        };
+        let ask = |at: usize, modifies: bool, content: Option<&str>| Run::Ask {
+            at,
+            modifies,
+            content: content.map(|it| it.as_bytes().to_vec()),
+        };
+        assert_eq!(run(0, "alice", Some("x")), Ok(Run::Drop));
+        assert_eq!(
+            run(0, "bob", Some("hi %(user)s")),
+            Ok(ask(2, true, Some("hi alice")))
+        );
+        assert_eq!(run(3, "bob", Some("%")), Ok(ask(3, false, Some("%"))));
+        assert_eq!(
+            run(4, "bob", Some("%")),
+            Ok(Run::Deliver(Some(b"%".to_vec())))
+        );
+        assert_eq!(run(0, "bob", None), Ok(ask(2, true, None)));
+        assert!(run(0, "bob", Some("50%")).is_err());
+        // Whoever forgets to ask delivers nothing.
+        assert!(!filters.delivers(&client, &Meta::new()));
+    }
+
+    #[test]
     fn every_known_filter_is_announced() {
         for name in [
             "skip-self",
@@ -428,10 +552,12 @@ mod tests {
             "require-sub",
             "build-id",
             "var-subst",
+            "http-check",
+            "http-modify",
         ] {
             assert!(Filter::from_name(name.as_bytes()).is_some());
             assert!(FEATURES.contains(&format!("filter:{name}")));
         }
-        assert_eq!(FEATURES.matches("filter:").count(), 5);
+        assert_eq!(FEATURES.matches("filter:").count(), 7);
     }
 }

@@ -350,7 +350,8 @@ fn features_are_announced(bench: &Bench) {
         .header("grip-feature")
         .unwrap_or_default();
     let old = "status, session, link:next, filter:skip-self, filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
-    let new = old.replace("link:next", "link:next, link:gone");
+    let new = old.replace("link:next", "link:next, link:gone")
+        + ", filter:http-check, filter:http-modify";
     match bench.kind() {
         // Newer ones than 1.36 announce what follows it.
         Kind::Fermata if features == old => {}

@@ -189,6 +189,7 @@ impl Edge {
             }
             // What it says besides its status nobody wants to know.
             Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Step::Goes,
+            Phase::Whole { .. } if self.ignores_body(talk.owner) => Step::Goes,
             Phase::Linked(body) => {
                 body.pending.extend_from_slice(&piece);
                 self.pass_link(talk)
@@ -206,12 +207,17 @@ impl Edge {
         }
     }
 
+    /// Whether what an origin says besides its status and headers is of no use.
+    fn ignores_body(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Filter(number) if self.filtering.ignores_body(number))
+    }
+
     /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
             Owner::Link(handle) => return self.begin_link_body(talk, handle),
-            Owner::Socket(_) | Owner::Nobody(_) | Owner::Check(..) => {
+            Owner::Socket(_) | Owner::Nobody(_) | Owner::Filter(_) | Owner::Check(..) => {
                 return self.fail(talk, 502, "the response is too large");
             }
         };
@@ -314,6 +320,10 @@ impl Edge {
             }
             Owner::Nobody(_) => {
                 self.on_gone(&head, &body);
+                return;
+            }
+            Owner::Filter(number) => {
+                self.on_filter_answer(number, &head, &body);
                 return;
             }
         };
@@ -429,6 +439,7 @@ impl Edge {
             Owner::Check(..) => {}
             Owner::Link(handle) => self.on_link_failed(handle, reason),
             Owner::Nobody(_) => self.on_gone_unheard(reason),
+            Owner::Filter(number) => self.on_filter_failed(number, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.on_events_failed(handle, reason);
             }

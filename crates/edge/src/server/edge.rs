@@ -17,6 +17,7 @@ use super::authority::Authority;
 use super::commands::Commands;
 use super::connect::Place;
 use super::files::Folders;
+use super::filtering::Filtering;
 use super::forward::Rewriting;
 use super::gone::GoneLinks;
 use super::hold::Session;
@@ -130,6 +131,8 @@ pub(super) enum Owner {
     Check(usize, usize),
     /// Nobody: the origin of a client that has left is told so.
     Nobody(u64),
+    /// An item that a filter asks a server about.
+    Filter(u64),
 }
 
 impl Owner {
@@ -139,7 +142,8 @@ impl Owner {
             Owner::Client(handle)
             | Owner::Link(handle)
             | Owner::Socket(handle)
-            | Owner::Nobody(handle) => handle,
+            | Owner::Nobody(handle)
+            | Owner::Filter(handle) => handle,
             // No connection has the highest index.
             Owner::Check(rule, target) => {
                 ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
@@ -227,6 +231,7 @@ pub(super) struct Edge {
     pub intake: Intake,
     /// Items in their order that the ring had no room for.
     pub backlog: VecDeque<Item>,
+    pub filtering: Filtering,
     pub control_header_bytes_max: usize,
     pub ports: Ports,
     pub commands: Commands,
@@ -321,6 +326,7 @@ impl Edge {
                 ..Sequencing::default()
             }),
             backlog: VecDeque::new(),
+            filtering: Filtering::new(&prepared.settings),
             control_header_bytes_max: prepared.settings.number("control_header_bytes_max") as usize,
             ports: Ports::default(),
             commands: Commands::new(),

@@ -50,6 +50,9 @@ const TOLD_BY_PROXIES: [&str; 9] = [
 /// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
 const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
 
+/// Headers by which the edge tells a filter's server of a client and an item.
+const FILTERS_OWN: [&str; 2] = ["sub-meta", "pub-meta"];
+
 /// Headers of a handshake that the edge says itself.
 pub(super) const HANDSHAKE_OWN: [&[u8]; 3] = [
     b"sec-websocket-key",
@@ -167,6 +170,8 @@ pub(super) struct Hop<'a> {
     pub is_events: bool,
     /// The request is the edge's own: a check of the target, whose path is as the target has it.
     pub is_check: bool,
+    /// The request is the edge's own: a filter's.
+    pub is_filter: bool,
     /// The value of `Grip-Sig`.
     pub signature: Option<&'a str>,
     /// The session that the request belongs to.
@@ -408,6 +413,9 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     if name.starts_with(ORIGINAL) && !hop.rule.orig_headers {
         return false;
     }
+    if !hop.is_filter && !hop.is_trusted && FILTERS_OWN.iter().any(|own| name.is(own)) {
+        return false;
+    }
     // What tells a program of a WebSocket's client is the edge's to say.
     if hop.rule.is_over_http() && !hop.is_events && !hop.is_trusted {
         let is_told = EVENTS_OWN.iter().any(|own| name.is(own));
@@ -529,6 +537,7 @@ mod tests {
             is_trusted: false,
             is_events: false,
             is_check: false,
+            is_filter: false,
             signature: None,
             session_id: Some("s\r\nA: b"),
             last_ids: &[],

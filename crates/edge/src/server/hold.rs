@@ -186,6 +186,9 @@ impl Edge {
         }
         // It is kept as long as the client is.
         found.shrink_to_fit();
+        for subscription in &found {
+            self.filtering.watch(subscription);
+        }
         found
     }
 
@@ -260,8 +263,12 @@ impl Edge {
         let serial = self.next_serial();
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
-            // Its origin is asked nothing more.
-            source.request = Rc::clone(&self.forgotten);
+            source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
+                // By where it came from alone.
+                true => Rc::new(talk.source.request.place()),
+                // Its origin is asked nothing more.
+                false => Rc::clone(&self.forgotten),
+            };
         }
         let session = Session {
             source,

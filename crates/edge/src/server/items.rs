@@ -21,10 +21,10 @@ pub(super) fn read(data: &[u8]) -> Option<Item> {
 }
 
 /// Bytes that may wait for one client before what was published since counts as missed.
-const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(super) const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What one subscription makes of an item.
-enum Delivery {
+pub(super) enum Delivery {
     Nothing,
     /// Nothing, since the subscription is for other content, or a filter is there to keep the item back.
     Elsewhere(Counter),
@@ -91,6 +91,9 @@ impl Edge {
 
     /// Gives a client one item. True: it is over.
     pub(super) fn on_item(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
+        if let Some(is_over) = self.filter_item(client, channel, item) {
+            return is_over;
+        }
         match client {
             Left::Request(handle) => self.on_item_of_poll(handle, channel, item),
             Left::Held(handle) => self.on_item_of_stream(handle, channel, item),
@@ -193,6 +196,11 @@ impl Edge {
                 None => Delivery::Nothing,
             },
         };
+        self.give_stream(handle, delivery)
+    }
+
+    /// Gives a held client what an item is to it. True: it is over.
+    pub(super) fn give_stream(&mut self, handle: u64, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
             Delivery::Elsewhere(counter) => self.worker.count(counter, 1),
@@ -256,20 +264,28 @@ pub(super) fn kept_back(
 }
 
 impl Subscription {
-    /// What an item is to somebody who has had those before.
-    pub fn judge(&mut self, item: &Item) -> OnItem {
-        if !self.ahead.is_empty()
-            && let Some(id) = &item.id
+    /// Whether its client has got an item from the ring before its log brings it.
+    pub fn has_had(&mut self, item: &Item) -> bool {
+        if let Some(id) = &item.id
+            && !self.ahead.is_empty()
         {
             match self.ahead.iter().position(|it| it == id) {
                 Some(at) => {
                     self.ahead.drain(..=at);
-                    return OnItem::Known;
+                    return true;
                 }
                 // Whatever comes behind those is newer.
                 None if !item.no_seq => self.ahead.clear(),
                 None => {}
             }
+        }
+        false
+    }
+
+    /// What an item is to somebody who has had those before.
+    pub fn judge(&mut self, item: &Item) -> OnItem {
+        if self.has_had(item) {
+            return OnItem::Known;
         }
         on_item(
             &mut self.prev_id,

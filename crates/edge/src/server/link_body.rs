@@ -83,6 +83,7 @@ impl Edge {
         }
         if let Phase::Linked(body) = std::mem::replace(&mut talk.phase, Phase::Asked) {
             self.follow_link(talk, handle, *body.instruct);
+            self.resume_filtering(handle);
         }
         Step::Over
     }

@@ -112,6 +112,7 @@ impl Edge {
             return;
         };
         let source = session.source.clone();
+        self.leave_items_to_link(handle);
         match self.link_source(&source, &uri) {
             Some(source) => {
                 if let Some(session) = self.sessions.get_mut(&handle) {

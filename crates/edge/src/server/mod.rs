@@ -4,7 +4,7 @@
 //! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with
 //! the origin (`connect` its connection, `authority` its certificates, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
 //! whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items
-//! do, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
+//! do, `filtering` what servers are asked about them, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
 //! `link_body` and `gone` where links lead, `figures` and `stats` what dashboards are told, `jsonp` how a script element
 //! asks, `sockjs` how a browser without WebSockets does.
 
@@ -18,6 +18,7 @@ mod cross_origin;
 mod edge;
 mod figures;
 mod files;
+mod filtering;
 mod form;
 mod forward;
 mod gone;

@@ -38,6 +38,7 @@ impl Edge {
     /// It is not any more, or is not there any more.
     pub(super) fn on_no_longer_held(&mut self, handle: u64) {
         self.forget_socket_name(handle);
+        self.forget_filtering(handle);
         self.stats_leave(handle);
     }
 }

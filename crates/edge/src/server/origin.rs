@@ -256,6 +256,20 @@ impl Edge {
         self.begin(talk, false);
     }
 
+    /// The same for one of its targets, as long as there is time.
+    pub(super) fn ask_by(
+        &mut self,
+        owner: Owner,
+        source: Source,
+        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+        deadline_ms: u64,
+    ) {
+        let mut talk = self.talk(owner, source, last_ids, Purpose::Plain);
+        talk.deadline_ms = deadline_ms;
+        self.choose(&mut talk);
+        self.begin(talk, true);
+    }
+
     pub(super) fn talk(
         &mut self,
         owner: Owner,
@@ -576,7 +590,9 @@ impl Edge {
         // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
         // others wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        if is_fastcgi || !is_reusable || talk.has_hung_up || !talk.is_sent() {
+        // Nobody asks by its table again.
+        let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
+        if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);
             return;
         }

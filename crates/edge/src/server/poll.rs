@@ -85,7 +85,12 @@ impl Edge {
                 let due_ms = poll.due_ms;
                 self.timers.at(due_ms, Timer::Poll(handle));
             }
-            Some(Kind::Poll(_)) => self.end_poll(handle, None),
+            Some(Kind::Poll(_)) => {
+                let is_asked_about = self.ends_with_filter(handle);
+                if !is_asked_about {
+                    self.end_poll(handle, None);
+                }
+            }
             _ => {}
         }
     }
@@ -179,7 +184,7 @@ fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
 }
 
 /// The body an instruction came with, changed; `None` when it cannot be. Its last newline stays.
-fn patched(body: &[u8], patch: &serde_json::Value) -> Option<Vec<u8>> {
+pub(super) fn patched(body: &[u8], patch: &serde_json::Value) -> Option<Vec<u8>> {
     let document = serde_json::from_slice(body).ok()?;
     let patched = fermata_grip::patch::apply(&document, patch).ok()?;
     let mut text = patched.to_string().into_bytes();

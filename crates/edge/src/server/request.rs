@@ -90,6 +90,19 @@ impl ClientRequest {
         }
     }
 
+    /// What links are seen from, and nothing else of it.
+    pub fn place(&self) -> Self {
+        Self {
+            method: b"GET".to_vec(),
+            target: self.target.clone(),
+            headers: Vec::new(),
+            body: Body::None,
+            peer: self.peer,
+            host: self.host.clone(),
+            is_tls: self.is_tls,
+        }
+    }
+
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers

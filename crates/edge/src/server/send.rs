@@ -66,6 +66,7 @@ impl Edge {
             is_trusted: source.is_trusted,
             is_events: matches!(talk.purpose, Purpose::Events(_)),
             is_check: matches!(talk.owner, Owner::Check(..)),
+            is_filter: matches!(talk.owner, Owner::Filter(_)),
             signature: signature.as_deref(),
             session_id: source.session_id.as_ref().map(SessionId::as_str),
             last_ids: &talk.last_ids,

@@ -132,6 +132,7 @@ impl Edge {
             .find(|it| it.channel == channel);
         if let Some(known) = known {
             known.filters = filters;
+            self.filtering.watch(known);
             return;
         }
         let problem = match fermata_engine::check_channel(&channel) {
@@ -153,13 +154,15 @@ impl Edge {
         if self.worker.subscribe_socket(handle, &channel).is_err() {
             return;
         }
-        session.subscriptions.push(Subscription {
+        let subscription = Subscription {
             channel: channel.clone(),
             own,
             prev_id: None,
             ahead: Vec::new(),
             filters,
-        });
+        };
+        self.filtering.watch(&subscription);
+        session.subscriptions.push(subscription);
         let source = session.source.clone();
         self.on_subscribed(handle, &source, &channel, Mode::Socket);
     }
@@ -392,15 +395,28 @@ impl Edge {
             self.worker.count(counter, 1);
             return;
         }
-        match &format.action {
-            MessageAction::Send { kind, content } => match filters.content(&**session, content) {
-                Ok(content) => {
-                    let content = content.into_owned();
-                    self.send_kind(handle, *kind, &content);
-                    self.touch_socket(handle);
-                }
-                Err(error) => self.drop_item(&error.to_string()),
+        let content = match &format.action {
+            MessageAction::Send { content, .. } => match filters.content(&**session, content) {
+                Ok(content) => Some(content.into_owned()),
+                Err(error) => return self.drop_item(&error.to_string()),
             },
+            _ => None,
+        };
+        self.give_socket(handle, &format.action, content);
+    }
+
+    /// Does what was published, with the content that filters have made of it.
+    pub(super) fn give_socket(
+        &mut self,
+        handle: u64,
+        action: &MessageAction,
+        content: Option<Vec<u8>>,
+    ) {
+        match action {
+            MessageAction::Send { kind, .. } => {
+                self.send_kind(handle, *kind, &content.unwrap_or_default());
+                self.touch_socket(handle);
+            }
             MessageAction::Close { code, reason } => {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
                 self.close_socket(handle, code, &reason);

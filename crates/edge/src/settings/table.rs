@@ -166,6 +166,8 @@ const TABLE: &[Setting] = &[
     row("id_cache_ttl_ms", "60000", ANY, Some(("handler", "id_cache_ttl", SECOND)), "How long ids are remembered, to drop duplicates."),
     row("update_on_first_subscription", "true", Kind::Switch, Some(("handler", "update_on_first_subscription", 1)), "Reliable clients of a channel that the edge knows no ids of catch up once, a second after the first of them."),
     row("recover_from_history", "true", Kind::Switch, None, "Clients get what they have missed from the edge's own history, where that has all of it, and their backend is not asked."),
+    row("filter_timeout_ms", "10000", SOME, None, "Time that the server of a filter http-check or http-modify has to answer, in whole seconds at least; then the item is left out for that client, counted and told."),
+    row("filter_requests_max", "100", SOME, None, "Requests of such filters at a time, of each worker; clients take turns."),
     row("subscriptions_max", "20", Kind::Number(1, 10_000), Some(("handler", "connection_subscription_max", 1)), "Channels of one client."),
     row("subscription_linger_ms", "60000", ANY, Some(("handler", "subscription_linger", SECOND)), "How long a channel stays subscribed at publishers without clients."),
     row("share_all", "false", Kind::Switch, Some(("handler", "share_all", 1)), "Equal requests share one to the backend."),

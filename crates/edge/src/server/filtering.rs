@@ -1,0 +1,746 @@
+//! Filters that ask a server about each item before its client gets it: `http-check` and `http-modify`.
+//!
+//! While one item is asked about, those behind it wait in the client's queue, so that nothing overtakes it. Requests go to
+//! the meta value `url` of the client, a few at a time; a server that fails, or is too slow, costs the item. What does not fit
+//! into a queue is missed as what a slow client misses: whoever can asks its origin, and the others are disconnected.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use fermata_config::LogLevel;
+use fermata_engine::Left;
+use fermata_engine::stats::Counter;
+use fermata_grip::filter::{Run, Subscriber};
+use fermata_grip::instruct::Meta;
+use fermata_grip::item::{Body as ItemBody, Item, MessageAction, ResponseAction, StreamAction};
+use fermata_grip::reliable::{OnItem, on_item};
+
+use super::answer::is_compressed;
+use super::edge::{Edge, Owner};
+use super::hold::{Kind, Session, Subscription};
+use super::items::{Delivery, WAITING_BYTES_MAX};
+use super::poll::patched;
+use super::request::{Body, ClientRequest};
+use super::response::Head;
+use crate::settings::Settings;
+
+/// Items of one client that wait, as many as Pushpin keeps.
+const WAITING_MAX: usize = 100;
+
+/// Turns of clients that have left before they are thrown out.
+const STALE_MAX: usize = 1_024;
+
+/// What is set in the number of a request of a filter, and in no handle.
+const FILTER: u64 = 0b11 << 30;
+
+/// The meta value that says where the server is.
+const URL: &[u8] = b"url";
+
+/// The header by which a server keeps an item back, and its value.
+const ACTION: &[u8] = b"action";
+const DROP: &[u8] = b"drop";
+
+/// Items that wait for servers of filters.
+pub(super) struct Filtering {
+    timeout_ms: u64,
+    requests_max: usize,
+    /// A client has had such a filter: only then is more to be looked at.
+    is_used: bool,
+    queues: HashMap<u64, Box<Queue>>,
+    /// The client that each request under way is for.
+    asked: HashMap<u64, u64>,
+    /// Clients that may ask when another request is over, the next one first.
+    turns: VecDeque<u64>,
+    is_giving_turns: bool,
+    last: u64,
+}
+
+/// Items of one client in their order; the first is being filtered.
+struct Queue {
+    client: Left,
+    /// Of the hold that they are for.
+    serial: u64,
+    items: VecDeque<(Rc<[u8]>, Rc<Item>)>,
+    bytes: usize,
+    front: Front,
+    /// Something did not fit.
+    has_lost: bool,
+    /// Its long poll is over with the first: no other is waited for.
+    is_last: bool,
+    is_running: bool,
+}
+
+/// How far the first item is.
+#[derive(Default)]
+struct Front {
+    /// The filter that is next, and what those before have made of the content; `None`: they have not begun.
+    stage: Option<(usize, Option<Vec<u8>>)>,
+    /// The request that is under way.
+    asked: Option<u64>,
+    /// The server gets the content.
+    modifies: bool,
+    waits_for_turn: bool,
+    answer: Option<Result<Answer, String>>,
+}
+
+/// What a server has said of an item.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// It is kept back.
+    Drop,
+    /// It is delivered as it is.
+    Pass,
+    /// It is delivered with this content.
+    Replace(Vec<u8>),
+}
+
+/// Whether the next item may be looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Goes,
+    Waits,
+}
+
+impl Filtering {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            timeout_ms: settings.number("filter_timeout_ms"),
+            requests_max: settings.number("filter_requests_max") as usize,
+            is_used: false,
+            queues: HashMap::new(),
+            asked: HashMap::new(),
+            turns: VecDeque::new(),
+            is_giving_turns: false,
+            last: 0,
+        }
+    }
+
+    /// A client is subscribed so.
+    pub fn watch(&mut self, subscription: &Subscription) {
+        self.is_used |= subscription.filters.asks();
+    }
+
+    /// Whether the body of this request's answer means nothing.
+    pub fn ignores_body(&self, number: u64) -> bool {
+        let queue = self.asked.get(&number).and_then(|it| self.queues.get(it));
+        queue.is_some_and(|it| !it.front.modifies)
+    }
+
+    fn add_turn(&mut self, handle: u64) {
+        self.turns.push_back(handle);
+        if self.turns.len() > self.queues.len() + STALE_MAX {
+            let queues = &self.queues;
+            let waits = |it: &u64| queues.get(it).is_some_and(|it| it.front.waits_for_turn);
+            self.turns.retain(waits);
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, channel: &[u8], item: &Rc<Item>) -> bool {
+        let bytes = item.bytes();
+        let is_full = self.items.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX;
+        if !self.items.is_empty() && is_full {
+            return false;
+        }
+        self.bytes += bytes;
+        self.items.push_back((Rc::from(channel), Rc::clone(item)));
+        true
+    }
+
+    /// Removes the first.
+    fn pop(&mut self) {
+        if let Some((_, item)) = self.items.pop_front() {
+            self.bytes -= item.bytes();
+        }
+        self.front = Front::default();
+    }
+}
+
+/// A client as it is when it has an item: ids are built of that.
+struct Having<'a> {
+    session: &'a Session,
+    channel: &'a [u8],
+    prev_id: Option<&'a [u8]>,
+}
+
+impl Subscriber for Having<'_> {
+    fn meta(&self) -> &Meta {
+        self.session.meta()
+    }
+
+    fn is_subscribed(&self, channel: &[u8]) -> bool {
+        self.session.is_subscribed(channel)
+    }
+
+    fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
+        let mut subscriptions = self.session.subscriptions.iter();
+        let found = subscriptions.find(|it| it.own.as_deref() == Some(channel))?;
+        match found.channel == self.channel {
+            true => self.prev_id,
+            false => found.prev_id.as_deref(),
+        }
+    }
+}
+
+impl Edge {
+    /// Takes an item for a client whose filters ask about it, or about one before it. `Some(true)`: the client is over;
+    /// `None`: nobody is asked.
+    pub(super) fn filter_item(
+        &mut self,
+        client: Left,
+        channel: &[u8],
+        item: &Rc<Item>,
+    ) -> Option<bool> {
+        if !self.filtering.is_used {
+            return None;
+        }
+        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let session = self.sessions.get_mut(&handle)?;
+        if matches!(&session.kind, Kind::Stream(stream) if stream.is_passing) {
+            // It waits with the others until the link's answer is passed on.
+            return None;
+        }
+        let serial = session.serial;
+        let subscription = session.subscription(channel)?;
+        if !subscription.filters.asks() && !self.filtering.queues.contains_key(&handle) {
+            return None;
+        }
+        if subscription.has_had(item) {
+            return Some(false);
+        }
+        let queues = &mut self.filtering.queues;
+        let queue = queues.entry(handle).or_insert_with(|| {
+            Box::new(Queue {
+                client,
+                serial,
+                items: VecDeque::new(),
+                bytes: 0,
+                front: Front::default(),
+                has_lost: false,
+                is_last: false,
+                is_running: false,
+            })
+        });
+        if queue.is_last {
+            return Some(false);
+        }
+        if !queue.push(channel, item) {
+            self.worker.count(Counter::EdgeDroppedQueue, 1);
+            if !std::mem::replace(&mut queue.has_lost, true) {
+                let line = format!(
+                    "more than {WAITING_MAX} items or {WAITING_BYTES_MAX} bytes wait for a client whose filters ask a server; it has missed something"
+                );
+                self.worker.log_for_client(LogLevel::Warning, &line);
+            }
+        }
+        self.resume_filtering(handle);
+        let session = self.sessions.get(&handle);
+        Some(session.is_none_or(|it| it.serial != serial))
+    }
+
+    /// Goes on with the items of a client, as far as nobody has to be waited for.
+    pub(super) fn resume_filtering(&mut self, handle: u64) {
+        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+            return;
+        };
+        if std::mem::replace(&mut queue.is_running, true) {
+            // An answer that came at once: whoever has asked goes on.
+            return;
+        }
+        while self.filter_first(handle) == Next::Goes {}
+        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+            queue.is_running = false;
+        }
+    }
+
+    /// The client is not held any more, or asks its origin anew.
+    pub(super) fn forget_filtering(&mut self, handle: u64) {
+        if let Some(queue) = self.filtering.queues.remove(&handle) {
+            self.forget_front(&queue.front);
+        }
+    }
+
+    /// A client's next link is asked: its answer has the items of reliable channels.
+    pub(super) fn leave_items_to_link(&mut self, handle: u64) {
+        let Some(session) = self.sessions.get(&handle) else {
+            return;
+        };
+        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+            return;
+        };
+        let is_reliable = |(channel, item): &(Rc<[u8]>, Rc<Item>)| {
+            let mut subscriptions = session.subscriptions.iter();
+            let found = subscriptions.find(|it| it.channel == **channel);
+            item.id.is_some() && found.is_some_and(|it| it.prev_id.is_some())
+        };
+        let takes_first = queue.items.front().is_some_and(is_reliable);
+        queue.items.retain(|it| !is_reliable(it));
+        queue.bytes = queue.items.iter().map(|(_, item)| item.bytes()).sum();
+        if takes_first {
+            let front = std::mem::take(&mut queue.front);
+            self.forget_front(&front);
+        }
+        self.resume_filtering(handle);
+    }
+
+    /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
+    pub(super) fn ends_with_filter(&mut self, handle: u64) -> bool {
+        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+            return false;
+        };
+        queue.is_last = true;
+        queue.items.truncate(1);
+        queue.bytes = queue.items.iter().map(|(_, item)| item.bytes()).sum();
+        true
+    }
+
+    /// The server of a filter has answered.
+    pub(super) fn on_filter_answer(&mut self, number: u64, head: &Head, body: &[u8]) {
+        let modifies = !self.filtering.ignores_body(number);
+        self.on_filtered(number, read_answer(head, body, modifies));
+    }
+
+    /// It could not be asked, or has not answered.
+    pub(super) fn on_filter_failed(&mut self, number: u64, reason: &str) {
+        self.on_filtered(number, Err(reason.to_owned()));
+    }
+
+    fn on_filtered(&mut self, number: u64, answer: Result<Answer, String>) {
+        let Some(handle) = self.filtering.asked.remove(&number) else {
+            return;
+        };
+        if let Some(queue) = self.filtering.queues.get_mut(&handle)
+            && queue.front.asked == Some(number)
+        {
+            queue.front.asked = None;
+            queue.front.answer = Some(answer);
+            self.resume_filtering(handle);
+        }
+        self.give_turns();
+    }
+
+    fn forget_front(&mut self, front: &Front) {
+        if let Some(number) = front.asked {
+            self.filtering.asked.remove(&number);
+            self.abandon(number);
+            self.give_turns();
+        }
+    }
+
+    /// Requests are over: as many clients ask as may.
+    fn give_turns(&mut self) {
+        if std::mem::replace(&mut self.filtering.is_giving_turns, true) {
+            return;
+        }
+        while self.filtering.asked.len() < self.filtering.requests_max
+            && let Some(handle) = self.filtering.turns.pop_front()
+        {
+            if let Some(queue) = self.filtering.queues.get_mut(&handle)
+                && std::mem::take(&mut queue.front.waits_for_turn)
+            {
+                self.resume_filtering(handle);
+            }
+        }
+        self.filtering.is_giving_turns = false;
+    }
+
+    /// Takes the first item of a client a step further.
+    fn filter_first(&mut self, handle: u64) -> Next {
+        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+            return Next::Waits;
+        };
+        if queue.front.asked.is_some() || queue.front.waits_for_turn {
+            return Next::Waits;
+        }
+        let (client, serial) = (queue.client, queue.serial);
+        let session = self.sessions.get(&handle);
+        let Some(session) = session.filter(|it| it.serial == serial) else {
+            self.forget_filtering(handle);
+            return Next::Waits;
+        };
+        let is_asking = match &session.kind {
+            // What is said now would stand in the middle of its link's answer.
+            Kind::Stream(stream) if stream.is_passing => return Next::Waits,
+            Kind::Stream(stream) => stream.is_asking,
+            Kind::Poll(poll) if poll.is_queued => {
+                // Its origin is about to be asked, and will know.
+                self.forget_filtering(handle);
+                return Next::Waits;
+            }
+            Kind::Poll(_) | Kind::Socket(_) => false,
+        };
+        let Some((channel, item)) = queue.items.front().cloned() else {
+            self.end_filtering(handle);
+            return Next::Waits;
+        };
+        let mut subscriptions = session.subscriptions.iter();
+        let Some(subscription) = subscriptions.find(|it| *it.channel == *channel) else {
+            queue.pop();
+            return Next::Goes;
+        };
+        if is_asking && subscription.prev_id.is_some() && item.id.is_some() {
+            // The answer has it, or shows by its ids that it does not, and is asked for again.
+            queue.pop();
+            return Next::Goes;
+        }
+        let mut prev_id = subscription.prev_id.clone();
+        match on_item(&mut prev_id, item.id.as_deref(), item.prev_id.as_deref()) {
+            OnItem::Delivered => {}
+            OnItem::Known => {
+                queue.pop();
+                return Next::Goes;
+            }
+            OnItem::Behind => {
+                queue.pop();
+                match client {
+                    Left::Request(_) => self.update(handle),
+                    Left::Held(_) => self.on_missed(handle),
+                    Left::Socket(_) => {}
+                }
+                return Next::Goes;
+            }
+        }
+        let filters = subscription.filters.clone();
+        let Some(format) = Format::new(session, client, &item) else {
+            self.settle(handle, &channel, prev_id);
+            return Next::Goes;
+        };
+        let is_for_it = format.content_filters.is_none_or(|expected| {
+            // The publisher's content was written for these.
+            filters.are_content_filters(expected)
+        });
+        if !is_for_it {
+            self.settle(handle, &channel, prev_id);
+            self.worker.count(Counter::EdgeDroppedContentFilters, 1);
+            return Next::Goes;
+        }
+        let (from, content) = match (queue.front.answer.take(), queue.front.stage.take()) {
+            (Some(Err(reason)), _) => {
+                // A reliable client that misses this one finds out by the next, and its origin may know better.
+                queue.pop();
+                self.drop_item(&reason);
+                return Next::Goes;
+            }
+            (Some(Ok(Answer::Drop)), _) => {
+                self.settle(handle, &channel, prev_id);
+                self.worker.count(Counter::EdgeFiltered, 1);
+                return Next::Goes;
+            }
+            (Some(Ok(Answer::Replace(content))), Some((at, Some(_)))) => (at + 1, Some(content)),
+            (Some(Ok(_)), Some((at, content))) => (at + 1, content),
+            (None, Some(stage)) => stage,
+            (_, None) => (0, format.content),
+        };
+        let having = Having {
+            session,
+            channel: &channel,
+            prev_id: prev_id.as_deref(),
+        };
+        match filters.run(from, &having, &item.meta, content) {
+            Ok(Run::Deliver(content)) => {
+                self.settle(handle, &channel, prev_id);
+                self.deliver_filtered(client, &item, content);
+            }
+            Ok(Run::Drop) => {
+                self.settle(handle, &channel, prev_id);
+                self.worker.count(Counter::EdgeFiltered, 1);
+            }
+            Ok(Run::Ask {
+                at,
+                modifies,
+                content,
+            }) => {
+                queue.front.modifies = modifies;
+                if self.filtering.asked.len() >= self.filtering.requests_max {
+                    queue.front.stage = Some((at, content));
+                    queue.front.waits_for_turn = true;
+                    self.filtering.add_turn(handle);
+                    return Next::Waits;
+                }
+                let sent = match modifies {
+                    true => content.clone().unwrap_or_default(),
+                    false => Vec::new(),
+                };
+                queue.front.stage = Some((at, content));
+                self.ask_filter(handle, &item, sent);
+            }
+            Err(error) => {
+                self.settle(handle, &channel, prev_id);
+                self.drop_item(&error.to_string());
+            }
+        }
+        Next::Goes
+    }
+
+    /// The first item is done with: it is the last that its client has had of the channel.
+    fn settle(&mut self, handle: u64, channel: &[u8], prev_id: Option<Vec<u8>>) {
+        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+            queue.pop();
+        }
+        if let Some(session) = self.sessions.get_mut(&handle)
+            && let Some(subscription) = session.subscription(channel)
+        {
+            subscription.prev_id = prev_id;
+        }
+    }
+
+    /// No item waits any more.
+    fn end_filtering(&mut self, handle: u64) {
+        let Some(queue) = self.filtering.queues.remove(&handle) else {
+            return;
+        };
+        match queue.client {
+            Left::Request(_) if queue.has_lost => self.update(handle),
+            Left::Request(_) => self.on_poll_due(handle),
+            Left::Held(_) if !queue.has_lost => {}
+            Left::Held(_) if self.has_link(handle) => self.update(handle),
+            Left::Held(_) => self.end_stream_of(handle),
+            Left::Socket(_) if queue.has_lost => self.close_slow_socket(handle),
+            Left::Socket(_) => {}
+        }
+    }
+
+    fn deliver_filtered(&mut self, client: Left, item: &Item, content: Option<Vec<u8>>) {
+        match client {
+            Left::Request(handle) => {
+                let Some(format) = &item.http_response else {
+                    return;
+                };
+                let action = match (&format.action, content) {
+                    (ResponseAction::Send(response), Some(content)) => {
+                        let mut response = response.clone();
+                        response.body = ItemBody::Bytes(content);
+                        ResponseAction::Send(response)
+                    }
+                    (action, _) => action.clone(),
+                };
+                self.on_poll_item(handle, &action);
+            }
+            Left::Held(handle) => {
+                let Some(format) = &item.http_stream else {
+                    return;
+                };
+                let delivery = match content {
+                    Some(content) => Delivery::Content(content),
+                    None => Delivery::Act(format.action.clone()),
+                };
+                self.give_stream(handle, delivery);
+            }
+            Left::Socket(handle) => {
+                if let Some(format) = &item.ws_message {
+                    self.give_socket(handle, &format.action, content);
+                }
+            }
+        }
+    }
+
+    /// Asks the server of a client's filter about an item.
+    fn ask_filter(&mut self, handle: u64, item: &Item, content: Vec<u8>) {
+        self.filtering.last += 1;
+        let number = self.filtering.last << 32 | FILTER;
+        self.filtering.asked.insert(number, handle);
+        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+            queue.front.asked = Some(number);
+        }
+        let Some(session) = self.sessions.get(&handle) else {
+            return self.on_filter_failed(number, "the client has left");
+        };
+        let last_ids = session.last_ids();
+        let url = session.meta.get(URL).cloned().unwrap_or_default();
+        if url.is_empty() {
+            let reason =
+                "a filter that asks a server needs the meta value url; set it with Grip-Set-Meta";
+            return self.on_filter_failed(number, reason);
+        }
+        let headers = vec![
+            (b"Sub-Meta".to_vec(), json(&session.meta)),
+            (b"Pub-Meta".to_vec(), json(&item.meta)),
+        ];
+        let source = session.source.clone();
+        let Some(mut source) = self.link_source(&source, &url) else {
+            let reason = "the meta value url, which a filter is to ask, leads nowhere";
+            return self.on_filter_failed(number, reason);
+        };
+        let get = &source.request;
+        source.request = Rc::new(ClientRequest {
+            method: b"POST".to_vec(),
+            target: get.target.clone(),
+            headers,
+            body: Body::Memory(content),
+            peer: get.peer,
+            host: get.host.clone(),
+            is_tls: get.is_tls,
+        });
+        let due_ms = self.worker.now_ms() + self.filtering.timeout_ms;
+        self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
+    }
+}
+
+/// What an item is to one client.
+struct Format<'a> {
+    content_filters: Option<&'a [Vec<u8>]>,
+    /// `None`: it does something else than say something.
+    content: Option<Vec<u8>>,
+}
+
+impl<'a> Format<'a> {
+    /// `None`: there is nothing in it for this client.
+    fn new(session: &Session, client: Left, item: &'a Item) -> Option<Self> {
+        let (content_filters, content) = match client {
+            Left::Request(_) => {
+                let format = item.http_response.as_ref()?;
+                let content = match (&format.action, &session.kind) {
+                    (ResponseAction::Send(response), Kind::Poll(poll)) => match &response.body {
+                        ItemBody::Bytes(body) => Some(body.clone()),
+                        ItemBody::Patch(patch) => patched(&poll.body, patch),
+                    },
+                    (ResponseAction::Close | ResponseAction::Refresh, _) => return None,
+                    _ => None,
+                };
+                (&format.content_filters, content)
+            }
+            Left::Held(_) => {
+                let format = item.http_stream.as_ref()?;
+                let content = match &format.action {
+                    StreamAction::Send(content) => Some(content.clone()),
+                    StreamAction::Refresh => return None,
+                    StreamAction::Hint | StreamAction::Close => None,
+                };
+                (&format.content_filters, content)
+            }
+            Left::Socket(_) => {
+                let format = item.ws_message.as_ref()?;
+                let content = match &format.action {
+                    MessageAction::Send { content, .. } => Some(content.clone()),
+                    MessageAction::Hint => return None,
+                    MessageAction::Close { .. } | MessageAction::Refresh => None,
+                };
+                (&format.content_filters, content)
+            }
+        };
+        Some(Self {
+            content_filters: content_filters.as_deref(),
+            content,
+        })
+    }
+}
+
+/// What a server says of an item: 200 or 204, and perhaps other content.
+fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<Answer, String> {
+    if !matches!(head.status, 200 | 204) {
+        let status = head.status;
+        return Err(format!(
+            "the server of a filter answers {status}; give 200 or 204"
+        ));
+    }
+    let drops = head.headers.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case(ACTION) && value.trim_ascii().eq_ignore_ascii_case(DROP)
+    });
+    match (drops, modifies, head.status) {
+        (true, ..) => Ok(Answer::Drop),
+        (false, true, 200) if is_compressed(&head.headers) => Err(
+            "the server of a filter answers with compressed content; leave out Content-Encoding"
+                .to_owned(),
+        ),
+        (false, true, 200) => Ok(Answer::Replace(body.to_vec())),
+        _ => Ok(Answer::Pass),
+    }
+}
+
+/// Meta as an object of JSON, in ASCII: it is a header.
+fn json(meta: &Meta) -> Vec<u8> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let entries = meta
+        .iter()
+        .map(|(name, value)| (text(name), serde_json::Value::String(text(value))));
+    let object = serde_json::Value::Object(entries.collect());
+    let mut out = String::new();
+    for it in object.to_string().chars() {
+        match it {
+            ' '..='~' => out.push(it),
+            _ => {
+                for unit in it.encode_utf16(&mut [0; 2]) {
+                    out += &format!("\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: u16, headers: &[(&str, &str)]) -> Head {
+        let headers = headers.iter();
+        Head {
+            status,
+            headers: headers.map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+            ..Head::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_passes_replaces_or_drops() {
+        let replaced = Answer::Replace(b"new".to_vec());
+        for (status, headers, modifies, expected) in [
+            (200, &[][..], true, Some(replaced)),
+            (200, &[], false, Some(Answer::Pass)),
+            (204, &[], true, Some(Answer::Pass)),
+            (200, &[("Action", "drop")], true, Some(Answer::Drop)),
+            (204, &[("action", " Drop ")], false, Some(Answer::Drop)),
+            (200, &[("Action", "keep")], false, Some(Answer::Pass)),
+            (404, &[("Action", "drop")], false, None),
+            (201, &[], true, None),
+            (200, &[("Content-Encoding", "gzip")], true, None),
+        ] {
+            let found = read_answer(&head(status, headers), b"new", modifies);
+            assert_eq!(found.ok(), expected, "{status} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn meta_is_a_header_whatever_is_in_it() {
+        let entry = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let meta: Meta = [entry("user", "Ü\r\n\"\u{7f}😀"), entry("a", "1")]
+            .into_iter()
+            .collect();
+        let text = String::from_utf8(json(&meta)).expect("ASCII");
+        assert!(
+            text.is_ascii() && !text.contains(['\r', '\n', '\u{7f}']),
+            "{text}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read["user"], "Ü\r\n\"\u{7f}😀");
+        assert_eq!(json(&Meta::new()), b"{}");
+    }
+
+    #[test]
+    fn a_queue_is_bounded_by_count_and_bytes() {
+        let mut queue = Queue {
+            client: Left::Held(1),
+            serial: 1,
+            items: VecDeque::new(),
+            bytes: 0,
+            front: Front::default(),
+            has_lost: false,
+            is_last: false,
+            is_running: false,
+        };
+        let item = Rc::new(Item::default());
+        let fits = (0..2 * WAITING_MAX).filter(|_| queue.push(b"c", &item));
+        assert_eq!(fits.count(), WAITING_MAX);
+        while !queue.items.is_empty() {
+            queue.pop();
+        }
+        assert_eq!(queue.bytes, 0);
+        let large = Rc::new(Item {
+            id: Some(vec![0; WAITING_BYTES_MAX]),
+            ..Item::default()
+        });
+        // One that is larger than all of it is asked about alone.
+        assert!(queue.push(b"c", &large) && !queue.push(b"c", &item));
+    }
+}
