@@ -2355,6 +2355,12 @@ void fm_note_handler(struct FmWorker *worker,
                      uint32_t handler);
 
 /**
+ * Whether another handler or task may go on in this turn that has waited, or another task begin; what ran has returned, or
+ * waits. When not, ask for an event first, after `fm_worker_wake_at` with 0.
+ */
+bool fm_may_resume(struct FmWorker *worker);
+
+/**
  * The handler of a request for which `fm_defer` was called has come to its end.
  */
 void fm_settle(struct FmWorker *worker, uint64_t request);

@@ -16,7 +16,8 @@
 #include "zend_ini.h"
 #include <sys/resource.h>
 
-/* Fibers and tasks that run in a row before the core sends output and looks for events. */
+/* Fibers and tasks that run in a row before the core sends output and looks for events, if they take no longer than the core
+ * gives them of a turn. */
 #define READY_MAX 32
 #define PLACE_BYTES_MAX 1024
 /* Waits that were ended before garbage is collected, and how long it takes at least until it is done for fewer of them. */
@@ -314,10 +315,19 @@ static bool is_fibers_turn(void)
 	return pool.ready_first && (!fermata_tasks_queued() || is_full() || pool.ready_first->turn < fermata_tasks_turn());
 }
 
+/* Whether another fiber or task may go on before the core is asked for an event. */
+static bool may_go_on(void)
+{
+	if (pool.budget && !fm_may_resume(fermata_run.worker)) {
+		pool.budget = 0;
+	}
+	return pool.budget;
+}
+
 /* The fiber that goes on when this one waits; NULL after an exception. */
 static fermata_fiber *successor(void)
 {
-	if (pool.budget && is_fibers_turn()) {
+	if (is_fibers_turn() && may_go_on()) {
 		pool.budget--;
 		return shift_ready();
 	}
@@ -432,19 +442,17 @@ bool fermata_fibers_poll(void)
 	if (UNEXPECTED(fermata_run.retired)) {
 		return false;
 	}
-	if (pool.budget) {
-		if (is_fibers_turn()) {
-			pool.budget--;
-			to = shift_ready();
-			park(self);
-			switch_to(to);
-			return true;
-		}
-		if (fermata_tasks_queued() && !is_full()) {
-			pool.budget--;
-			fermata_tasks_run_next();
-			return true;
-		}
+	if (is_fibers_turn() && may_go_on()) {
+		pool.budget--;
+		to = shift_ready();
+		park(self);
+		switch_to(to);
+		return true;
+	}
+	if (pool.budget && fermata_tasks_queued() && !is_full() && may_go_on()) {
+		pool.budget--;
+		fermata_tasks_run_next();
+		return true;
 	}
 	while (UNEXPECTED(pool.parked_len > pool.settings.idle_max)) {
 		let_die(unpark_spare());

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import selectors
 import statistics
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,8 @@ SLOW_BYTES = 4 << 20
 SLOW_BYTES_PER_SECOND = 2 << 20
 SLOW_AT_ONCE = 4
 SLOW_QUERY_MS = 500
+CROWD = 200
+CROWD_ROUNDS = 5
 PAUSE_SECONDS = 0.0005
 """Between two requests of the one who must not wait."""
 
@@ -53,7 +56,7 @@ def main() -> int:
         except CannotRun as reason:
             print(f"fibers: {reason}", file=sys.stderr)
             return 2
-        for measure in (hello, switches, flat, late):
+        for measure in (hello, switches, flat, late, crowd):
             if measure.__name__ in options.parts:
                 measure(subject, options.quick, found, not_run, Path(folder))
     lines, missed = table(found, not_run)
@@ -64,7 +67,7 @@ def main() -> int:
 
 
 def parse_options() -> argparse.Namespace:
-    parts = ["hello", "switches", "flat", "late"]
+    parts = ["hello", "switches", "flat", "late", "crowd"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, no verdict")
@@ -136,6 +139,40 @@ def late(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str,
         for without, with_slow, ended in added:
             print(f"{kind}: p99 {without:.2f} ms alone, {with_slow:.2f} ms beside {ended} slow ones", flush=True)
         found[f"late-{kind}"] = statistics.median(with_slow - without for without, with_slow, _ in added)
+
+
+def crowd(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, str], __: Path) -> None:
+    """How long a short request takes while many others, of which each takes long, are begun at once."""
+    with Running(subject, "waiting", []) as running:
+        for kind in ("compute", "wait", "process"):
+            took = []
+            for _ in range(1 if quick else CROWD_ROUNDS):
+                took += beside_crowd(running, f"/crowd/{kind}")
+            worst = max(took)
+            found[f"crowd-{kind}"] = percentile(took, 0.99)
+            print(f"{kind}: {len(took)} visits, p50 {percentile(took, 0.5):.2f} ms, worst {worst:.2f} ms", flush=True)
+
+
+def beside_crowd(running: Running, path: str) -> list[float]:
+    """Milliseconds that visits take until all of a crowd have their answers, each over a connection of its own."""
+    took: list[float] = []
+    with ExitStack() as stack, selectors.DefaultSelector() as waiting:
+        clients = [stack.enter_context(connect(running.port)) for _ in range(CROWD)]
+        for client in clients:
+            client.sendall(request(path, running.port))
+            waiting.register(client, selectors.EVENT_READ)
+        while waiting.get_map():
+            began = time.monotonic()
+            with connect(running.port) as visitor:
+                visitor.sendall(request("/", running.port))
+                read_answers(visitor, 1, b"200", HELLO)
+            took.append((time.monotonic() - began) * 1000)
+            for key, _ in waiting.select(0):
+                waiting.unregister(key.fileobj)
+            time.sleep(PAUSE_SECONDS)
+        for client in clients:
+            read_answers(client, 1, b"200", b"")
+    return took
 
 
 @contextmanager

@@ -96,6 +96,26 @@ $server->get('/slow/query/{ms}', static function (Request $request): Response {
     return Response::text((string) $database->query('SELECT SLEEP(' . (int) $request->route('ms') / 1000 . ')')->fetchColumn());
 });
 
+// Processor time, as an application spends it between its waits.
+$compute = static function (float $ms): void {
+    for ($end = hrtime(true) + $ms * 1e6; hrtime(true) < $end;);
+};
+$server->get('/crowd/compute', static function () use ($compute): Response {
+    $compute(2);
+    return Response::text('computed');
+});
+$server->get('/crowd/wait', static function () use ($compute): Response {
+    for ($i = 0; $i < 4; $i++) {
+        $compute(0.5);
+        delay(0.02);
+    }
+    return Response::text('waited');
+});
+$server->get('/crowd/process', static function (): Response {
+    $process = proc_open(['/bin/true'], [], $pipes);
+    return Response::text((string) proc_close($process));
+});
+
 if ($variant === 'timer') {
     $server->every(3600, static fn () => null);
 }

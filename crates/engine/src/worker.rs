@@ -266,6 +266,10 @@ impl<D: Driver> Worker<D> {
                 self.blocking.begin(handler);
                 return Some(event);
             }
+            if let Some(event) = self.next_start() {
+                self.blocking.begin(self.http.request.handler);
+                return Some(event);
+            }
             return match self.turn() {
                 // The program is told of the sockets that were cut off.
                 Turn::Stopped
@@ -393,6 +397,8 @@ impl<D: Driver> Worker<D> {
         if self.http.request.body_bytes.capacity() > READ_BYTES {
             self.http.request.body_bytes = Vec::new();
         }
+        let now_us = self.net.driver.now_us();
+        self.http.starts.note_return(now_us);
         // The coarse clock costs a few nanoseconds.
         let unix_ms = self.net.driver.unix_ms();
         self.note_return(unix_ms);
@@ -482,6 +488,7 @@ impl<D: Driver> Worker<D> {
             self.net.driver.refresh_now();
         }
         self.fire_timers();
+        self.refuse_overdue();
         let times = (self.net.driver.now_ms(), self.net.driver.unix_ms());
         self.channels.sweep(times, &mut self.log);
         self.resume_accepting();
@@ -506,7 +513,8 @@ impl<D: Driver> Worker<D> {
             || !self.net.dirty.is_empty()
             || !self.channels.resuming.is_empty()
             || !self.waiting.news.is_empty()
-            || self.http.streams.is_busy();
+            || self.http.streams.is_busy()
+            || (!self.http.starts.is_empty() && !self.waiting.is_full());
         self.http.streams.begin_turn();
         self.http.uploads.begin_turn();
         let mut again = std::mem::take(&mut self.net.again);
@@ -547,6 +555,7 @@ impl<D: Driver> Worker<D> {
             self.wait(timeout);
         }
         self.turn_ms = self.net.driver.now_ms();
+        self.http.starts.begin_turn(self.net.driver.now_us());
         if self.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
@@ -589,7 +598,8 @@ impl<D: Driver> Worker<D> {
             .min(self.channels.sweep_ms)
             .min(self.net.accept_ms)
             .min(self.waiting.wake_ms)
-            .min(self.reporter.due_ms());
+            .min(self.reporter.due_ms())
+            .min(self.overdue_ms());
         if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
             due_ms = due_ms.min(until_ms);
         }

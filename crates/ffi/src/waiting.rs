@@ -130,6 +130,13 @@ pub extern "C" fn fm_note_handler(worker: Option<&mut FmWorker>, handler: u32) {
     })
 }
 
+/// Whether another handler or task may go on in this turn that has waited, or another task begin; what ran has returned, or
+/// waits. When not, ask for an event first, after `fm_worker_wake_at` with 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
+    ask(worker, false, |worker| worker.worker.may_resume())
+}
+
 /// The handler of a request for which `fm_defer` was called has come to its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: u64) {

@@ -112,6 +112,9 @@ pub trait Driver {
     /// Reads the monotonic clock anew, for instance after a long handler.
     fn refresh_now(&mut self) -> u64;
 
+    /// The same clock in microseconds, read now.
+    fn now_us(&self) -> u64;
+
     /// Milliseconds since 1970, for dates and ages; may be a few milliseconds behind.
     fn unix_ms(&self) -> u64;
 

@@ -86,6 +86,11 @@ impl Driver for Kernel {
     }
 
     #[inline]
+    fn now_us(&self) -> u64 {
+        either!(self, it => it.now_us())
+    }
+
+    #[inline]
     fn unix_ms(&self) -> u64 {
         either!(self, it => it.unix_ms())
     }

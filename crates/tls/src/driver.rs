@@ -315,6 +315,11 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     #[inline]
+    fn now_us(&self) -> u64 {
+        self.inner.now_us()
+    }
+
+    #[inline]
     fn unix_ms(&self) -> u64 {
         self.inner.unix_ms()
     }

@@ -316,5 +316,16 @@ impl<D: Driver> Worker<D> {
         self.note_return(unix_ms);
         self.blocking.polled_unix_ms = unix_ms;
         self.blocking.begin(handler);
+        let now_us = self.net.driver.now_us();
+        self.http.starts.note_return(now_us);
+        self.http.starts.begin_resumed();
+    }
+
+    /// Whether another handler or task may go on in this turn that has waited, or another task begin. What ran has returned.
+    /// When not, the program asks for an event first; `wake_at(0)` wakes it in the next turn.
+    pub fn may_resume(&mut self) -> bool {
+        let now_us = self.net.driver.now_us();
+        self.http.starts.note_return(now_us);
+        self.http.starts.may_resume()
     }
 }

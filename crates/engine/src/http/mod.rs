@@ -6,6 +6,7 @@ pub(crate) mod forwarded;
 pub(crate) mod request;
 pub(crate) mod respond;
 pub mod router;
+pub(crate) mod starts;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use files::{Compressors, Roots};
 use request::Request;
 use respond::streams::Streams;
 use router::Router;
+use starts::Starts;
 
 /// What a worker keeps for requests and answers, besides what each connection has of its own.
 pub(crate) struct Http {
@@ -25,6 +27,8 @@ pub(crate) struct Http {
     pub limits: http1::Limits,
     /// The request that is with the handler.
     pub request: Request,
+    /// Those that wait for being begun.
+    pub starts: Starts,
     /// The header lines of the request before.
     pub repeats: http1::Repeats,
     /// How the answer before began.
@@ -59,6 +63,7 @@ impl Http {
                 headers_count_max: settings.headers_count_max,
             },
             request: Request::new(),
+            starts: Starts::new(),
             repeats: http1::Repeats::default(),
             repeated: Repeated::default(),
             serial: 0,

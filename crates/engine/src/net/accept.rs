@@ -11,7 +11,7 @@ use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 use crate::worker::Worker;
 
 /// Connections accepted in a row before other clients get their turn.
-const ACCEPT_BATCH: usize = 64;
+const ACCEPT_BATCH: usize = 256;
 
 /// Pause after an error of `accept`: short enough for clients, long enough to cost nothing.
 const ACCEPT_PAUSE_MS: u64 = 100;

@@ -46,6 +46,10 @@ impl<D: Driver> Worker<D> {
             connection.is_settled = true;
             return false;
         }
+        if connection.reading == Reading::Handling && connection.body.is_none() {
+            // So is the next request, which has come already and waits for being begun.
+            return false;
+        }
         if can_move(connection)
             && self.running == Running::Serving
             && let Some(slot) = self.better_worker()

@@ -194,6 +194,9 @@ impl<D: Driver> Worker<D> {
                         current.requests += 1;
                     }
                     let event = self.dispatch();
+                    if matches!(event, Some(Event::Request)) && self.put_off() {
+                        continue;
+                    }
                     if event.is_some() {
                         return event;
                     }

@@ -15,7 +15,8 @@ use crate::worker::Worker;
 const BURST: usize = 64;
 
 /// What a client is told whose request nobody could take in time.
-const ALL_WAIT: &str = "All handlers are waiting, and none was free in time; try again.\n";
+pub(crate) const ALL_WAIT: &str =
+    "All handlers are waiting, and none was free in time; try again.\n";
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {

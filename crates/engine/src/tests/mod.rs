@@ -15,6 +15,7 @@ mod preface;
 mod requests;
 mod resume;
 mod sockets;
+mod starts;
 mod streams;
 mod waiting;
 mod websocket;
@@ -47,6 +48,12 @@ const HOLD: u32 = 4;
 const PUBLISH: u32 = 5;
 const LATE: u32 = 6;
 const EARLY: u32 = 7;
+const LONG: u32 = 8;
+const LONGER: u32 = 9;
+
+/// How long the handlers of `/long` and `/longer` take.
+const LONG_MS: u64 = 3;
+const LONGER_MS: u64 = 7;
 
 /// Bytes of `/files/large.bin`: more than a piece, a window and a pool buffer.
 pub const FILE_BYTES: usize = 300_000;
@@ -227,6 +234,12 @@ impl Rig {
                 let id = self.publish(&channel, &data);
                 self.respond(handle, id.as_bytes());
             }
+            handler @ (LONG | LONGER) => {
+                let body = [view.query().unwrap_or_default(), view.body()].concat();
+                let took_ms = if handler == LONG { LONG_MS } else { LONGER_MS };
+                self.fake.advance(took_ms);
+                self.respond(handle, &body);
+            }
             LATE | EARLY => {
                 if view.query() == Some(b"waits") {
                     self.worker.defer(handle).expect("it is open");
@@ -288,6 +301,9 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         ("POST", "/publish/{channel}", PUBLISH),
         ("GET", "/late", LATE),
         ("POST", "/early", EARLY),
+        ("GET", "/long", LONG),
+        ("POST", "/long", LONG),
+        ("GET", "/longer", LONGER),
     ] {
         router
             .add(Some(method), pattern, handler)

@@ -65,6 +65,11 @@ impl Driver for Epoll {
     }
 
     #[inline]
+    fn now_us(&self) -> u64 {
+        clock::monotonic_us()
+    }
+
+    #[inline]
     fn unix_ms(&self) -> u64 {
         clock::unix_ms()
     }

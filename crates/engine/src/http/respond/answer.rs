@@ -246,7 +246,8 @@ impl<D: Driver> Worker<D> {
                 };
             }
         }
-        if current.is_none() && connection.keeps_alive {
+        let has_more = connection.has_unread || !connection.inbox.is_empty();
+        if current.is_none() && connection.keeps_alive && (has_more || connection.has_hung_up) {
             // Answered later than in its own turn: what has arrived meanwhile is waiting.
             self.net.go_on(index);
         }

@@ -230,6 +230,10 @@ impl Driver for Fake {
         self.network.borrow_mut().refresh_now()
     }
 
+    fn now_us(&self) -> u64 {
+        self.network.borrow().clock_ms * 1000
+    }
+
     fn unix_ms(&self) -> u64 {
         UNIX_START_MS + self.network.borrow().clock_ms
     }

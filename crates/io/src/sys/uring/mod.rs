@@ -264,6 +264,11 @@ impl Driver for Uring {
     }
 
     #[inline]
+    fn now_us(&self) -> u64 {
+        clock::monotonic_us()
+    }
+
+    #[inline]
     fn unix_ms(&self) -> u64 {
         clock::unix_ms()
     }

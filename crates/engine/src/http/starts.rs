@@ -1,0 +1,323 @@
+//! Which requests are begun in a turn.
+//!
+//! A request whose handler is known to take long, or that comes when this turn's handlers have taken long already, waits
+//! here until everything short has been done. From here requests are begun for a bounded time of each turn, the routes
+//! taking turns. So a short request waits for the rest of one turn, and not for all handlers of a crowd that came before.
+//!
+//! The price: requests of different connections may be answered in another order than they came in. Those of one connection
+//! are not, and those of one route are begun in their order.
+
+use std::collections::VecDeque;
+
+use fermata_io::Driver;
+
+use crate::embed::event::Event;
+use crate::http::request::{Place, Request};
+use crate::net::timers::ALL_WAIT;
+use crate::worker::Worker;
+
+/// Time that handlers which are begun at once may take in a turn. None is interrupted.
+pub(crate) const AT_ONCE_US_MAX: u64 = 4_000;
+
+/// Time that handlers begun from here, and handlers that go on after a wait, may take in a turn, each. One of either kind
+/// runs however long the turn has lasted.
+pub(crate) const LONG_US_MAX: u64 = 2_000;
+
+/// From this mean time on the handlers of a route wait for short ones.
+const LONG_US: u64 = 500;
+
+/// One call counts as so much at most: a single one that was held up does not make a short route a long one.
+const CALL_US_MAX: u64 = 4 * LONG_US;
+
+/// The mean moves by this part of the difference with each call.
+const MEAN_PART: u64 = 16;
+
+/// Routes with larger numbers are all begun at once.
+const ROUTES_MAX: usize = 1 << 16;
+
+/// Emptied requests kept for the next.
+const SPARES_MAX: usize = 64;
+
+/// What runs, and on whose account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Nothing,
+    /// The handler of this number, from the beginning.
+    AtOnce(u32),
+    /// The same, after it has waited here.
+    Queued(u32),
+    /// A handler or task that has waited for something else.
+    Resumed,
+}
+
+#[derive(Default)]
+struct Route {
+    /// How long its handlers take until they end or wait, times [`MEAN_PART`].
+    mean_us: u64,
+    waiting: VecDeque<Queued>,
+}
+
+/// A request that waits for being begun.
+pub(crate) struct Queued {
+    pub request: Box<Request>,
+    pub since_ms: u64,
+}
+
+/// The requests of a worker that wait for being begun; at most one for each connection.
+pub(crate) struct Starts {
+    /// By the number of the handler.
+    routes: Vec<Route>,
+    /// Handlers with requests that wait, in the order in which each gives one.
+    rotation: VecDeque<u32>,
+    #[expect(
+        clippy::vec_box,
+        reason = "they come and go boxed, and moving a request is dear"
+    )]
+    spares: Vec<Box<Request>>,
+    runs: Runs,
+    since_us: u64,
+    at_once_us: u64,
+    queued_us: u64,
+    resumed_us: u64,
+}
+
+impl Starts {
+    pub fn new() -> Starts {
+        Starts {
+            routes: Vec::new(),
+            rotation: VecDeque::new(),
+            spares: Vec::new(),
+            runs: Runs::Nothing,
+            since_us: 0,
+            at_once_us: 0,
+            queued_us: 0,
+            resumed_us: 0,
+        }
+    }
+
+    /// Another turn: all may take as much again.
+    pub fn begin_turn(&mut self, now_us: u64) {
+        self.since_us = now_us;
+        self.at_once_us = 0;
+        self.queued_us = 0;
+        self.resumed_us = 0;
+    }
+
+    /// What ran has returned, or waits.
+    #[inline]
+    pub fn note_return(&mut self, now_us: u64) {
+        let took_us = now_us.saturating_sub(self.since_us);
+        self.since_us = now_us;
+        let handler = match std::mem::replace(&mut self.runs, Runs::Nothing) {
+            Runs::Nothing => return,
+            Runs::Resumed => {
+                self.resumed_us += took_us;
+                return;
+            }
+            Runs::AtOnce(handler) => {
+                self.at_once_us += took_us;
+                handler
+            }
+            Runs::Queued(handler) => {
+                self.queued_us += took_us;
+                handler
+            }
+        };
+        if let Some(route) = self.routes.get_mut(handler as usize) {
+            let mean_us = route.mean_us - route.mean_us / MEAN_PART;
+            route.mean_us = mean_us + took_us.min(CALL_US_MAX);
+        }
+    }
+
+    /// A handler goes on that has waited.
+    pub fn begin_resumed(&mut self) {
+        self.runs = Runs::Resumed;
+    }
+
+    /// Whether another handler may go on in this turn that has waited.
+    pub fn may_resume(&self) -> bool {
+        self.resumed_us < LONG_US_MAX
+    }
+
+    /// Whether a request for this handler is begun now; otherwise it is to be put here.
+    #[inline]
+    pub fn begin(&mut self, handler: u32) -> bool {
+        let at = handler as usize;
+        if at >= self.routes.len() {
+            if at >= ROUTES_MAX {
+                return true;
+            }
+            self.routes.resize_with(at + 1, Route::default);
+        }
+        let route = &self.routes[at];
+        let is_long = route.mean_us >= LONG_US * MEAN_PART;
+        if is_long || self.at_once_us >= AT_ONCE_US_MAX || !route.waiting.is_empty() {
+            return false;
+        }
+        self.runs = Runs::AtOnce(handler);
+        true
+    }
+
+    /// A request of which `begin` has said no. Only its handler, and those it was put before, are known here.
+    pub fn put(&mut self, queued: Queued) {
+        let handler = queued.request.handler;
+        let Some(route) = self.routes.get_mut(handler as usize) else {
+            return;
+        };
+        if route.waiting.is_empty() {
+            self.rotation.push_back(handler);
+        }
+        route.waiting.push_back(queued);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rotation.is_empty()
+    }
+
+    /// The next request to begin in this turn.
+    pub fn take(&mut self) -> Option<Queued> {
+        if self.queued_us >= LONG_US_MAX {
+            return None;
+        }
+        let handler = self.rotation.pop_front()?;
+        let waiting = &mut self.routes.get_mut(handler as usize)?.waiting;
+        let queued = waiting.pop_front();
+        if !waiting.is_empty() {
+            self.rotation.push_back(handler);
+        }
+        self.runs = Runs::Queued(handler);
+        queued
+    }
+
+    /// What was taken is not begun.
+    pub fn cancel(&mut self) {
+        self.runs = Runs::Nothing;
+    }
+
+    /// The oldest that has waited since before `before_ms`, route by route.
+    pub fn take_overdue(&mut self, before_ms: u64) -> Option<Queued> {
+        let handler = self.rotation.iter().copied().find(|&handler| {
+            let first = self.routes[handler as usize].waiting.front();
+            first.is_some_and(|it| it.since_ms <= before_ms)
+        })?;
+        let waiting = &mut self.routes[handler as usize].waiting;
+        let queued = waiting.pop_front();
+        if waiting.is_empty() {
+            self.rotation.retain(|&it| it != handler);
+        }
+        queued
+    }
+
+    /// Since when the oldest has waited; `None` = none does.
+    pub fn oldest_ms(&self) -> Option<u64> {
+        let waiting = self.rotation.iter();
+        let first = waiting.filter_map(|&it| self.routes[it as usize].waiting.front());
+        first.map(|it| it.since_ms).min()
+    }
+
+    /// An empty one.
+    pub fn spare(&mut self) -> Box<Request> {
+        let spare = self.spares.pop();
+        spare.unwrap_or_else(|| Box::new(Request::new()))
+    }
+
+    /// Takes one back.
+    pub fn keep_spare(&mut self, request: Box<Request>) {
+        if self.spares.len() < SPARES_MAX {
+            self.spares.push(request);
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Puts the current request off when it is not its turn to be begun. Its connection is not read from meanwhile, as while
+    /// its handler runs.
+    #[inline]
+    pub(crate) fn put_off(&mut self) -> bool {
+        // An edge's own work is short, and connections that are not the public's are few.
+        if self.relay.is_some() || self.http.starts.begin(self.http.request.handler) {
+            return false;
+        }
+        self.put_off_now();
+        true
+    }
+
+    #[cold]
+    fn put_off_now(&mut self) {
+        let mut request = self.http.starts.spare();
+        std::mem::swap(&mut self.http.request, &mut request);
+        self.http.lent = 0;
+        if let Place::Input {
+            head_start,
+            body_start,
+            body_len,
+        } = request.place
+        {
+            let body = body_start..body_start + body_len;
+            request.head_bytes.clear();
+            let head = &self.input[head_start..body_start];
+            request.head_bytes.extend_from_slice(head);
+            request.body_bytes.clear();
+            request.body_bytes.extend_from_slice(&self.input[body]);
+            request.place = Place::Owned;
+        }
+        let since_ms = self.net.driver.now_ms();
+        self.http.starts.put(Queued { request, since_ms });
+    }
+
+    /// The next request to begin of those that were put off.
+    pub(crate) fn next_start(&mut self) -> Option<Event> {
+        while !self.http.starts.is_empty() && !self.waiting.is_full() {
+            let queued = self.http.starts.take()?;
+            if self.take_queued(queued) {
+                // It takes long: what has been answered before it goes out first.
+                self.flush_dirty();
+                return Some(Event::Request);
+            }
+            self.http.starts.cancel();
+        }
+        None
+    }
+
+    /// Makes a request the current one again. False when it needs no answer any more.
+    fn take_queued(&mut self, queued: Queued) -> bool {
+        let mut request = queued.request;
+        std::mem::swap(&mut self.http.request, &mut request);
+        self.http.starts.keep_spare(request);
+        let handle = self.http.request.handle;
+        if self.open_request(handle).is_err() {
+            self.drop_upload();
+            return false;
+        }
+        self.http.lent = handle;
+        true
+    }
+
+    /// Refuses requests that nobody could take in time, because all handlers wait.
+    pub(crate) fn refuse_overdue(&mut self) {
+        if self.http.starts.is_empty() || !self.waiting.is_full() {
+            return;
+        }
+        let now_ms = self.net.driver.now_ms();
+        let Some(before_ms) = now_ms.checked_sub(self.settings.header_timeout_ms) else {
+            return;
+        };
+        while let Some(queued) = self.http.starts.take_overdue(before_ms) {
+            if self.take_queued(queued) {
+                self.http.lent = 0;
+                self.drop_upload();
+                let index = self.http.request.handle as u32;
+                self.refuse(index, 503, ALL_WAIT);
+            }
+        }
+    }
+
+    /// When `refuse_overdue` has something to do.
+    pub(crate) fn overdue_ms(&self) -> u64 {
+        if !self.waiting.is_full() {
+            return u64::MAX;
+        }
+        let oldest_ms = self.http.starts.oldest_ms();
+        oldest_ms.map_or(u64::MAX, |it| it + self.settings.header_timeout_ms)
+    }
+}
