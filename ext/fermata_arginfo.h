@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: fd090a4dfa0948a3ebbdc07c31b1815940ddde1f */
+ * Stub hash: a3a69cbc43e9e7c069098fb079053002f645c81e */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -121,6 +121,9 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Server_jobs, 0, 0, 
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Server_onMessage arginfo_class_Fermata_Server_notFound
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_routes, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
@@ -270,12 +273,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_query, 0, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, default, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_queries, 0, 0, IS_ARRAY, 0)
-ZEND_END_ARG_INFO()
+#define arginfo_class_Fermata_Request_queries arginfo_class_Fermata_Server_routes
 
 #define arginfo_class_Fermata_Request_header arginfo_class_Fermata_Request_query
 
-#define arginfo_class_Fermata_Request_headers arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Request_headers arginfo_class_Fermata_Server_routes
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_route, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
@@ -294,17 +296,17 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_form arginfo_class_Fermata_Request_query
 
-#define arginfo_class_Fermata_Request_forms arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Request_forms arginfo_class_Fermata_Server_routes
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_file, 0, 1, Fermata\\\125ploadedFile, 1)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Request_files arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Request_files arginfo_class_Fermata_Server_routes
 
 #define arginfo_class_Fermata_Request_cookie arginfo_class_Fermata_Request_query
 
-#define arginfo_class_Fermata_Request_cookies arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Request_cookies arginfo_class_Fermata_Server_routes
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_withAttribute, 0, 2, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
@@ -316,7 +318,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_attribute,
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, default, IS_MIXED, 0, "null")
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Request_attributes arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Request_attributes arginfo_class_Fermata_Server_routes
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_lastEventId, 0, 0, IS_STRING, 1)
 ZEND_END_ARG_INFO()
@@ -437,7 +439,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_header, 0
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Response_headers arginfo_class_Fermata_Server_routes
 
 #define arginfo_class_Fermata_EventSink___construct arginfo_class_Fermata_Jobs___construct
 
@@ -631,7 +633,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_hook, 0, 0
 	ZEND_ARG_VARIADIC_OBJ_INFO(0, hooks, Fermata\\Hook, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Server_routes
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCancel, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
@@ -846,7 +848,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_WebSocket_Upgrade_request, 0, 0, Fermata\\Request, 0)
 ZEND_END_ARG_INFO()
 
-#define arginfo_class_Fermata_WebSocket_Upgrade_protocols arginfo_class_Fermata_Request_queries
+#define arginfo_class_Fermata_WebSocket_Upgrade_protocols arginfo_class_Fermata_Server_routes
 
 #define arginfo_class_Fermata_WebSocket_Upgrade_origin arginfo_class_Fermata_Request_lastEventId
 
@@ -1000,6 +1002,7 @@ ZEND_METHOD(Fermata_Server, every);
 ZEND_METHOD(Fermata_Server, defer);
 ZEND_METHOD(Fermata_Server, jobs);
 ZEND_METHOD(Fermata_Server, onMessage);
+ZEND_METHOD(Fermata_Server, routes);
 ZEND_METHOD(Fermata_Server, run);
 ZEND_METHOD(Fermata_Jobs, __construct);
 ZEND_METHOD(Fermata_Jobs, add);
@@ -1276,6 +1279,7 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, defer, arginfo_class_Fermata_Server_defer, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, jobs, arginfo_class_Fermata_Server_jobs, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, onMessage, arginfo_class_Fermata_Server_onMessage, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, routes, arginfo_class_Fermata_Server_routes, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };

@@ -185,6 +185,7 @@ typedef struct fermata_server {
 	fermata_every *every;
 	fermata_jobs *jobs; /* NULL = none */
 	fermata_handler on_message; /* an undefined closure = none */
+	zend_array *listed; /* what routes() tells; NULL = none */
 	bool constructed;
 	zend_object std;
 } fermata_server;
@@ -229,6 +230,8 @@ zend_array *fermata_routes_middleware(const zend_object *group);
 fermata_server *fermata_routes_server(const zend_object *group);
 zend_string *fermata_routes_path(const zend_object *group, zend_string *path);
 zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *failed);
+void fermata_server_list(fermata_server *server, const char *kind, FmStr method, const zend_string *path,
+	const fermata_handler *handler, const zend_string *directory);
 void fermata_trees_free(fermata_server *server);
 void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 

@@ -65,6 +65,9 @@ static void server_free(zend_object *object)
 		efree(server->socket_routes);
 	}
 	fermata_trees_free(server);
+	if (server->listed) {
+		zend_array_release(server->listed);
+	}
 	fermata_every_free(server->every);
 	if (server->core) {
 		fm_server_free(server->core);
@@ -365,6 +368,44 @@ static void tell_program(FmServer *core)
 	}
 }
 
+ZEND_METHOD(Fermata_Server, routes)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_server *server = THIS_SERVER();
+	if (!server->listed) {
+		RETURN_EMPTY_ARRAY();
+	}
+	RETURN_ARR(zend_array_dup(server->listed));
+}
+
+/* A tool of development is asked before the server binds: the file that the variable names returns a function, which gets
+ * the server. False after an exception. */
+static bool call_tool(fermata_server *server)
+{
+	const char *path = getenv("FERMATA_DEVELOPMENT");
+	if (!path || !*path) {
+		return true;
+	}
+	zend_file_handle file;
+	zval tool, argument, result;
+	ZVAL_UNDEF(&tool);
+	zend_stream_init_filename(&file, path);
+	zend_result done = zend_execute_scripts(ZEND_REQUIRE, &tool, 1, &file);
+	zend_destroy_file_handle(&file);
+	if (done == SUCCESS && !EG(exception)) {
+		ZVAL_OBJ(&argument, &server->std);
+		ZVAL_UNDEF(&result);
+		if (!zend_is_callable(&tool, 0, NULL)) {
+			fermata_misuse("%s: the file that FERMATA_DEVELOPMENT names returns no function; fermata dev sets it", path);
+		} else {
+			call_user_function(NULL, NULL, &tool, &result, 1, &argument);
+			zval_ptr_dtor(&result);
+		}
+	}
+	zval_ptr_dtor(&tool);
+	return !EG(exception);
+}
+
 ZEND_METHOD(Fermata_Server, run)
 {
 	FmStart start = {0};
@@ -373,7 +414,7 @@ ZEND_METHOD(Fermata_Server, run)
 	ZEND_PARSE_PARAMETERS_NONE();
 	fermata_server *server = THIS_SERVER();
 	is_run = true;
-	if (!run_check(server) || !fermata_session_check() || !fermata_middleware_compose(server)) {
+	if (!run_check(server) || !fermata_session_check() || !call_tool(server) || !fermata_middleware_compose(server)) {
 		RETURN_THROWS();
 	}
 	/* What is still buffered would be written once more by every worker. */

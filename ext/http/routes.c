@@ -207,6 +207,44 @@ static void use(INTERNAL_FUNCTION_PARAMETERS, const fermata_server *server, zend
 	RETURN_THIS();
 }
 
+/* Where a handler is written, as routes() tells it. */
+static zend_string *place_of(const fermata_handler *handler)
+{
+	const zend_function *function = handler->call.function_handler;
+	if (Z_TYPE(handler->closure) == IS_OBJECT && Z_OBJCE(handler->closure) == zend_ce_closure) {
+		function = zend_get_closure_method_def(Z_OBJ(handler->closure));
+	}
+	const zend_string *name = function->common.function_name;
+	bool is_closure = name && strstr(ZSTR_VAL(name), "{closure") != NULL;
+	if (function->type == ZEND_USER_FUNCTION && is_closure) {
+		return zend_strpprintf(0, "%s:%u", ZSTR_VAL(function->op_array.filename), function->op_array.line_start);
+	}
+	if (function->common.scope) {
+		return zend_strpprintf(0, "%s::%s", ZSTR_VAL(function->common.scope->name), name ? ZSTR_VAL(name) : "");
+	}
+	return zend_strpprintf(0, "%s", name ? ZSTR_VAL(name) : "");
+}
+
+/* Adds what routes() tells of a route. */
+void fermata_server_list(fermata_server *server, const char *kind, FmStr method, const zend_string *path,
+	const fermata_handler *handler, const zend_string *directory)
+{
+	zval entry;
+	array_init_size(&entry, 4);
+	add_assoc_string(&entry, "kind", kind);
+	add_assoc_stringl(&entry, "method", method.ptr, method.len);
+	add_assoc_stringl(&entry, "path", ZSTR_VAL(path), ZSTR_LEN(path));
+	if (handler && !Z_ISUNDEF(handler->closure)) {
+		add_assoc_str(&entry, "handler", place_of(handler));
+	} else {
+		add_assoc_string(&entry, "handler", directory ? ZSTR_VAL(directory) : "");
+	}
+	if (!server->listed) {
+		server->listed = zend_new_array(8);
+	}
+	zend_hash_next_index_insert_new(server->listed, &entry);
+}
+
 /* The pattern inside a group; NULL after a MisuseError. */
 static zend_string *path_in(const routes *group, zend_string *path)
 {
@@ -287,13 +325,15 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	if (code == FM_OK && stream_body) {
 		fm_server_route_early(server->core, number);
 	}
-	zend_string_release(pattern);
 	if (code != FM_OK) {
+		zend_string_release(pattern);
 		zval_ptr_dtor(&handler.closure);
 		fermata_route_free(&route);
 		fermata_throw(code, &error);
 		RETURN_THROWS();
 	}
+	fermata_server_list(server, "handler", method, pattern, &handler, NULL);
+	zend_string_release(pattern);
 	fermata_server_add(server, &handler, &route);
 	RETURN_THIS();
 }
@@ -340,6 +380,7 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 		fermata_throw(code, &error);
 		RETURN_THROWS();
 	}
+	fermata_server_list(server, "static", FERMATA_LITERAL(""), whole, NULL, directory);
 	server->trees = safe_erealloc(server->trees, server->trees_len + 1, sizeof(fermata_tree), 0);
 	server->trees[server->trees_len++] = (fermata_tree){.group = group ? &group->std : NULL, .prefix = whole};
 	if (group) {

@@ -143,6 +143,8 @@ static bool add_route(fermata_server *server, const zend_string *path, const fer
 		fermata_throw(code, &error);
 		return false;
 	}
+	const fermata_handler *shown = Z_ISUNDEF(route->message.closure) ? &route->open : &route->message;
+	fermata_server_list(server, "websocket", FERMATA_LITERAL("GET"), path, shown, NULL);
 	server->socket_routes = safe_erealloc(server->socket_routes, server->socket_routes_len + 1, sizeof(fermata_socket_route), 0);
 	server->socket_routes[server->socket_routes_len++] = *route;
 	return true;
