@@ -644,7 +644,12 @@ impl Master {
                 }
             }
             SIGUSR1 => self.reopen_access_log(),
-            SIGHUP if self.can_reload() && !self.has_lost_terminal() => {
+            SIGHUP if !self.has_lost_terminal() => {
+                if !self.can_reload() {
+                    let message =
+                        "SIGHUP: there is nothing to read again; restart to run a changed program";
+                    self.log(LogLevel::Info, message);
+                }
                 self.manager.reloading();
                 self.reload_tls();
                 self.reopen_access_log();
