@@ -1,5 +1,6 @@
 //! The `fermata` command as somebody types it: `new`, `serve`, `doctor`.
 
+mod dev;
 mod folder;
 
 use std::io::Read;

@@ -5,6 +5,7 @@
 mod child;
 mod completions;
 mod control;
+mod dev;
 mod doctor;
 mod edge;
 mod format;
@@ -45,12 +46,14 @@ enum Command {
     #[command(name = child::CHILD_COMMAND, hide = true)]
     Child(child::Arguments),
     Completions(completions::Shells),
+    Dev(Box<dev::Arguments>),
     Doctor(doctor::Arguments),
     Edge(edge::Arguments),
     Load(Box<fermata_load::Arguments>),
     Man(completions::Pages),
     New(scaffold::Arguments),
     Publish(Box<publish::Arguments>),
+    Routes(dev::RoutesArguments),
     Serve(Box<serve::Arguments>),
     #[command(name = serve::LINES_COMMAND, hide = true)]
     ServeLines,
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
             "completions",
             completions::write(&arguments, Arguments::command()).map(|()| true),
         ),
+        Command::Dev(arguments) => ("dev", dev::run(&arguments).map(|()| true)),
         Command::Doctor(arguments) => ("doctor", doctor::run(&arguments)),
         Command::Edge(arguments) => match edge::run(&arguments) {
             Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
             completions::write_pages(&arguments, Arguments::command()).map(|()| true),
         ),
         Command::New(arguments) => ("new", scaffold::run(&arguments).map(|()| true)),
+        Command::Routes(arguments) => ("routes", dev::routes(&arguments).map(|()| true)),
         Command::Serve(arguments) => ("serve", serve::run(&arguments).map(|()| true)),
         Command::ServeLines => (serve::LINES_COMMAND, serve::show_lines().map(|()| true)),
         Command::Stats(arguments) => ("stats", stats::run(&arguments).map(|()| true)),

@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// That PHP can run a server at all.
-fn check(php: &Php) -> Result<(), String> {
+pub fn check(php: &Php) -> Result<(), String> {
     let facts = &php.facts;
     if facts.is_thread_safe {
         return Err(format!(

@@ -1,0 +1,314 @@
+//! `fermata dev`: a server that is started anew when its files change, and pages that follow.
+//!
+//! A changed program is read by a new process while the old one goes on answering. When it has come as far as run(), the
+//! old process is ended and the new one is told to bind; when it has not, the failure is shown and nothing else happens.
+//! The file `attach.php` is the part of this inside of the server.
+
+mod failure;
+mod fallback;
+mod notices;
+mod program;
+mod routes;
+mod watch;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fermata_io::process;
+use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+
+use crate::child::{self, Child, Signals};
+use crate::php;
+use failure::Failure;
+use fallback::Fallback;
+use program::{Program, Read};
+use watch::{Changes, Watcher};
+
+pub use routes::{Arguments as RoutesArguments, run as routes};
+
+/// Silence after a change until it is acted on: editors write a file in several steps, and save many at once.
+const QUIET: Duration = Duration::from_millis(30);
+/// A burst of changes is acted on after this time, however it goes on.
+const BURST_MAX: Duration = Duration::from_millis(500);
+
+/// How long a program may take until run().
+const READ_MAX: Duration = Duration::from_secs(60);
+/// How long the old process may go on with what is under way, and then until it is killed.
+const DRAIN_MS: u64 = 1_000;
+const END_MAX: Duration = Duration::from_secs(3);
+
+/// The parts that run inside of the server.
+const FILES: &[(&str, &str)] = &[
+    ("attach.php", include_str!("attach.php")),
+    ("dump.php", include_str!("dump.php")),
+];
+
+/// Run a server while it is written: changed files take effect by themselves, and pages reload.
+///
+/// A program with a mistake is shown with its source, here and in the browser, while the one before it goes on answering.
+/// Handlers that throw answer with a page that has the trace, the request and what dump() was given. Only for development.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    php: php::Arguments,
+    /// Address to listen at, in place of what the program says
+    #[arg(long, value_name = "http://HOST:PORT")]
+    listen: Option<String>,
+    /// Worker processes; one starts fastest
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    workers: u32,
+    /// Folder to watch, in place of the project's; may be given more than once
+    #[arg(long, value_name = "FOLDER")]
+    watch: Vec<PathBuf>,
+    /// Look at all files again and again, where the kernel does not tell of changes: mounted folders of containers
+    #[arg(long)]
+    poll: bool,
+    /// The PHP program that makes the server and calls run(), or leads to it: public/index.php of Symfony, artisan
+    program: PathBuf,
+    /// What the program gets as its arguments
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The folder with what this and the server tell each other, removed in the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Result<Self, String> {
+        let name = format!("fermata-{}-{:x}", process::pid(), fermata_io::random::u64());
+        let path = std::env::temp_dir().join(name);
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(failed)?;
+        let place = Self(path.clone());
+        for (name, text) in FILES {
+            fs::write(path.join(name), text).map_err(failed)?;
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What is running, and what is wrong.
+struct Dev<'a> {
+    program: Program<'a>,
+    signals: Signals,
+    watcher: Watcher,
+    place: &'a Path,
+    running: Option<Child>,
+    failure: Option<Failure>,
+    /// Answers while nothing runs.
+    fallback: Option<Fallback>,
+    /// Where the server listens, or is to.
+    addresses: Option<String>,
+    /// Counts changes that concern pages alone.
+    pages: u64,
+    has_shown_routes: bool,
+    is_coloured: bool,
+    /// A signal has come while a program was read.
+    is_over: bool,
+}
+
+/// Runs until a signal ends it.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let php = arguments.php.find()?;
+    crate::serve::check(&php)?;
+    if !arguments.program.is_file() {
+        return Err(format!("{}: no such file", arguments.program.display()));
+    }
+    // Made before the first thread, so that all of them leave these signals to this one.
+    let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGWINCH])?;
+    let place = Place::new()?;
+    let roots = match &arguments.watch[..] {
+        [] => vec![project_of(&arguments.program)],
+        named => named.to_vec(),
+    };
+    let watcher = Watcher::new(&roots, arguments.poll)?;
+    let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut dev = Dev {
+        program: Program::new(&php, arguments, &place.0, is_coloured)?,
+        signals,
+        watcher,
+        place: &place.0,
+        running: None,
+        failure: None,
+        fallback: None,
+        addresses: addresses(arguments),
+        pages: 0,
+        has_shown_routes: false,
+        is_coloured,
+        is_over: false,
+    };
+    dev.start(None);
+    dev.serve();
+    if let Some(mut running) = dev.running.take() {
+        child::end(&mut running, SIGTERM, &dev.signals, END_MAX);
+    }
+    Ok(())
+}
+
+impl Dev<'_> {
+    /// Acts on changes until a signal ends everything.
+    fn serve(&mut self) {
+        while !self.is_over {
+            match self.wait_for_change() {
+                Turn::End => return,
+                Turn::Ended(exit) => {
+                    self.running = None;
+                    self.fail(Failure::ended(&exit, &self.program.said()));
+                }
+                Turn::Changed(changes) if changes.is_of_pages_alone() && self.failure.is_none() => {
+                    self.pages += 1;
+                    self.tell();
+                }
+                Turn::Changed(changes) => self.start(Some(&changes)),
+            }
+        }
+    }
+
+    fn wait_for_change(&mut self) -> Turn {
+        let mut changes = Changes::default();
+        let (mut quiet_at, mut latest) = (None, None);
+        loop {
+            if let Some(running) = &mut self.running
+                && let Some(exit) = running.exit()
+            {
+                return Turn::Ended(exit.to_string());
+            }
+            if self.watcher.read(&mut changes) {
+                let now = Instant::now();
+                quiet_at = Some(now + QUIET);
+                latest.get_or_insert(now + BURST_MAX);
+            }
+            let due = match (quiet_at, latest) {
+                (Some(quiet), Some(latest)) => quiet.min(latest),
+                _ => Instant::now() + Duration::from_secs(60),
+            };
+            if Instant::now() >= due && quiet_at.is_some() {
+                return Turn::Changed(changes);
+            }
+            let due = due.min(self.watcher.due());
+            match self.signals.wait_with(due, self.watcher.fd()) {
+                Some(SIGINT | SIGTERM | SIGQUIT) => return Turn::End,
+                Some(SIGHUP) => return Turn::Changed(Changes::asked()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads the program in a new process, which takes the old one's place where that goes well.
+    fn start(&mut self, changes: Option<&Changes>) {
+        let begun = Instant::now();
+        let mut next = match self.program.start() {
+            Ok(next) => next,
+            Err(problem) => return self.fail(Failure::of_text(&problem)),
+        };
+        let due = begun + READ_MAX;
+        let (report, turn) = loop {
+            match self.program.read(&mut next) {
+                Read::Report(report, turn) => break (report, turn),
+                Read::Ended(said) => return self.fail(Failure::of_text(&said)),
+                Read::Nothing if Instant::now() > due => {
+                    let seconds = READ_MAX.as_secs();
+                    let said = format!("the program has not called run() within {seconds} s");
+                    return self.fail(Failure::of_text(&said));
+                }
+                Read::Nothing => {}
+            }
+            let signal = self.signals.wait_with(due, Some(self.program.fd()));
+            if let Some(SIGINT | SIGTERM | SIGQUIT) = signal {
+                self.is_over = true;
+                return;
+            }
+        };
+        self.watcher.add_files(&report.files);
+        self.failure = None;
+        self.fallback = None;
+        self.tell();
+        if let Some(mut before) = self.running.take() {
+            child::end(&mut before, SIGTERM, &self.signals, END_MAX);
+        }
+        if turn.go().is_err() {
+            return self.fail(Failure::of_text(
+                "the program has ended before it could listen",
+            ));
+        }
+        let addresses = self.program.wait_for_addresses(&mut next);
+        self.running = Some(next);
+        let Some(addresses) = addresses else {
+            // It has ended, which is seen next, or says something else.
+            return;
+        };
+        self.program.show();
+        let took = begun.elapsed().as_millis();
+        let why = changes.map_or_else(String::new, |it| format!(", after {it}"));
+        notices::ready(&addresses, took, &why, self.is_coloured);
+        self.addresses = Some(addresses);
+        if !self.has_shown_routes {
+            self.has_shown_routes = true;
+            eprint!("{}", routes::shown(&report.routes));
+        }
+    }
+
+    /// Shows what is wrong, here and in the browser.
+    fn fail(&mut self, failure: Failure) {
+        notices::failure(&failure, self.running.is_some(), self.is_coloured);
+        if self.running.is_none() {
+            self.fallback = None;
+            self.fallback = Fallback::start(self.addresses.as_deref(), &failure);
+        }
+        self.failure = Some(failure);
+        self.tell();
+    }
+
+    /// Writes what pages are to know, which the server looks at.
+    fn tell(&self) {
+        let state = serde_json::json!({ "pages": self.pages, "failure": self.failure });
+        let (new, path) = (self.place.join("state.new"), self.place.join("state.json"));
+        let written = fs::write(&new, state.to_string()).and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            eprintln!("fermata dev: {}: {error}", path.display());
+        }
+    }
+}
+
+/// What happens next.
+enum Turn {
+    End,
+    /// The server has ended by itself.
+    Ended(String),
+    Changed(Changes),
+}
+
+/// Where the program is told to listen, if it is.
+fn addresses(arguments: &Arguments) -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let port = || variable("PORT").map(|port| format!("http://127.0.0.1:{port}"));
+    let listen = arguments.listen.clone();
+    listen.or_else(|| variable("FERMATA_LISTEN")).or_else(port)
+}
+
+/// The folder of a program, or the one around it that has a composer.json.
+fn project_of(program: &Path) -> PathBuf {
+    let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    let own = program.parent().unwrap_or(Path::new("/"));
+    let project = own
+        .ancestors()
+        .take(3)
+        .find(|folder| folder.join("composer.json").is_file());
+    project.unwrap_or(own).to_owned()
+}

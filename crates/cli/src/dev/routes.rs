@@ -1,0 +1,112 @@
+//! `fermata routes`: what a program answers, without serving it.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde::{Deserialize, Serialize};
+
+use super::Place;
+use crate::format::{self, harmless};
+use crate::php;
+
+/// Loaded by the program in place of being served.
+const LIST: &str = include_str!("routes.php");
+
+/// Routes that are shown when a server starts; `fermata routes` shows all.
+const SHOWN_MAX: usize = 40;
+
+/// List the routes of a program: it is run as far as run(), and nothing is served.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    php: php::Arguments,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+    /// The PHP program that makes the server and calls run()
+    program: PathBuf,
+    /// What the program gets as its arguments
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
+}
+
+/// As Server::routes() tells.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Route {
+    pub kind: String,
+    /// Empty: all.
+    pub method: String,
+    pub path: String,
+    pub handler: String,
+}
+
+/// Prints the routes.
+///
+/// # Errors
+/// One sentence for the user: the program does not come to run().
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let php = arguments.php.find()?;
+    crate::serve::check(&php)?;
+    if !arguments.program.is_file() {
+        return Err(format!("{}: no such file", arguments.program.display()));
+    }
+    let place = Place::new()?;
+    let (tool, found) = (place.0.join("list.php"), place.0.join("routes.json"));
+    fs::write(&tool, LIST).map_err(|error| format!("{}: {error}", tool.display()))?;
+    let mut command = php.command(false);
+    let output = command
+        .args(["-d", "display_errors=stderr", "-d", "log_errors=0"])
+        .arg(&arguments.program)
+        .args(&arguments.arguments)
+        .env("FERMATA_DEVELOPMENT", &tool)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", php.program.display()))?;
+    let Ok(json) = fs::read_to_string(&found) else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(match said.trim() {
+            "" => "the program has ended without calling run()".to_owned(),
+            said => format!("the program has no routes to tell: {said}"),
+        });
+    };
+    let routes: Vec<Route> = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    match arguments.json {
+        true => format::print(&(json + "\n")),
+        false => format::print(&table(&routes)),
+    }
+}
+
+/// For the start of a server: not too many.
+pub fn shown(routes: &[Route]) -> String {
+    let mut text = table(&routes[..routes.len().min(SHOWN_MAX)]);
+    if routes.len() > SHOWN_MAX {
+        let _ = writeln!(
+            text,
+            "  and {} more: fermata routes",
+            routes.len() - SHOWN_MAX
+        );
+    }
+    text
+}
+
+fn table(routes: &[Route]) -> String {
+    let width = routes.iter().map(|route| route.path.chars().count());
+    let width = width.max().unwrap_or(0).min(50);
+    let own = std::env::current_dir().unwrap_or_default();
+    let own = format!("{}/", own.display());
+    routes.iter().fold(String::new(), |mut text, route| {
+        let method = match (&route.kind[..], &route.method[..]) {
+            ("static", _) => "files",
+            ("websocket", _) => "socket",
+            (_, "") => "any",
+            (_, method) => method,
+        };
+        let handler = route.handler.strip_prefix(&own).unwrap_or(&route.handler);
+        let (path, handler) = (harmless(&route.path), harmless(handler));
+        let _ = writeln!(text, "  {method:7} {path:width$}  {handler}");
+        text
+    })
+}

@@ -1,0 +1,365 @@
+//! `fermata dev` and `fermata routes`: a server that follows its files.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use fermata_testkit::{
+    Directory, Signal, free_port, is_running, send_signal, wait_until, workspace_root,
+};
+
+use super::{fermata, run};
+
+/// A server whose answer is in a file of its own.
+const SERVER: &str = r#"<?php
+use Fermata\{Channel, Event, Hold, Request, Response, Server};
+require __DIR__ . '/answer.php';
+$server = new Server('http://127.0.0.1:1');
+$server->get('/', fn (): Response => Response::html('<body>' . answer() . '</body>'));
+$server->get('/books/{id}', function (Request $request): Response {
+    dump(['id' => $request->route('id')]);
+    throw new RuntimeException('no such book');
+});
+$server->get('/pid', fn (): Response => Response::text((string) posix_getppid()));
+$server->get('/events', fn (Request $request) => Hold::sse('news')->since($request->lastEventId()));
+$server->post('/events', function (Request $request): Response {
+    Channel::get('news')->publish(new Event($request->body()));
+    return Response::accepted();
+});
+$server->get('/env', fn (): Response => Response::text((string) file_get_contents(__DIR__ . '/.env')));
+$server->static('/files', __DIR__ . '/files');
+$server->run();
+"#;
+
+struct Dev {
+    child: Child,
+    port: u16,
+    folder: Directory,
+    said: Arc<Mutex<String>>,
+}
+
+impl Dev {
+    fn start(options: &[&str], answer: &str) -> Self {
+        let folder = Directory::new();
+        fs::create_dir(folder.join("files")).expect("a folder");
+        folder.write("server.php", SERVER);
+        folder.write("answer.php", answer);
+        folder.write(".env", "A=1");
+        folder.write("files/index.html", "<body>a page</body>");
+        folder.write("files/style.css", "body {}");
+        let port = free_port();
+        let listen = format!("http://127.0.0.1:{port}");
+        let mut child = fermata(&["dev", "--listen", &listen])
+            .args(options)
+            .arg(folder.join("server.php"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("make has built it");
+        let said = Arc::new(Mutex::new(String::new()));
+        let (into, stderr) = (Arc::clone(&said), child.stderr.take().expect("it is piped"));
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut said = into.lock().expect("no other has panicked");
+                *said += &line;
+                said.push('\n');
+            }
+        });
+        Dev {
+            child,
+            port,
+            folder,
+            said,
+        }
+    }
+
+    fn ready(options: &[&str]) -> Self {
+        let dev = Self::start(options, &answers("one"));
+        dev.wait_for_page("one");
+        dev
+    }
+
+    fn ask(&self, arguments: &[&str], path: &str) -> String {
+        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        let mut command = std::process::Command::new("curl");
+        command.args(["--silent", "--max-time", "20"]);
+        run(command.args(arguments).arg(url)).1
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.ask(&[], path)
+    }
+
+    fn wait_for_page(&self, text: &str) {
+        let part = format!("<body>{text}");
+        wait_until(&format!("the page says {text}"), || {
+            self.get("/").contains(&part).then_some(())
+        });
+    }
+
+    fn wait_for_said(&self, part: &str) {
+        wait_until(&format!("{part:?} is said"), || {
+            let said = self.said.lock().expect("no other has panicked");
+            said.contains(part).then_some(())
+        });
+    }
+
+    /// What a page is told when it is opened.
+    fn state(&self) -> String {
+        let events = self.ask(&["--max-time", "2"], "/.fermata/reload");
+        let data = events.lines().find_map(|line| line.strip_prefix("data: "));
+        data.unwrap_or_default().to_owned()
+    }
+
+    fn server(&self) -> u32 {
+        // Nobody answers for a moment while one server takes the place of another.
+        wait_until("it answers", || self.get("/pid").parse().ok())
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        self.folder.write(name, text);
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        send_signal(self.child.id(), Signal::Terminate);
+        let _ = self.child.wait();
+    }
+}
+
+fn answers(text: &str) -> String {
+    format!("<?php\nfunction answer(): string {{ return '{text}'; }}\n")
+}
+
+#[test]
+fn changed_files_take_effect_and_one_burst_is_one_start() {
+    let dev = Dev::ready(&[]);
+    dev.wait_for_said("GET     /books/{id}");
+    dev.write("answer.php", &answers("two"));
+    dev.wait_for_page("two");
+    dev.wait_for_said("answer.php");
+    let first = dev.server();
+    for round in 0..20 {
+        dev.write("answer.php", &answers(&format!("burst {round}")));
+        dev.write("other.php", "<?php\n");
+    }
+    dev.wait_for_page("burst 19");
+    assert_ne!(dev.server(), first);
+    let said = dev.said.lock().expect("no other has panicked").clone();
+    let starts = said.matches("ready at ").count();
+    // The first, the change and the burst; a slow machine may see the burst in several parts, but not in twenty.
+    assert!((3..=8).contains(&starts), "{said}");
+    // What editors put aside, and what the program does not read, changes nothing.
+    let pid = dev.server();
+    dev.write("answer.php~", "<?php\n");
+    dev.write("app.log", "a line");
+    fs::create_dir(dev.folder.join("vendor")).expect("a folder");
+    dev.write("vendor/a.php", "<?php\n");
+    dev.write(".env", "A=2");
+    wait_until(".env is read again", || (dev.server() != pid).then_some(()));
+    assert_eq!(dev.get("/env"), "A=2");
+    let said = dev.said.lock().expect("no other has panicked").clone();
+    assert!(
+        !said.contains("app.log") && !said.contains("vendor"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_folder_that_is_made_later_is_watched() {
+    let dev = Dev::ready(&[]);
+    fs::create_dir_all(dev.folder.join("src/deep")).expect("a folder");
+    dev.write("src/deep/part.php", &answers("deep"));
+    dev.write(
+        "answer.php",
+        "<?php require __DIR__ . '/src/deep/part.php';\n",
+    );
+    dev.wait_for_page("deep");
+    dev.write("src/deep/part.php", &answers("deeper"));
+    dev.wait_for_page("deeper");
+}
+
+#[test]
+fn polling_sees_the_same() {
+    let dev = Dev::ready(&["--poll"]);
+    // Files of the same length within one tick of the clock are told apart by nothing.
+    dev.write("answer.php", &answers("polled"));
+    dev.wait_for_page("polled");
+}
+
+#[test]
+fn a_mistake_is_shown_while_the_old_program_answers() {
+    let dev = Dev::ready(&[]);
+    let pid = dev.server();
+    dev.write(
+        "answer.php",
+        "<?php\nfunction answer(): string {\n    return 'x'\n}\n",
+    );
+    dev.wait_for_said("answer.php:4");
+    dev.wait_for_said("the program before this one goes on answering");
+    dev.wait_for_page("one");
+    assert_eq!(dev.server(), pid);
+    let state = dev.state();
+    assert!(state.contains("syntax error"), "{state}");
+    assert!(state.contains("return 'x'"), "{state}");
+    // Not only syntax: what fails before run() as well.
+    dev.write(
+        "answer.php",
+        "<?php\nthrow new LogicException('not yet');\n",
+    );
+    dev.wait_for_said("LogicException: not yet");
+    assert_eq!(dev.server(), pid);
+    dev.write("answer.php", &answers("mended"));
+    dev.wait_for_page("mended");
+    wait_until("the failure is gone", || {
+        dev.state().contains("\"failure\":null").then_some(())
+    });
+}
+
+#[test]
+fn a_program_that_never_started_is_explained_in_the_browser() {
+    let dev = Dev::start(&[], "<?php\nfunction answer( {\n");
+    dev.wait_for_said("nothing is served");
+    wait_until("the page says why", || {
+        let page = dev.get("/any");
+        (page.contains("syntax error") && page.contains("function answer( {")).then_some(())
+    });
+    dev.write("answer.php", &answers("started"));
+    dev.wait_for_page("started");
+}
+
+#[test]
+fn pages_get_the_script_and_other_answers_do_not() {
+    let dev = Dev::ready(&[]);
+    let tag = "<script src=\"/.fermata/reload.js\"";
+    assert!(dev.get("/").contains(tag));
+    assert!(dev.get("/files/").contains(tag));
+    assert!(dev.get("/files/index.html").contains("<body>a page"));
+    assert_eq!(dev.get("/files/style.css"), "body {}");
+    assert_eq!(dev.get("/env"), "A=1");
+    assert!(dev.get("/.fermata/reload.js").contains("EventSource"));
+    // A stylesheet is no program: pages are told, and the server stays.
+    let pid = dev.server();
+    let before = dev.state();
+    dev.write("files/style.css", "body { margin: 0 }");
+    wait_until("pages are told", || (dev.state() != before).then_some(()));
+    assert_eq!(dev.server(), pid);
+}
+
+#[test]
+fn errors_have_a_page_and_requests_a_line() {
+    let dev = Dev::ready(&[]);
+    let page = dev.ask(&["--header", "Accept: text/html"], "/books/7?a=%3Cb%3E");
+    for part in [
+        "RuntimeException",
+        "no such book",
+        "throw new RuntimeException",
+        "[id] =&gt; 7",
+        "GET /books/7?a=%3Cb%3E (/books/{id})",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let text = dev.get("/books/7");
+    assert!(text.starts_with("RuntimeException: no such book"), "{text}");
+    dev.wait_for_said(" 500 GET     /books/7");
+    dev.wait_for_said(" MB /books/{id}");
+    dev.get("/nothing");
+    dev.wait_for_said(" 404 GET     /nothing");
+    let program = dev.folder.join("server.php");
+    // Outside of development nobody is told.
+    let plain = super::Served::start(&program);
+    let answer = plain.curl(&["--header", "Accept: text/html"], "/books/7");
+    assert!(!answer.contains("no such book"), "{answer}");
+    assert!(!plain.curl(&[], "/").contains("reload.js"));
+}
+
+#[test]
+fn clients_resume_by_id_after_a_restart() {
+    let dev = Dev::ready(&[]);
+    let id = wait_until("an id comes", || {
+        let events = dev.ask(&["--max-time", "1"], "/events");
+        let id = events.lines().find_map(|line| line.strip_prefix("id: "))?;
+        Some(id.to_owned())
+    });
+    dev.ask(&["--data", "kept"], "/events");
+    dev.write("answer.php", &answers("two"));
+    dev.wait_for_page("two");
+    let header = format!("Last-Event-ID: {id}");
+    let events = dev.ask(&["--max-time", "2", "--header", &header], "/events");
+    assert!(events.contains("data: kept\n"), "{events}");
+    assert!(!events.contains("gap"), "{events}");
+}
+
+#[test]
+fn signals_reload_and_end() {
+    let mut dev = Dev::ready(&[]);
+    let first = dev.server();
+    send_signal(dev.child.id(), Signal::HangUp);
+    wait_until("it was started anew", || {
+        (dev.server() != first).then_some(())
+    });
+    let second = dev.server();
+    // The server itself does not end by it either.
+    send_signal(second, Signal::HangUp);
+    dev.wait_for_page("one");
+    assert_eq!(dev.server(), second);
+    send_signal(dev.child.id(), Signal::Terminate);
+    let status = dev.child.wait().expect("it is our child");
+    assert!(status.success(), "{status}");
+    assert!(!is_running(second));
+}
+
+#[test]
+fn a_server_that_is_killed_comes_back_with_the_next_change() {
+    let dev = Dev::ready(&[]);
+    send_signal(dev.server(), Signal::Kill);
+    dev.wait_for_said("nothing is served");
+    dev.write("answer.php", &answers("back"));
+    dev.wait_for_page("back");
+}
+
+#[test]
+fn a_killed_command_ends_its_server() {
+    let mut dev = Dev::ready(&[]);
+    let pid = dev.server();
+    send_signal(dev.child.id(), Signal::Kill);
+    dev.child.wait().expect("it is our child");
+    wait_until("the server has ended", || (!is_running(pid)).then_some(()));
+}
+
+#[test]
+fn routes_are_listed_without_a_server() {
+    let folder = Directory::new();
+    folder.write("server.php", SERVER);
+    folder.write("answer.php", answers("one"));
+    let program = folder.join("server.php").display().to_string();
+    let (is_good, text, error) = run(&mut fermata(&["routes", &program]));
+    assert!(!is_good && error.contains("files"), "{text}{error}");
+    fs::create_dir(folder.join("files")).expect("a folder");
+    let (is_good, text, error) = run(&mut fermata(&["routes", &program]));
+    assert!(is_good, "{error}");
+    for part in [
+        "GET     /books/{id}  ",
+        "POST    /events  ",
+        "files   /files  ",
+        "server.php:6",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let (_, json, _) = run(&mut fermata(&["routes", "--json", &program]));
+    let routes: serde_json::Value = serde_json::from_str(&json).expect("--json prints JSON");
+    assert_eq!(routes[0]["path"], "/");
+    let chat: PathBuf = workspace_root().join("examples/chat/server.php");
+    let (is_good, text, error) = run(fermata(&["routes"]).arg(chat));
+    assert!(is_good && text.contains("socket "), "{text}{error}");
+    folder.write("server.php", "<?php exit(0);");
+    let (is_good, _, error) = run(&mut fermata(&["routes", &program]));
+    assert!(
+        !is_good && error.contains("without calling run()"),
+        "{error}"
+    );
+}
