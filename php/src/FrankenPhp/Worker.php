@@ -1,0 +1,196 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\FrankenPhp;
+
+use Fermata\Internal\{FrontController, Headers};
+use Fermata\{Hold, Request, Response};
+
+/**
+ * Runs a worker script of FrankenPHP as it is.
+ *
+ * The script is a fiber: frankenphp_handle_request() suspends it until there is a request, calls the script's handler, and lets
+ * the script go on when the answer has left. It runs as far as the first such call before the workers are forked, so what it
+ * opens until then is shared by them. One request at a time in each worker; each finds its request in the superglobals.
+ */
+final class Worker
+{
+    /** What the script is resumed for. */
+    private const REQUEST = 'request', GO_ON = 'go on', STOP = 'stop';
+
+    private static ?self $current = null;
+
+    private \Fiber $script;
+    private readonly string $file;
+    /** A request is being handled, and nothing of it has been answered. */
+    private bool $isAsked = false;
+    private bool $hasEnded = false;
+    private ?Request $request = null;
+
+    /**
+     * @param string $file the worker script
+     * @param string|null $public the folder whose files are sent without the script; that of the script if nothing is said
+     * @param int $requestsMax requests after which a worker is replaced; 0 for none
+     */
+    public function __construct(
+        string $file,
+        private readonly ?string $public = null,
+        private readonly string|array|null $listen = null,
+        private readonly ?int $workers = null,
+        private readonly int $requestsMax = 0,
+    ) {
+        $path = realpath($file);
+        if ($path === false) {
+            throw new \ValueError("there is no file $file");
+        }
+        $this->file = $path;
+    }
+
+    /** Serves until the server is stopped. */
+    public function run(): void
+    {
+        if (self::$current !== null) {
+            throw new \LogicException('a process runs one worker script');
+        }
+        self::$current = $this;
+        require_once __DIR__ . '/functions.php';
+        $_SERVER['FRANKENPHP_WORKER'] = '1';
+        $_SERVER['argv'] = [];
+        $_SERVER['argc'] = 0;
+        $_ENV['APP_RUNNING_IN_CONSOLE'] ??= 'false';
+        $_SERVER['SCRIPT_FILENAME'] = $this->file;
+        // What it prints before the first request is for nobody's page.
+        $this->script = new \Fiber(static function (string $file): void {
+            require $file;
+        });
+        $this->script->start($this->file);
+        if ($this->script->isTerminated()) {
+            throw new \LogicException("$this->file has ended without a call of frankenphp_handle_request()");
+        }
+        $server = FrontController::server($this->listen, $this->workers);
+        (new FrontController($this->handle(...), $this->public ?? dirname($this->file), requestsMax: $this->requestsMax))->register($server);
+        $main = getmypid();
+        register_shutdown_function(function () use ($main): void {
+            // A worker ends: the script's loop does, too. The master has handled nothing.
+            if (getmypid() !== $main && !$this->script->isTerminated() && !$this->script->isRunning()) {
+                $this->script->resume(self::STOP);
+            }
+        });
+        $server->run();
+    }
+
+    private function handle(Request $request): Response|Hold
+    {
+        if ($this->script->isTerminated()) {
+            // Another worker takes its place.
+            return new Response(503, "The worker is being replaced.\n", ['Retry-After' => '1']);
+        }
+        $this->request = $request;
+        $this->isAsked = true;
+        $_SERVER['FRANKENPHP_WORKER'] = '1';
+        FrontController::afterwards($this->goOn(...));
+        $this->script->resume(self::REQUEST);
+        return $this->answer();
+    }
+
+    /** What the handler has printed, and set by header(). */
+    private function answer(): Response
+    {
+        $this->isAsked = false;
+        return new Response((int) (http_response_code() ?: 200), FrontController::printed(), self::typed(Headers::withSent([])));
+    }
+
+    /** The answer has left: the rest of the script's loop, until it waits for the next request. */
+    private function goOn(): void
+    {
+        $this->request = null;
+        while (!$this->script->isTerminated() && !$this->hasEnded) {
+            if ($this->script->resume(self::GO_ON) === self::REQUEST) {
+                return;
+            }
+        }
+        // The script has ended, by its own count of requests or by exit(): the master replaces the worker.
+        posix_kill(getmypid(), SIGTERM);
+    }
+
+    /** frankenphp_handle_request() */
+    public static function handleRequest(callable $handler): bool
+    {
+        if (self::$current === null || \Fiber::getCurrent() !== self::$current->script) {
+            throw new \RuntimeException('frankenphp_handle_request() is called by a worker script, in no fiber of its own');
+        }
+        if (\Fiber::suspend(self::REQUEST) !== self::REQUEST) {
+            return false;
+        }
+        $level = ob_get_level();
+        try {
+            $handler();
+        } catch (\Throwable $error) {
+            // The script may catch it; the client has its answer before.
+            if (self::$current->isAsked && http_response_code() === 200) {
+                http_response_code(500);
+            }
+            throw $error;
+        } finally {
+            // What the handler has left open.
+            while (ob_get_level() > $level && ob_end_flush()) {
+            }
+            if (self::$current->isAsked) {
+                self::pause();
+            }
+        }
+        return true;
+    }
+
+    /** frankenphp_finish_request(): the client gets what there is, and the handler goes on. */
+    public static function finishRequest(): bool
+    {
+        if (self::$current === null || !self::$current->isAsked || \Fiber::getCurrent() !== self::$current->script) {
+            return false;
+        }
+        self::pause();
+        return true;
+    }
+
+    /** Lets handle() answer, until that has left. */
+    private static function pause(): void
+    {
+        if (\Fiber::suspend(self::GO_ON) === self::STOP) {
+            self::$current->hasEnded = true;
+        }
+    }
+
+    /** @return array<string, string> */
+    public static function requestHeaders(): array
+    {
+        $headers = [];
+        foreach (self::$current?->request?->headers() ?? [] as $name => $values) {
+            $headers[ucwords((string) $name, '-')] = implode(', ', (array) $values);
+        }
+        return $headers;
+    }
+
+    /** @return array<string, string> */
+    public static function responseHeaders(): array
+    {
+        $headers = [];
+        foreach (headers_list() as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $headers[$name] = isset($headers[$name]) ? $headers[$name] . ', ' . ltrim($value) : ltrim($value);
+        }
+        return $headers;
+    }
+
+    /**
+     * A page of PHP is HTML if it does not say otherwise.
+     *
+     * @param array<string, list<string>> $headers
+     * @return array<string, list<string>>
+     */
+    private static function typed(array $headers): array
+    {
+        $names = array_map(strtolower(...), array_map(strval(...), array_keys($headers)));
+        return in_array('content-type', $names, true) ? $headers : $headers + ['Content-Type' => ['text/html; charset=UTF-8']];
+    }
+}

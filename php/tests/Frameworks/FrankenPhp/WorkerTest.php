@@ -1,0 +1,115 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\FrankenPhp;
+
+use Fermata\Testing\TestServer;
+use PHPUnit\Framework\TestCase;
+
+/** A worker script of FrankenPHP, unchanged, over a real server. */
+final class WorkerTest extends TestCase
+{
+    private string $folder;
+    private ?TestServer $server = null;
+
+    protected function setUp(): void
+    {
+        $this->folder = sys_get_temp_dir() . '/fermata-frankenphp-' . bin2hex(random_bytes(6));
+        mkdir($this->folder);
+        $this->server = new TestServer(dirname(__DIR__, 3) . '/bin/fermata-frankenphp', ['TEST_FOLDER' => $this->folder], [__DIR__ . '/worker.php']);
+    }
+
+    protected function tearDown(): void
+    {
+        $this->server = null;
+        exec('rm -rf ' . escapeshellarg($this->folder));
+    }
+
+    public function testARequestIsInTheSuperglobals(): void
+    {
+        $answer = $this->server->post('/globals?a=1&b[]=2', ['c' => 'd'], ['Cookie' => 'e=f']);
+        self::assertSame('application/json', $answer->header('Content-Type'));
+        self::assertSame([['a' => '1', 'b' => ['2']], ['c' => 'd'], ['e' => 'f'], 'POST', 'c=d', 'cli', 'Pacific/Auckland', true, '1'], json_decode($answer->body, true));
+        self::assertSame([[], [], [], 'GET', '', 'cli', 'Pacific/Auckland', true, '1'], json_decode($this->server->get('/globals')->body, true));
+    }
+
+    public function testTheScriptKeepsItsState(): void
+    {
+        self::assertSame(['1', '2', '3'], array_map(fn(): string => $this->server->get('/count')->body, range(1, 3)));
+        self::assertSame('once', $this->server->get('/')->body);
+        $this->waitFor('terminated', '4');
+    }
+
+    public function testHeadersStatusAndCookies(): void
+    {
+        $answer = $this->server->get('/headers', ['X-Name' => 'Ada']);
+        self::assertSame([418, 'printed', 'Ada'], [$answer->status, $answer->body, $answer->header('X-Asked')]);
+        self::assertSame(['1', '2'], $answer->headers['x-one']);
+        self::assertSame('b', $answer->cookies()['a']);
+        self::assertStringContainsString('X-One', $answer->header('X-Seen'));
+        $next = $this->server->get('/');
+        self::assertSame([200, []], [$next->status, $next->cookies()]);
+        self::assertStringStartsWith('text/html', $next->header('Content-Type'));
+    }
+
+    public function testSessionsBelongToTheirUsers(): void
+    {
+        $first = $this->server->get('/session');
+        self::assertSame('1', $first->body);
+        $cookie = ['Cookie' => 'PHPSESSID=' . $first->cookies()['PHPSESSID']];
+        self::assertSame('2', $this->server->get('/session', $cookie)->body);
+        self::assertSame('1', $this->server->get('/session')->body);
+        self::assertSame('3', $this->server->get('/session', $cookie)->body);
+    }
+
+    public function testUploadsAndBuffers(): void
+    {
+        $body = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nHello\r\n--x--\r\n";
+        $answer = $this->server->request('POST', '/upload', ['Content-Type' => 'multipart/form-data; boundary=x'], $body);
+        self::assertSame(['a.txt', 5, true, true, 'Hello'], json_decode($answer->body, true));
+        self::assertSame('INNER left open', $this->server->get('/buffer')->body);
+        self::assertSame('waited', $this->server->get('/wait')->body);
+        self::assertSame('once', $this->server->get('/')->body);
+    }
+
+    public function testARequestMayBeFinishedEarly(): void
+    {
+        self::assertSame('finished', $this->server->get('/finish')->body);
+        $this->waitFor('finished', 'after');
+        self::assertSame('once', $this->server->get('/')->body);
+    }
+
+    public function testWhatTheHandlerThrowsIsTheScripts(): void
+    {
+        self::assertSame(500, $this->server->get('/throw')->status);
+        $this->waitFor('caught', 'thrown');
+        self::assertSame('2', $this->server->get('/count')->body);
+    }
+
+    public function testExitAnswersAndTheWorkerIsReplaced(): void
+    {
+        $this->server->get('/count');
+        $answer = $this->server->get('/exit');
+        self::assertSame([200, 'said', 'yes'], [$answer->status, $answer->body, $answer->header('X-Exit')]);
+        for ($deadline = microtime(true) + 30; ($next = $this->server->get('/count'))->status === 503; usleep(5000)) {
+            self::assertLessThan($deadline, microtime(true));
+        }
+        self::assertSame('1', $next->body);
+    }
+
+    public function testTheScriptsLoopEndsWithTheServer(): void
+    {
+        $this->server->get('/count');
+        $this->server->stop();
+        $this->waitFor('shutdown', 'yes');
+    }
+
+    private function waitFor(string $file, string $content): void
+    {
+        for ($deadline = microtime(true) + 30; @file_get_contents("$this->folder/$file") !== $content; usleep(5000)) {
+            self::assertLessThan($deadline, microtime(true), $this->server->log());
+        }
+        self::assertTrue(true);
+    }
+}
