@@ -175,6 +175,7 @@ test-editor: ## What a language server says of programs that use the Composer pa
 test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Debian's Symfony, Laravel, Slim and PSR-7 libraries
 	$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
+	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh

@@ -13,6 +13,8 @@ final class Exchange
     private string $body = '';
     private bool $isChunked = false;
     private ?int $left = null;
+    private ?string $lastId = null;
+    private bool $hasEnded = false;
 
     public readonly int $status;
 
@@ -67,18 +69,75 @@ final class Exchange
     /** The data of the next server-sent event; null when the stream has ended. */
     public function event(): ?string
     {
-        for (;;) {
-            while (($end = strpos($this->body, "\n\n")) === false) {
-                if (!$this->readMore()) {
-                    return null;
-                }
-            }
-            preg_match_all('/^data: ?(.*)$/m', substr($this->body, 0, $end), $lines);
-            $this->body = substr($this->body, $end + 2);
-            if ($lines[1] !== []) {
-                return implode("\n", $lines[1]);
+        return $this->nextEvent()['data'] ?? null;
+    }
+
+    /**
+     * The next server-sent event; null when the stream has ended.
+     *
+     * @return array{id: ?string, event: string, data: string}|null
+     */
+    public function nextEvent(): ?array
+    {
+        while (($event = $this->takeEvent()) === null) {
+            if (!$this->readMore()) {
+                return null;
             }
         }
+        return $event;
+    }
+
+    /**
+     * The next server-sent event, if it comes within that time.
+     *
+     * @return array{id: ?string, event: string, data: string}|null
+     */
+    public function eventWithin(float $seconds): ?array
+    {
+        $deadline = microtime(true) + $seconds;
+        do {
+            $event = $this->takeEvent();
+        } while ($event === null && $this->hasMore(max(0.0, $deadline - microtime(true))) && $this->readMore());
+        return $event;
+    }
+
+    /** Whether more may come: the answer has not ended, as far as is known without waiting. */
+    public function isOpen(): bool
+    {
+        while ($this->hasMore(0.0)) {
+            if (!$this->readMore()) {
+                return false;
+            }
+        }
+        return $this->stream !== null && $this->left !== 0 && !$this->hasEnded;
+    }
+
+    /** @return array{id: ?string, event: string, data: string}|null null: none has come whole */
+    private function takeEvent(): ?array
+    {
+        while (($end = strpos($this->body, "\n\n")) !== false) {
+            $lines = substr($this->body, 0, $end);
+            $this->body = substr($this->body, $end + 2);
+            if (preg_match('/^id: ?(.*)$/m', $lines, $found)) {
+                $this->lastId = $found[1];
+            }
+            if (preg_match_all('/^data: ?(.*)$/m', $lines, $data) > 0) {
+                $name = preg_match('/^event: ?(.*)$/m', $lines, $found) ? $found[1] : 'message';
+                return ['id' => $this->lastId, 'event' => $name, 'data' => implode("\n", $data[1])];
+            }
+        }
+        return null;
+    }
+
+    /** Whether something can be read, of the answer or its end. */
+    private function hasMore(float $seconds): bool
+    {
+        if ($this->stream === null || $this->left === 0 || $this->hasEnded) {
+            return false;
+        }
+        $read = [$this->stream];
+        $none = null;
+        return $this->inbox !== '' || stream_select($read, $none, $none, 0, (int) ($seconds * 1e6)) > 0;
     }
 
     /** Leaves without having read everything. */
@@ -123,6 +182,7 @@ final class Exchange
             return false;
         }
         if ($this->inbox === '' && !$this->fill(mayEnd: $this->left === null)) {
+            $this->hasEnded = true;
             return false;
         }
         $piece = $this->left === null ? $this->inbox : substr($this->inbox, 0, $this->left);

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
+use Fermata\{Event, Publisher};
+
 /**
  * A server of an application in a process of its own, for tests: on a free port, with one worker, stopped with the object.
  *
@@ -17,6 +19,7 @@ final class TestServer
 
     /** @var resource|null */
     private $process;
+    private ?Publisher $publisher = null;
     private readonly string $folder;
     private readonly string $address;
 
@@ -42,7 +45,7 @@ final class TestServer
             [['file', '/dev/null', 'r'], ['file', "$this->folder/output", 'w'], ['file', "$this->folder/log", 'w']],
             $pipes,
             null,
-            $environment + ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '1'] + getenv(),
+            $environment + ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '1', 'FERMATA_CONTROL' => $this->control()] + getenv(),
         );
         if ($process === false) {
             throw new \RuntimeException('PHP cannot be started');
@@ -96,6 +99,18 @@ final class TestServer
         return new Exchange($this->address, $method, $target, $headers, $body, $this->timeout);
     }
 
+    /**
+     * Publishes to a channel, from outside of the server; the test itself needs the extension for that.
+     *
+     * @param Event|string $event the data stands for an event without a name
+     * @return string the id of the event
+     */
+    public function publish(string $channel, Event|string $event): string
+    {
+        $this->publisher ??= new Publisher($this->control());
+        return $this->publisher->publish($channel, is_string($event) ? new Event($event) : $event);
+    }
+
     /** What the server has logged so far. */
     public function log(): string
     {
@@ -128,6 +143,11 @@ final class TestServer
         }
         proc_close($this->process);
         $this->process = null;
+    }
+
+    private function control(): string
+    {
+        return "unix:$this->folder/control";
     }
 
     private function waitForAddress(): string
