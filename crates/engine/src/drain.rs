@@ -5,8 +5,9 @@ use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 
 use crate::admin::stats::Counter;
+use crate::http::exchange::Stage;
 use crate::master::link::Link;
-use crate::net::connection::{Connection, Origin, Reading, Writing};
+use crate::net::connection::{Origin, Phase, Writing};
 use crate::worker::{Running, Worker};
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
@@ -92,8 +93,10 @@ impl<D: Driver> Worker<D> {
                     let _ = self.net.driver.remove(inbox.fd());
                 }
                 for index in self.net.connections.indexes() {
-                    let is_idle = |it: &Connection| it.reading == Reading::Head;
-                    if self.net.connections.at(index).is_some_and(is_idle) {
+                    let pair = self.net.connections.pair(index);
+                    if pair.is_some_and(|(it, exchange)| {
+                        it.phase == Phase::Open && exchange.awaits_head()
+                    }) {
                         self.give_away(index);
                     }
                 }
@@ -135,28 +138,37 @@ impl<D: Driver> Worker<D> {
 
     fn drain_connection(&mut self, index: u32) {
         let is_retired = matches!(self.running, Running::Retired { .. });
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         connection.keeps_alive = false;
-        match connection.reading {
-            Reading::Held => {
+        match connection.phase {
+            Phase::Open => {}
+            // As below: its proxy may have sent the request along already.
+            Phase::Preface if !is_retired => {
+                self.net.go_on(index);
+                return;
+            }
+            Phase::Preface => {
+                self.close(index);
+                return;
+            }
+            Phase::Lingering => return,
+        }
+        match &exchange.stage {
+            Stage::Held(_) => {
                 self.end_hold(index);
                 // At once, so that thousands share one buffer.
                 self.flush(index);
             }
-            Reading::WebSocket => self.drain_socket(index),
-            // As below: its proxy may have sent the request along already.
-            Reading::Preface if !is_retired => self.net.go_on(index),
-            Reading::Preface => self.close(index),
-            Reading::Head if connection.inbox.is_empty() && connection.has_output() => {
+            Stage::Socket(_) => self.drain_socket(index),
+            Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
             }
             // One more look for a request that is already here; `load` closes when there is none.
-            Reading::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
-            Reading::Head if connection.inbox.is_empty() => self.close(index),
-            Reading::Head | Reading::Body if is_retired => {
-                connection.partial = None;
+            Stage::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
+            Stage::Head if connection.inbox.is_empty() => self.close(index),
+            Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
                 self.refuse(
                     index,
@@ -165,9 +177,9 @@ impl<D: Driver> Worker<D> {
                 );
             }
             // Nobody is left to make the rest of it.
-            Reading::Handling if is_retired && connection.body.is_some() => self.cut_stream(index),
+            Stage::Handling(_) if is_retired && exchange.body.is_some() => self.cut_stream(index),
             // A request that has begun is read to its end and answered; `respond` then closes.
-            Reading::Head | Reading::Body | Reading::Handling | Reading::Lingering => {}
+            Stage::Head | Stage::Body(_) | Stage::Handling(_) => {}
         }
     }
 

@@ -459,14 +459,14 @@ impl<D: Driver> Worker<D> {
 
     /// Handles an event of a connection. True when it left input to be parsed.
     fn on_connection(&mut self, key: Key, event: IoEvent) -> bool {
-        let Some(connection) = self.net.connections.get_mut(key) else {
+        let Some((connection, exchange)) = self.net.connections.get_mut(key) else {
             self.on_wire(event);
             return false;
         };
         if event.hangup {
             connection.has_hung_up = true;
         }
-        let has_left = event.hangup && connection.is_deferred;
+        let has_left = event.hangup && exchange.is_deferred;
         if event.writable && connection.is_blocked {
             self.on_writable(key.index);
         }

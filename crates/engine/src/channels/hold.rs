@@ -8,10 +8,9 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, IdRef, PresenceError, Seq, SubId};
+use fermata_hub::{Backlog, IdRef, PresenceError, Seq};
 use fermata_io::Driver;
-use fermata_proto::response::Framing;
-use fermata_proto::{chunk, sse};
+use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
@@ -19,7 +18,9 @@ use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::{Presence, announcement, check_member, network_of};
 use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
-use crate::net::connection::{Reading, Writing};
+use crate::http::exchange::{Held, Stage};
+use crate::http::protocol::BodyLength;
+use crate::net::connection::{Phase, Writing};
 use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
@@ -128,29 +129,26 @@ impl<D: Driver> Worker<D> {
             || self
                 .net
                 .connections
-                .at(index)
-                .is_some_and(|connection| connection.is_head);
+                .exchange(index)
+                .is_some_and(|it| it.is_head);
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.channels.ring.newest();
         if !ends_at_once {
             self.join(index, hold, self.client_of(handle))?;
         }
-        self.write_hold_head(index, hold);
+        let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
+        self.write_head(index, 200, content_type, hold.all_headers(), length);
         let mut opening = std::mem::take(&mut self.scratch);
         opening.clear();
         let is_past_wanted = !ends_at_once;
         let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(HoldError::Gone);
         };
-        if !connection.is_head {
-            if connection.is_http10 {
-                connection.out.extend_from_slice(&opening);
-            } else {
-                chunk::wrap(&mut connection.out, &opening);
-            }
+        if !exchange.is_head {
+            exchange.protocol.write_piece(&mut connection.out, &opening);
         }
-        let is_head = connection.is_head;
+        let is_head = exchange.is_head;
         if opening.capacity() <= SEND_BYTES_MAX {
             self.scratch = opening;
         }
@@ -164,50 +162,41 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
+        let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
+        let (is_queued, is_live) = (false, backlog.is_none());
+        let held = Held {
+            keep_alive_ms,
+            closes_on_gap: hold.closes_on_gap,
+            // `send_held` lists it when the opening is sent.
+            resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),
+        };
+        self.begin_hold(index, held);
+        if is_live {
+            self.go_live(index, hold.channels.iter().copied());
+        }
+        Ok(())
+    }
+
+    /// The client of a request is held from here on: its head and opening are written.
+    pub(crate) fn begin_hold(&mut self, index: u32, held: Held) {
+        self.tell_reader(index);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            return;
+        };
         self.net.gauges.end_active(connection);
         self.net.gauges.held += 1;
         self.net.counts.add(Counter::Holds, 1);
-        connection.reading = Reading::Held;
-        connection.is_deferred = false;
-        connection.closes_on_gap = hold.closes_on_gap;
-        connection.keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
+        exchange.stage = Stage::Held(held);
+        exchange.is_deferred = false;
         let has_unread = connection.has_unread || connection.has_hung_up;
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
-        match backlog {
-            // `send_held` lists it when the opening is sent.
-            Some(backlog) => {
-                let is_queued = false;
-                connection.resume = Some(Box::new(Resume { backlog, is_queued }));
-            }
-            None => self.go_live(index, hold.channels.iter().copied()),
-        }
         self.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index);
         self.net.mark_dirty(index);
         if has_unread {
             self.net.go_on(index);
         }
-        Ok(())
-    }
-
-    fn write_hold_head(&mut self, index: u32, hold: &Hold<'_>) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return;
-        };
-        let framing = if connection.is_http10 {
-            connection.keeps_alive = false;
-            Framing::UntilClose
-        } else {
-            Framing::Chunked
-        };
-        self.write_head(
-            index,
-            200,
-            Some(sse::CONTENT_TYPE),
-            hold.all_headers(),
-            framing,
-        );
     }
 
     /// What a held client gets first: its own events, the first piece of what it missed, and its
@@ -272,8 +261,8 @@ impl<D: Driver> Worker<D> {
         };
         let member = (user, hold.info.unwrap_or_default());
         let presence = self.enter(hold.channels, &member, client, hold.announces)?;
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.presence = Some(Box::new(presence));
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.presence = Some(Box::new(presence));
         }
         Ok(())
     }
@@ -439,15 +428,17 @@ impl<D: Driver> Worker<D> {
             self.send_items(index);
             return;
         }
-        let Some(mut connection) = self.net.connections.at_mut(index) else {
+        let Some((mut connection, mut exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        if !matches!(connection.reading, Reading::Held | Reading::WebSocket) {
+        let is_subscriber = exchange.is_held() || exchange.is_socket();
+        if !is_subscriber || connection.phase != Phase::Open {
             return;
         }
         if connection.is_blocked {
             // A client that takes nothing would otherwise learn of its end when it takes something.
-            if connection.closes_on_gap && self.channels.local.has_gap(connection.chain) {
+            let closes_on_gap = exchange.held().is_some_and(|it| it.closes_on_gap);
+            if closes_on_gap && self.channels.local.has_gap(exchange.chain) {
                 self.on_gap(index);
             }
             return;
@@ -457,21 +448,25 @@ impl<D: Driver> Worker<D> {
             self.flush(index);
             return;
         }
-        if connection.resume.is_some() {
+        if exchange.held().is_some_and(|it| it.resume.is_some()) {
             self.queue_resume(index);
             return;
         }
-        if connection.socket.as_ref().is_some_and(Socket::is_resuming) {
+        if exchange.socket().is_some_and(Socket::is_resuming) {
             self.queue_resume(index);
             // Other channels go on meanwhile.
-            let Some(again) = self.net.connections.at_mut(index) else {
+            let Some(again) = self.net.connections.pair_mut(index) else {
                 return;
             };
-            connection = again;
+            (connection, exchange) = again;
         }
-        let (chain, is_raw, fd) = (connection.chain, connection.is_http10, connection.fd);
+        let (chain, is_raw, fd) = (
+            exchange.chain,
+            !exchange.protocol.marks_end(),
+            connection.fd,
+        );
         self.channels.local.skip_excepts(chain);
-        if connection.socket.as_ref().is_some_and(Socket::refers_back) {
+        if exchange.socket().is_some_and(Socket::refers_back) {
             self.send_compressed(index);
             return;
         }
@@ -510,7 +505,7 @@ impl<D: Driver> Worker<D> {
                 self.channels
                     .local
                     .advance(chain, is_raw, sent, &mut self.channels.rest);
-                if connection.reading == Reading::Held {
+                if exchange.is_held() {
                     self.restart_deadline(index);
                 }
                 if self.channels.local.pending(chain) {
@@ -527,7 +522,7 @@ impl<D: Driver> Worker<D> {
                     self.channels.rest.clear();
                     connection.out = out;
                     connection.out_sent = 0;
-                    if let Some(socket) = &mut connection.socket {
+                    if let Some(socket) = exchange.socket_mut() {
                         socket.on_rest(connection.out.len());
                     }
                 }
@@ -540,15 +535,16 @@ impl<D: Driver> Worker<D> {
 
     /// The log has moved past what a slow client has received.
     fn on_gap(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
+        let closes_on_gap = exchange.held().is_some_and(|it| it.closes_on_gap);
         let message = format!(
             "{}: the client is more than channel_log_bytes_max behind; {}",
             connection.peer,
-            if connection.socket.is_some() {
+            if exchange.is_socket() {
                 "its queue policy decides"
-            } else if connection.closes_on_gap {
+            } else if closes_on_gap {
                 "closing it"
             } else {
                 "it is told by a gap event"
@@ -556,30 +552,20 @@ impl<D: Driver> Worker<D> {
         );
         self.log
             .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return;
-        };
-        if connection.socket.is_some() {
+        if exchange.is_socket() {
             self.on_socket_gap(index);
             return;
         }
-        if connection.closes_on_gap {
+        if closes_on_gap {
             self.net.counts.add(Counter::DroppedSlow, 1);
             self.close(index);
             return;
         }
         self.net.counts.add(Counter::GapsSlow, 1);
-        self.channels.local.skip_gap(connection.chain);
-        let mut gap = Vec::new();
-        encode::gap("too slow", &mut gap);
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        if connection.is_http10 {
-            connection.out.extend_from_slice(&gap);
-        } else {
-            chunk::wrap(&mut connection.out, &gap);
-        }
+        self.channels.local.skip_gap(exchange.chain);
+        let out = connection.take_buffer(&mut self.net.pool);
+        let write = |out: &mut Vec<u8>| encode::gap("too slow", out);
+        exchange.protocol.write_piece_with(out, write);
         self.net.mark_dirty(index);
     }
 
@@ -589,20 +575,14 @@ impl<D: Driver> Worker<D> {
             self.keep_alive_relayed(index);
             return;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         if connection.unsent() == 0 {
             self.net.counts.add(Counter::KeepAlives, 1);
-            if connection.out.capacity() == 0 {
-                connection.out = self.net.pool.take();
-            }
+            let out = connection.take_buffer(&mut self.net.pool);
             let write = |out: &mut Vec<u8>| sse::comment(out, b"");
-            if connection.is_http10 {
-                write(&mut connection.out);
-            } else {
-                chunk::wrap_with(&mut connection.out, write);
-            }
+            exchange.protocol.write_piece_with(out, write);
             // At once, so that thousands that are due together share one buffer.
             self.flush(index);
         }
@@ -612,35 +592,23 @@ impl<D: Driver> Worker<D> {
     /// Ends an event stream in order: the client is told when to come back, and comes back with its
     /// last event id.
     pub(crate) fn end_hold(&mut self, index: u32) {
-        let retry_ms = self.settings.retry_ms;
         let is_events = self.relay.is_none();
-        if let Some(relay) = &mut self.relay {
-            relay.forget(index);
-        }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        // Events that the client has not received stay behind: it resumes after the last it has.
+        self.drop_subscriptions(index);
+        self.tell_reader(index);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        // Events that the client has not received stay behind: it resumes after the last it has.
-        self.channels.local.unsubscribe(connection.chain);
-        connection.chain = SubId::NONE;
-        connection.resume = None;
-        self.net.gauges.held -= u64::from(connection.reading == Reading::Held);
-        connection.reading = Reading::Handling;
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        if !connection.is_head {
-            let write = |out: &mut Vec<u8>| {
-                if is_events {
-                    sse::retry(out, retry_ms);
-                }
-            };
-            if connection.is_http10 {
-                write(&mut connection.out);
-            } else {
-                chunk::wrap_with(&mut connection.out, write);
-                connection.out.extend_from_slice(chunk::LAST_CHUNK);
+        self.net.gauges.held -= u64::from(exchange.is_held());
+        exchange.stage = Stage::Handling(None);
+        let out = connection.take_buffer(&mut self.net.pool);
+        if !exchange.is_head {
+            if is_events {
+                let retry_ms = self.settings.retry_ms;
+                let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
+                exchange.protocol.write_piece_with(out, write);
             }
+            exchange.protocol.end(out);
         }
         connection.writing = Writing::Linger;
         self.net.mark_dirty(index);

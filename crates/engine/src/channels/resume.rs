@@ -7,13 +7,13 @@
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
 use fermata_io::Driver;
-use fermata_proto::chunk;
 
 use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::encode;
 use crate::channels::encode::FORMAT_SSE;
-use crate::net::connection::Reading;
+use crate::http::exchange::Stage;
+use crate::net::connection::Phase;
 use crate::worker::Worker;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
@@ -30,8 +30,8 @@ impl<D: Driver> Worker<D> {
                 .local
                 .subscribe(index, chain, channel, FORMAT_SSE);
         }
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.chain = chain;
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.chain = chain;
         }
     }
 
@@ -40,8 +40,8 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && let Some(is_queued) = connection.resume_queued()
+        if let Some(exchange) = self.net.connections.exchange_mut(index)
+            && let Some(is_queued) = exchange.resume_queued()
             && !std::mem::replace(is_queued, true)
         {
             self.channels.resuming.push_back(key);
@@ -54,37 +54,40 @@ impl<D: Driver> Worker<D> {
             let Some(key) = self.channels.resuming.pop_front() else {
                 break;
             };
-            let Some(connection) = self.net.connections.get_mut(key) else {
+            let Some((connection, exchange)) = self.net.connections.get_mut(key) else {
                 continue;
             };
-            let is_ready = matches!(connection.reading, Reading::Held | Reading::WebSocket)
+            let is_ready = connection.phase == Phase::Open
                 && !connection.is_blocked
                 && connection.unsent() == 0;
-            if let Some(is_queued) = connection.resume_queued() {
+            if let Some(is_queued) = exchange.resume_queued() {
                 *is_queued = false;
             }
             if !is_ready {
                 // It comes back by `send_held` when its bytes are taken.
                 continue;
             }
-            if let Some(resume) = connection.resume.take() {
-                self.write_piece(key.index, resume);
-            } else if connection.socket.is_some() {
-                self.send_missed(key.index);
+            match &mut exchange.stage {
+                Stage::Held(held) => {
+                    if let Some(resume) = held.resume.take() {
+                        self.write_piece(key.index, resume);
+                    }
+                }
+                Stage::Socket(_) => self.send_missed(key.index),
+                _ => {}
             }
         }
         !self.channels.resuming.is_empty()
     }
 
     fn write_piece(&mut self, index: u32, mut resume: Box<Resume>) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        let (is_raw, peer) = (connection.is_http10, connection.peer);
-        let on_loss = if connection.closes_on_gap {
-            OnLoss::Stop
-        } else {
-            OnLoss::TellSlow
+        let peer = connection.peer;
+        let on_loss = match exchange.held() {
+            Some(held) if held.closes_on_gap => OnLoss::Stop,
+            _ => OnLoss::TellSlow,
         };
         let mut piece = std::mem::take(&mut self.scratch);
         piece.clear();
@@ -109,18 +112,12 @@ impl<D: Driver> Worker<D> {
             encode::position(&self.channels.encoder.ids, up_to, &mut piece);
             self.go_live(index, resume.backlog.channels());
         }
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            if !is_live {
-                connection.resume = Some(resume);
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            if !is_live && let Some(held) = exchange.held_mut() {
+                held.resume = Some(resume);
             }
-            if connection.out.capacity() == 0 {
-                connection.out = self.net.pool.take();
-            }
-            if is_raw {
-                connection.out.extend_from_slice(&piece);
-            } else if !piece.is_empty() {
-                chunk::wrap(&mut connection.out, &piece);
-            }
+            let out = connection.take_buffer(&mut self.net.pool);
+            exchange.protocol.write_piece(out, &piece);
         }
         self.scratch = piece;
         // At once, so that thousands share one buffer; `send_held` lists it again.

@@ -200,8 +200,8 @@ impl<D: Driver> Worker<D> {
     pub fn is_head(&self, handle: u64) -> bool {
         self.open_request(handle)
             .ok()
-            .and_then(|index| self.net.connections.at(index))
-            .is_some_and(|connection| connection.is_head)
+            .and_then(|index| self.net.connections.exchange(index))
+            .is_some_and(|it| it.is_head)
     }
 
     /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already

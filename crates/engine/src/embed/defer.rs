@@ -15,9 +15,10 @@ use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
 use crate::embed::waiting::{Asked, News};
 use crate::embed::watch::Watching;
+use crate::http::exchange::Stage;
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
-use crate::net::connection::{Origin, Reading, Writing};
+use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -67,13 +68,13 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.drop_subscriptions(index);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         // Its owner knows: it is not told of the end any more.
-        connection.is_deferred = false;
-        connection.partial = None;
-        if connection.has_output() {
+        exchange.is_deferred = false;
+        exchange.stage = Stage::Handling(None);
+        if exchange.has_output(connection) {
             connection.keeps_alive = false;
             connection.writing = Writing::Close;
             self.net.mark_dirty(index);
@@ -93,7 +94,7 @@ impl<D: Driver> Worker<D> {
     pub fn defer_socket(&mut self, socket: u64) -> Result<(), Gone> {
         let key = Key::from_u64(socket);
         match self.net.connections.get(key) {
-            Some(connection) if connection.socket.is_some() => {
+            Some((_, exchange)) if exchange.is_socket() => {
                 self.defer_at(key.index);
                 Ok(())
             }
@@ -104,18 +105,18 @@ impl<D: Driver> Worker<D> {
     /// The handler of a socket has come to its end.
     pub fn resume_socket(&mut self, socket: u64) {
         let key = Key::from_u64(socket);
-        if let Some(connection) = self.net.connections.get_mut(key)
-            && std::mem::take(&mut connection.is_deferred)
+        if let Some((_, exchange)) = self.net.connections.get_mut(key)
+            && std::mem::take(&mut exchange.is_deferred)
         {
             self.net.go_on(key.index);
         }
     }
 
     pub(crate) fn defer_at(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        if !std::mem::replace(&mut connection.is_deferred, true) {
+        if !std::mem::replace(&mut exchange.is_deferred, true) {
             self.net.counts.add(Counter::HandlersWaited, 1);
             if connection.has_hung_up {
                 self.note_left(index);
@@ -128,12 +129,12 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.net.connections.at(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair(index) else {
             return;
         };
-        if !connection.is_deferred {
-            if connection.reading == Reading::Held && self.relay.is_some() {
-                let handle = connection.handle(index);
+        if !exchange.is_deferred {
+            if exchange.is_held() && self.relay.is_some() {
+                let handle = exchange.handle(index);
                 self.note(Left::Held(handle));
                 if let Some(relay) = &mut self.relay {
                     relay.forget(index);
@@ -142,17 +143,16 @@ impl<D: Driver> Worker<D> {
             return;
         }
         // Whoever waits for the body finds its end by itself.
-        if connection
-            .partial
-            .as_ref()
-            .is_some_and(|it| it.is_waited_for())
-        {
+        if exchange.is_read_from() {
             return;
         }
-        if connection.socket.is_some() {
+        if exchange.is_socket() {
             self.note(Left::Socket(key.to_u64()));
-        } else if connection.reading == Reading::Handling && connection.writing == Writing::Open {
-            let handle = connection.handle(index);
+        } else if exchange.is_handling()
+            && connection.phase == Phase::Open
+            && connection.writing == Writing::Open
+        {
+            let handle = exchange.handle(index);
             self.note(Left::Request(handle));
         }
     }

@@ -11,8 +11,7 @@ use std::rc::Rc;
 
 use fermata_hub::SubId;
 use fermata_io::Driver;
-use fermata_proto::response::Framing;
-use fermata_proto::{chunk, response};
+use fermata_proto::response;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
@@ -20,10 +19,11 @@ use crate::channels::encode::{Encoding, FORMAT_ITEMS, FORMAT_STREAM};
 use crate::embed::event::{Event, Left};
 use crate::embed::relayed::{Items, Relayed, ResponseHead};
 use crate::embed::waiting::News;
+use crate::http::exchange::{Held, Stage};
+use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
-use crate::http::respond::outgoing::Outgoing;
+use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
-use crate::net::connection::{Connection, Origin, Reading, Writing};
 use crate::net::slab::Key;
 use crate::websocket::SendError;
 use crate::worker::{Running, Worker};
@@ -49,16 +49,17 @@ impl<D: Driver> Worker<D> {
         body: &[u8],
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        let is_head = self.net.connections.at(index).is_some_and(|it| it.is_head);
-        let framing = match (response::bodiless(head.status), is_head, head.length) {
-            (true, ..) | (false, true, None) => Framing::None,
-            (false, true, Some(length)) => Framing::Length(length),
-            (false, false, _) => Framing::Length(body.len() as u64),
+        let exchange = self.net.connections.exchange(index);
+        let is_head = exchange.is_some_and(|it| it.is_head);
+        let length = match (response::bodiless(head.status), is_head, head.length) {
+            (true, ..) | (false, true, None) => BodyLength::None,
+            (false, true, Some(length)) => BodyLength::Known(length),
+            (false, false, _) => BodyLength::Known(body.len() as u64),
         };
-        self.write_relayed_head(index, head, framing);
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.is_head
-            && framing != Framing::None
+        self.write_relayed_head(index, head, length);
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+            && !exchange.is_head
+            && length != BodyLength::None
         {
             connection.out.extend_from_slice(body);
         }
@@ -78,11 +79,8 @@ impl<D: Driver> Worker<D> {
         length: Option<u64>,
     ) -> Result<bool, StreamError> {
         let index = self.open_request(handle)?;
-        let Some((framing, in_head)) = self.plan_stream(index, head.status, length) else {
-            return Err(Gone.into());
-        };
-        self.write_relayed_head(index, head, in_head);
-        let has_body = self.start_stream(index, handle, framing, head.status);
+        self.write_relayed_head(index, head, in_head(head.status, length));
+        let has_body = self.start_stream(index, handle, length, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
         self.net.mark_dirty(index);
         Ok(has_body)
@@ -115,22 +113,15 @@ impl<D: Driver> Worker<D> {
         hold: &Relayed<'_>,
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        let framing = match self.net.connections.at_mut(index) {
-            Some(connection) if connection.is_http10 => {
-                connection.keeps_alive = false;
-                Framing::UntilClose
-            }
-            _ => Framing::Chunked,
-        };
-        self.write_relayed_head(index, head, framing);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        self.write_relayed_head(index, head, BodyLength::Unknown);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
         };
-        if connection.is_head {
+        if exchange.is_head {
             self.finish_answer(index);
             return Ok(());
         }
-        append(connection, body);
+        exchange.protocol.write_piece(&mut connection.out, body);
         self.begin_held(index, hold);
         Ok(())
     }
@@ -141,7 +132,10 @@ impl<D: Driver> Worker<D> {
     /// The stream has ended.
     pub fn hold_stream(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.open_stream(handle)?;
-        self.take_stream(index);
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.body = None;
+            self.http.streams.let_go();
+        }
         self.begin_held(index, hold);
         Ok(())
     }
@@ -152,23 +146,8 @@ impl<D: Driver> Worker<D> {
             self.end_hold(index);
             return;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return;
-        };
-        self.net.gauges.end_active(connection);
-        self.net.gauges.held += 1;
-        self.net.counts.add(Counter::Holds, 1);
-        connection.reading = Reading::Held;
-        connection.is_deferred = false;
-        connection.deadline_ms = u64::MAX;
-        let has_unread = connection.has_unread || connection.has_hung_up;
+        self.begin_hold(index, held_by(hold));
         self.set_hold(index, hold);
-        self.trace.on_answer(index, End::Closed, &mut self.net);
-        self.mark_settled(index);
-        self.net.mark_dirty(index);
-        if has_unread {
-            self.net.go_on(index);
-        }
     }
 
     /// Replaces subscriptions and keep-alive of a held client.
@@ -178,20 +157,20 @@ impl<D: Driver> Worker<D> {
         } else {
             FORMAT_STREAM
         };
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(exchange) = self.net.connections.exchange_mut(index) else {
             return;
         };
-        self.channels.local.unsubscribe(connection.chain);
-        connection.chain = SubId::NONE;
+        self.channels.local.unsubscribe(exchange.chain);
+        exchange.chain = SubId::NONE;
         for channel in hold.channels {
-            connection.chain =
-                self.channels
-                    .local
-                    .subscribe(index, connection.chain, channel, format);
+            exchange.chain = self
+                .channels
+                .local
+                .subscribe(index, exchange.chain, channel, format);
         }
-        // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
-        connection.closes_on_gap = !hold.takes_items;
-        connection.keep_alive_ms = hold.keep_alive.map_or(0, |it| it.interval_ms);
+        if let Some(held) = exchange.held_mut() {
+            *held = held_by(hold);
+        }
         if let Some(relay) = &mut self.relay {
             let keep_alive = hold.keep_alive.map(|it| relay.intern(it.data));
             let entry = relay.entry(index);
@@ -222,13 +201,11 @@ impl<D: Driver> Worker<D> {
     pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.held(handle)?;
         let keeps_interval = self.keeps_interval(index);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
         };
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        append(connection, bytes);
+        let out = connection.take_buffer(&mut self.net.pool);
+        exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
         if !keeps_interval {
             self.restart_deadline(index);
@@ -288,29 +265,29 @@ impl<D: Driver> Worker<D> {
     /// The socket has ended.
     pub fn subscribe_socket(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some(connection) = self.net.connections.get_mut(key) else {
+        let Some((_, exchange)) = self.net.connections.get_mut(key) else {
             return Err(SendError::Gone);
         };
-        if connection.socket.is_none() {
+        if exchange.socket().is_none() {
             return Err(SendError::Gone);
         }
         if let Some(relay) = &mut self.relay {
             relay.entry(key.index).takes_items = true;
         }
-        connection.chain =
+        exchange.chain =
             self.channels
                 .local
-                .subscribe(key.index, connection.chain, channel, FORMAT_ITEMS);
+                .subscribe(key.index, exchange.chain, channel, FORMAT_ITEMS);
         Ok(())
     }
 
     /// Ends a subscription of a socket.
     pub fn unsubscribe_socket(&mut self, socket: u64, channel: &[u8]) {
-        if let Some(connection) = self.net.connections.get_mut(Key::from_u64(socket))
-            && connection.socket.is_some()
-            && let Some(chain) = self.channels.local.leave(connection.chain, channel)
+        if let Some((_, exchange)) = self.net.connections.get_mut(Key::from_u64(socket))
+            && exchange.socket().is_some()
+            && let Some(chain) = self.channels.local.leave(exchange.chain, channel)
         {
-            connection.chain = chain;
+            exchange.chain = chain;
         }
     }
 
@@ -326,9 +303,9 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn drop_subscriptions(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            self.channels.local.unsubscribe(connection.chain);
-            connection.chain = SubId::NONE;
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            self.channels.local.unsubscribe(exchange.chain);
+            exchange.chain = SubId::NONE;
         }
         if let Some(relay) = &mut self.relay {
             relay.forget(index);
@@ -338,8 +315,8 @@ impl<D: Driver> Worker<D> {
     /// The connection that is held by this request.
     fn held(&self, handle: u64) -> Result<u32, Gone> {
         let Key { index, generation } = Key::from_u64(handle);
-        match self.net.connections.at(index) {
-            Some(it) if it.serial == generation && it.reading == Reading::Held => Ok(index),
+        match self.net.connections.exchange(index) {
+            Some(it) if it.serial == generation && it.is_held() => Ok(index),
             _ => Err(Gone),
         }
     }
@@ -358,15 +335,15 @@ impl<D: Driver> Worker<D> {
 
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
     pub(crate) fn send_items(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair(index) else {
             return;
         };
-        let is_polling = connection.reading == Reading::Handling;
+        let is_polling = exchange.is_handling();
         if !is_polling && (connection.is_blocked || connection.unsent() > 0) {
             self.flush(index);
             return;
         }
-        let chain = connection.chain;
+        let chain = exchange.chain;
         let gap = self.channels.local.has_gap(chain);
         if gap {
             self.net.counts.add(Counter::GapsSlow, 1);
@@ -394,13 +371,13 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.net.connections.at(index) else {
+        let Some(exchange) = self.net.connections.exchange(index) else {
             return;
         };
-        let handle = (u64::from(connection.serial) << 32) | u64::from(index);
-        let client = match connection.reading {
-            Reading::WebSocket => Left::Socket(key.to_u64()),
-            Reading::Held => Left::Held(handle),
+        let handle = exchange.handle(index);
+        let client = match exchange.stage {
+            Stage::Socket(_) => Left::Socket(key.to_u64()),
+            Stage::Held(_) => Left::Held(handle),
             _ => Left::Request(handle),
         };
         self.waiting.news.push_back(News::Items(Items {
@@ -429,15 +406,13 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn keep_alive_relayed(&mut self, index: u32) {
         let held = self.relay.as_ref().and_then(|relay| relay.get(index));
         let data = held.and_then(|held| held.keep_alive.clone());
-        if let Some(connection) = self.net.connections.at_mut(index)
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
             && let Some(data) = data
             && connection.unsent() == 0
         {
             self.net.counts.add(Counter::KeepAlives, 1);
-            if connection.out.capacity() == 0 {
-                connection.out = self.net.pool.take();
-            }
-            append(connection, &data);
+            let out = connection.take_buffer(&mut self.net.pool);
+            exchange.protocol.write_piece(out, &data);
             self.flush(index);
         }
         if !self.keeps_interval(index) {
@@ -447,56 +422,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn write_relayed_head(&mut self, index: u32, head: &ResponseHead<'_>, framing: Framing) {
-        let is_draining = self.running != Running::Serving;
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return;
-        };
-        if connection.origin == Origin::Public {
-            self.net.counts.response(head.status);
-        }
-        if is_draining {
-            connection.keeps_alive = false;
-        }
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        let keep_alive = match (connection.keeps_alive, connection.is_http10) {
-            (false, _) => response::Connection::Close,
-            (true, true) => response::Connection::KeepAliveExplicit,
-            (true, false) => response::Connection::KeepAlive,
-        };
-        response::write_passed_head(
-            &mut connection.out,
-            head.status,
-            head.reason,
-            &self.http.date,
-            head.headers,
-            framing,
-            keep_alive,
-        );
-        self.trace.on_head(index, connection, head.status);
-    }
-
-    /// Lets go of a stream's body that becomes something else.
-    fn take_stream(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && matches!(connection.body.as_deref(), Some(Outgoing::Stream(_)))
-        {
-            connection.body = None;
-            self.http.streams.let_go();
-            if connection.writing == Writing::Open {
-                connection.reading = Reading::Handling;
-            }
-        }
+    fn write_relayed_head(&mut self, index: u32, head: &ResponseHead<'_>, length: BodyLength) {
+        let status = head.status;
+        self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
+            protocol.write_passed_head(out, head, date, length, keeps_alive);
+        });
     }
 }
 
-/// Appends a piece of a body in the framing of its connection.
-fn append(connection: &mut Connection, bytes: &[u8]) {
-    if connection.is_http10 {
-        connection.out.extend_from_slice(bytes);
-    } else {
-        chunk::wrap(&mut connection.out, bytes);
+/// What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
+fn held_by(hold: &Relayed<'_>) -> Held {
+    Held {
+        keep_alive_ms: hold.keep_alive.map_or(0, |it| it.interval_ms),
+        closes_on_gap: !hold.takes_items,
+        resume: None,
     }
 }

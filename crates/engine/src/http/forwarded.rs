@@ -16,6 +16,7 @@ use fermata_proto::http1::valid_host;
 use fermata_tls::ClientCertificate;
 
 use crate::admin::stats::Counter;
+use crate::http::protocol::Protocol;
 use crate::http::request::RequestView;
 use crate::net::preface::is_unnamed;
 use crate::net::slab::Key;
@@ -276,8 +277,8 @@ impl<D: Driver> Worker<D> {
 
     /// Whether the request in progress is one of HTTP/1.0.
     pub fn is_http10(&self, handle: u64) -> bool {
-        let connection = self.net.connections.at(Key::from_u64(handle).index);
-        connection.is_some_and(|connection| connection.is_http10)
+        let exchange = self.net.connections.exchange(Key::from_u64(handle).index);
+        exchange.is_some_and(|it| it.protocol == Protocol::Http10)
     }
 
     /// The address of the client of a request, also when its handler has waited and its head is gone.

@@ -1,8 +1,10 @@
 //! Requests and their answers: routing, bodies, files, and what a request says of its client.
 
 pub(crate) mod body;
+pub(crate) mod exchange;
 pub mod files;
 pub(crate) mod forwarded;
+pub(crate) mod protocol;
 pub(crate) mod request;
 pub(crate) mod respond;
 pub mod router;

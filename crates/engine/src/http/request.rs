@@ -6,8 +6,9 @@
 use fermata_io::Peer;
 use fermata_proto::http1;
 
+use crate::http::exchange::{Exchange, Stage};
 use crate::http::router::Params;
-use crate::net::connection::{Connection, Reading};
+use crate::net::connection::Connection;
 
 /// `RequestView::unrouted` of a request for a file whose directory has a handler in front.
 pub const UNROUTED_FILE: u16 = 200;
@@ -82,13 +83,13 @@ impl Request {
     #[inline]
     pub(crate) fn begin(
         &mut self,
-        connection: &mut Connection,
+        (connection, exchange): (&mut Connection, &mut Exchange),
         index: u32,
         serial: u32,
         place: Place,
     ) {
-        connection.reading = Reading::Handling;
-        connection.serial = serial;
+        exchange.stage = Stage::Handling(None);
+        exchange.serial = serial;
         if !connection.is_blocked {
             connection.deadline_ms = u64::MAX;
         }

@@ -5,7 +5,7 @@ use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
 use crate::net::READ_BYTES;
-use crate::net::connection::{Connection, Origin, Reading};
+use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::input::asks_for_head;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 use crate::worker::Worker;
@@ -90,7 +90,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a connection among ours, and looks in this turn for what it has sent.
     pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) -> u32 {
-        let (peer, is_of_proxy) = (connection.peer, connection.reading == Reading::Preface);
+        let (peer, is_of_proxy) = (connection.peer, connection.phase == Phase::Preface);
         connection.deadline_ms = deadline_ms;
         let key = self.net.connections.insert(connection);
         if !is_of_proxy {

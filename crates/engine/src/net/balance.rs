@@ -16,7 +16,8 @@ use fermata_io::handover::Taken;
 use fermata_io::{Driver, Fd, Peer};
 
 use crate::admin::stats::Counter;
-use crate::net::connection::{Connection, Origin, Reading};
+use crate::http::exchange::Exchange;
+use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::worker::{Running, Worker};
 
 /// A worker may have this part more than the one with the fewest: exact balance among many would
@@ -39,18 +40,18 @@ impl<D: Driver> Worker<D> {
             // after the next answer.
             return false;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
         };
         if connection.origin != Origin::Public || !self.balances {
             connection.is_settled = true;
             return false;
         }
-        if connection.reading == Reading::Handling && connection.body.is_none() {
+        if exchange.is_handling() && connection.phase == Phase::Open && exchange.body.is_none() {
             // So is the next request, which has come already and waits for being begun.
             return false;
         }
-        if can_move(connection)
+        if can_move(connection, exchange)
             && self.running == Running::Serving
             && let Some(slot) = self.better_worker()
             && self.hand_over(index, slot)
@@ -86,10 +87,13 @@ impl<D: Driver> Worker<D> {
     /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
     /// process that a request could still be answered with. True when it is gone from here.
     pub(crate) fn give_away(&mut self, index: u32) -> bool {
-        let is_whole = |it: &Connection| {
-            it.origin == Origin::Public && it.inbox.is_empty() && !it.is_dirty && !it.has_output()
+        let is_whole = |(it, exchange): (&Connection, &Exchange)| {
+            it.origin == Origin::Public
+                && it.inbox.is_empty()
+                && !it.is_dirty
+                && !exchange.has_output(it)
         };
-        if !self.net.connections.at(index).is_some_and(is_whole) {
+        if !self.net.connections.pair(index).is_some_and(is_whole) {
             return false;
         }
         let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
@@ -180,15 +184,16 @@ impl<D: Driver> Worker<D> {
         let mut connection = Connection::new(fd, peer, Origin::Public);
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
-        connection.is_fresh = false;
+        connection.awaited = Awaited::Next;
         let deadline_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
         self.insert(connection, deadline_ms);
     }
 }
 
 /// Whether nothing of a connection is here but its descriptor.
-fn can_move(connection: &Connection) -> bool {
-    connection.reading == Reading::Head
+fn can_move(connection: &Connection, exchange: &Exchange) -> bool {
+    connection.phase == Phase::Open
+        && exchange.awaits_head()
         && connection.keeps_alive
         && connection.inbox.is_empty()
         && !connection.has_unread
@@ -196,5 +201,5 @@ fn can_move(connection: &Connection) -> bool {
         && !connection.has_ended
         && !connection.is_dirty
         && !connection.is_again
-        && !connection.has_output()
+        && !exchange.has_output(connection)
 }

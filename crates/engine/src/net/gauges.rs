@@ -1,17 +1,18 @@
 //! How many connections are in which state, kept as they change: too many to be counted when somebody asks.
 
-use super::connection::{Connection, Origin, Reading};
+use super::connection::{Connection, Origin};
 #[cfg(test)]
-use super::slab::Slab;
+use super::connections::Connections;
+use crate::http::exchange::Exchange;
 
 /// Connections by state.
 #[derive(Default)]
 pub(crate) struct Gauges {
     /// Public connections with `Connection::is_active`.
     pub active: u64,
-    /// Connections that are `Reading::Held`.
+    /// Exchanges that are held.
     pub held: u64,
-    /// Connections with `Connection::socket`.
+    /// Exchanges that are WebSockets.
     pub sockets: u64,
     /// Connections that are not for the public.
     pub control: u64,
@@ -21,10 +22,9 @@ pub(crate) struct Gauges {
 
 impl Gauges {
     /// A public connection has something on its way.
-    pub fn begin_active(&mut self, connection: &mut Connection) {
-        let counts = connection.origin == Origin::Public
-            && connection.reading != Reading::Held
-            && connection.socket.is_none();
+    pub fn begin_active(&mut self, connection: &mut Connection, exchange: &Exchange) {
+        let counts =
+            connection.origin == Origin::Public && !exchange.is_held() && !exchange.is_socket();
         if counts && !std::mem::replace(&mut connection.is_active, true) {
             self.active += 1;
         }
@@ -47,27 +47,25 @@ impl Gauges {
     }
 
     /// A connection is gone: it is in no gauge any more.
-    pub fn end(&mut self, connection: &mut Connection) {
+    pub fn end(&mut self, connection: &mut Connection, exchange: &Exchange) {
         self.end_active(connection);
         self.end_blocked(connection);
-        self.held -= u64::from(connection.reading == Reading::Held);
-        self.sockets -= u64::from(connection.socket.is_some());
+        self.held -= u64::from(exchange.is_held());
+        self.sockets -= u64::from(exchange.is_socket());
         self.control -= u64::from(connection.origin != Origin::Public);
     }
 
     /// Panics unless the gauges agree with what they count.
     #[cfg(test)]
-    pub fn check(&self, connections: &Slab<Connection>) {
-        let count = |is: &dyn Fn(&Connection) -> bool| {
-            connections.iter().filter(|it| is(it)).count() as u64
+    pub fn check(&self, connections: &Connections) {
+        let count = |is: &dyn Fn(&Connection, &Exchange) -> bool| {
+            connections.iter().filter(|it| is(it.0, it.1)).count() as u64
         };
-        assert_eq!(self.active, count(&|it| it.is_active), "active");
-        assert_eq!(self.blocked, count(&|it| it.is_blocked), "blocked");
-        let is_held = |it: &Connection| it.reading == Reading::Held;
-        assert_eq!(self.held, count(&is_held), "held");
-        let is_socket = |it: &Connection| it.socket.is_some();
-        assert_eq!(self.sockets, count(&is_socket), "sockets");
-        let is_both = |it: &Connection| is_held(it) && it.is_active;
+        assert_eq!(self.active, count(&|it, _| it.is_active), "active");
+        assert_eq!(self.blocked, count(&|it, _| it.is_blocked), "blocked");
+        assert_eq!(self.held, count(&|_, it| it.is_held()), "held");
+        assert_eq!(self.sockets, count(&|_, it| it.is_socket()), "sockets");
+        let is_both = |connection: &Connection, it: &Exchange| it.is_held() && connection.is_active;
         assert_eq!(count(&is_both), 0, "held and active");
     }
 }

@@ -16,12 +16,14 @@ use fermata_proto::{chunked, http1, percent};
 use crate::admin::stats::Counter;
 use crate::embed::event::Event;
 use crate::http::body::{BodyRest, SPOOL_TURN_BYTES};
+use crate::http::exchange::{Exchange, Stage};
 use crate::http::files::Directory;
+use crate::http::protocol::Protocol;
 use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
 use crate::net::READ_BYTES;
-use crate::net::connection::{Connection, Origin, Reading, Writing};
-use crate::websocket::{FRAMES_MAX, Socket};
+use crate::net::connection::{Awaited, Connection, Origin, Phase, Writing};
+use crate::websocket::FRAMES_MAX;
 use crate::worker::{Current, Running, Worker};
 
 /// Requests that one client sends in a row are answered up to this number before others get their
@@ -35,26 +37,30 @@ const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
     pub(crate) fn load(&mut self, index: u32) -> bool {
-        let reading = self.net.connections.at(index).map(|it| it.reading);
-        if reading == Some(Reading::Preface) && !self.read_preface(index) {
+        let phase = self.net.connections.at(index).map(|it| it.phase);
+        if phase == Some(Phase::Preface) && !self.read_preface(index) {
             return false;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
         };
-        match connection.reading {
-            Reading::Held | Reading::Lingering => {
+        match &exchange.stage {
+            _ if connection.phase == Phase::Lingering => {
                 self.discard(index);
                 return false;
             }
-            Reading::Handling => {
+            Stage::Held(_) => {
+                self.discard(index);
+                return false;
+            }
+            Stage::Handling(early) => {
                 connection.has_unread = true;
-                if connection.partial.is_some() {
+                if early.is_some() {
                     self.note_arrived(index);
                 }
                 return false;
             }
-            Reading::Body if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+            Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                 // Others first; before them in the next turn, or those that are first would stay so.
                 connection.has_unread = true;
                 if !std::mem::replace(&mut connection.is_again, true) {
@@ -62,11 +68,11 @@ impl<D: Driver> Worker<D> {
                 }
                 return false;
             }
-            Reading::Preface | Reading::Head | Reading::Body | Reading::WebSocket => {}
+            Stage::Head | Stage::Body(_) | Stage::Socket(_) => {}
         }
-        if connection.is_paused || connection.is_deferred || connection.writing != Writing::Open {
+        if connection.is_paused || exchange.is_deferred || connection.writing != Writing::Open {
             connection.has_unread = true;
-            if let Some(socket) = &mut connection.socket {
+            if let Some(socket) = exchange.socket_mut() {
                 // A pong may be among what is not read.
                 socket.note_alive();
             }
@@ -75,7 +81,7 @@ impl<D: Driver> Worker<D> {
         if self.waiting.is_full() && self.hold_back(index) {
             return false;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
         };
         debug_assert!(self.current.is_none());
@@ -110,7 +116,7 @@ impl<D: Driver> Worker<D> {
                 Ok(None) => {
                     connection.has_unread = false;
                     if filled == 0 {
-                        let is_idle = connection.reading == Reading::Head;
+                        let is_idle = exchange.awaits_head();
                         if is_idle && self.running != Running::Serving {
                             self.close(index);
                         }
@@ -138,7 +144,7 @@ impl<D: Driver> Worker<D> {
     /// used up.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.current {
-            let Some(connection) = self.net.connections.at_mut(current.index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(current.index) else {
                 self.current = None;
                 return None;
             };
@@ -147,7 +153,7 @@ impl<D: Driver> Worker<D> {
                 self.current = None;
                 return None;
             }
-            if connection.is_paused || connection.is_deferred {
+            if connection.is_paused || exchange.is_deferred {
                 // A file is on its way, and responses must not overtake it; or the handler of a socket
                 // waits, and messages must not overtake each other.
                 self.stash();
@@ -158,7 +164,7 @@ impl<D: Driver> Worker<D> {
                 self.stash();
                 return None;
             }
-            let (queue_bytes_max, steps_max) = match &connection.socket {
+            let (queue_bytes_max, steps_max) = match exchange.socket() {
                 None => (self.settings.queue_bytes_max, PIPELINE_MAX),
                 Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
             };
@@ -174,16 +180,16 @@ impl<D: Driver> Worker<D> {
                 self.stash();
                 return None;
             }
-            let step = match connection.reading {
-                Reading::Head => self.step_head(current),
-                Reading::Body if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+            let step = match &exchange.stage {
+                Stage::Head => self.step_head(current),
+                Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                     connection.has_unread = true;
                     self.stash();
                     return None;
                 }
-                Reading::Body => self.step_body(current),
-                Reading::WebSocket => self.step_socket(current),
-                Reading::Preface | Reading::Handling | Reading::Held | Reading::Lingering => {
+                Stage::Body(_) => self.step_body(current),
+                Stage::Socket(_) => self.step_socket(current),
+                Stage::Handling(_) | Stage::Held(_) => {
                     self.stash();
                     return None;
                 }
@@ -231,8 +237,9 @@ impl<D: Driver> Worker<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
     pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.current
-            && let Some(connection) = self.net.connections.at_mut(current.index)
-            && connection.reading == Reading::Handling
+            && let Some((connection, exchange)) = self.net.connections.pair(current.index)
+            && exchange.is_handling()
+            && connection.phase == Phase::Open
         {
             self.stash();
         }
@@ -277,10 +284,11 @@ impl<D: Driver> Worker<D> {
         let is_draining = self.running != Running::Serving;
         let head = &self.http.request.head;
         if head.body == Body::None {
-            let Some(connection) = self.net.connections.at_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
                 return Step::Starved;
             };
-            connection.note_head(head, is_draining);
+            connection.note_head(head.keep_alive && !is_draining);
+            exchange.note_head(head);
             self.http.serial = self.http.serial.wrapping_add(1);
             let place = Place::Input {
                 head_start: at,
@@ -289,7 +297,7 @@ impl<D: Driver> Worker<D> {
             };
             self.http
                 .request
-                .begin(connection, index, self.http.serial, place);
+                .begin((connection, exchange), index, self.http.serial, place);
             self.http.lent = self.http.request.handle;
             self.advance(body_start);
             return Step::Request;
@@ -298,10 +306,11 @@ impl<D: Driver> Worker<D> {
             return Step::Again;
         };
         let head = &self.http.request.head;
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Step::Starved;
         };
-        connection.note_head(head, is_draining);
+        connection.note_head(head.keep_alive && !is_draining);
+        exchange.note_head(head);
 
         let here = filled - body_start;
         match head.body {
@@ -337,12 +346,12 @@ impl<D: Driver> Worker<D> {
     /// Makes the parsed head the current request.
     pub(crate) fn take_request(&mut self, index: u32, place: Place) {
         self.http.serial = self.http.serial.wrapping_add(1);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(pair) = self.net.connections.pair_mut(index) else {
             return;
         };
         self.http
             .request
-            .begin(connection, index, self.http.serial, place);
+            .begin(pair, index, self.http.serial, place);
         self.http.lent = self.http.request.handle;
     }
 
@@ -557,37 +566,38 @@ impl<D: Driver> Worker<D> {
         else {
             return;
         };
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         // A held client has nothing to say any more.
-        if at < filled && connection.reading != Reading::Held {
+        if at < filled && !exchange.is_held() {
             connection.inbox = self.net.pool.take();
             connection.inbox.extend_from_slice(&self.input[at..filled]);
         }
-        if at < filled || connection.reading == Reading::Handling {
-            self.net.gauges.begin_active(connection);
+        if at < filled || exchange.is_handling() {
+            self.net.gauges.begin_active(connection, exchange);
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
-        match connection.reading {
+        match &exchange.stage {
             // After our close frame the time to answer it runs on, whatever the client sends instead.
-            Reading::WebSocket if connection.socket.as_ref().is_some_and(Socket::can_send) => {
+            Stage::Socket(socket) if socket.can_send() => {
                 self.restart_deadline(index);
             }
-            Reading::Head if connection.is_paused => {}
-            Reading::Head if at < filled => {
+            Stage::Head if connection.is_paused => {}
+            Stage::Head if at < filled => {
                 // The limit counts from a head's first byte, so a client that drips bytes gains
                 // nothing. A fresh connection has had its deadline since it was opened.
-                let had_deadline = connection.is_fresh || connection.has_begun;
-                connection.has_begun = true;
-                if !had_deadline {
+                if connection.awaited == Awaited::Next {
+                    connection.awaited = Awaited::Begun;
                     let now_ms = self.net.driver.refresh_now();
                     self.net
                         .set_deadline(index, now_ms + self.settings.header_timeout_ms);
                 }
             }
             // With output, idleness begins when it has gone out.
-            Reading::Head if connection.deadline_ms == u64::MAX && !connection.has_output() => {
+            Stage::Head
+                if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
+            {
                 self.restart_deadline(index);
             }
             _ => {}
@@ -599,18 +609,17 @@ impl<D: Driver> Worker<D> {
 
     /// The peer has finished sending, and nothing whole is left of what it has sent.
     fn on_end_of_stream(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        if connection.socket.is_some() {
+        if exchange.socket().is_some() {
             self.on_socket_end(index);
             return;
         }
         // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
         // is still sent: the peer may read on (a half-closed connection).
-        if connection.has_output() {
-            connection.partial = None;
-            connection.reading = Reading::Handling;
+        if exchange.has_output(connection) {
+            exchange.stage = Stage::Handling(None);
             connection.writing = Writing::Close;
             return;
         }
@@ -619,7 +628,7 @@ impl<D: Driver> Worker<D> {
 
     /// Drops what a held or lingering client sends, and notices that it has left.
     fn discard(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let fd = connection.fd;
@@ -635,7 +644,7 @@ impl<D: Driver> Worker<D> {
             }
             Ok(Some(read)) => {
                 self.net.counts.add(Counter::BytesReceived, read as u64);
-                let socket = connection.socket.as_mut();
+                let socket = exchange.socket_mut();
                 if socket.is_some_and(|socket| socket.is_answered(&self.input[..read])) {
                     self.net.driver.shutdown_write(fd);
                 }
@@ -656,21 +665,21 @@ impl<D: Driver> Worker<D> {
     /// Answers what is not a whole request head, and closes the connection.
     pub(crate) fn refuse_head(&mut self, index: u32, status: u16, message: &str) {
         let current = self.current.filter(|current| current.index == index);
-        if let Some(connection) = self.net.connections.at_mut(index) {
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             let head = match current {
                 Some(current) => &self.input[current.at..current.filled],
                 None => &connection.inbox[..],
             };
             // Whatever the request before it was.
-            connection.is_head = asks_for_head(head);
-            connection.is_http10 = false;
+            exchange.is_head = asks_for_head(head);
+            exchange.protocol = Protocol::Http11;
         }
         self.refuse(index, status, message);
     }
 
     /// Answers a request that is not accepted, and closes the connection.
     pub(crate) fn refuse(&mut self, index: u32, status: u16, message: &str) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let line = format!(
@@ -678,9 +687,9 @@ impl<D: Driver> Worker<D> {
             connection.peer,
             message.trim_end().trim_end_matches('.')
         );
-        refuse_in(connection);
+        refuse_in(connection, exchange);
         self.net.counts.refusal(status);
-        if connection.body.is_some() {
+        if exchange.body.is_some() {
             // The rest of a file has to follow what has been sent of it, and nothing else may.
             return;
         }
@@ -701,10 +710,9 @@ pub(crate) fn asks_for_head(request: &[u8]) -> bool {
 }
 
 /// Brings a connection into the state in which its last response is written.
-fn refuse_in(connection: &mut Connection) {
-    connection.partial = None;
+fn refuse_in(connection: &mut Connection, exchange: &mut Exchange) {
+    exchange.stage = Stage::Handling(None);
     connection.inbox = Buffer::default();
-    connection.reading = Reading::Handling;
     connection.keeps_alive = false;
     connection.writing = Writing::Linger;
 }

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
 pub(crate) mod connection;
+pub(crate) mod connections;
 pub(crate) mod deadline;
 pub(crate) mod gauges;
 pub(crate) mod input;
@@ -23,10 +24,9 @@ use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
-use connection::Connection;
+use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use gauges::Gauges;
-use slab::Slab;
 use tls::ServerTls;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
@@ -41,7 +41,7 @@ const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// The connections of a worker, and what all of them share.
 pub(crate) struct Net<D> {
     pub driver: D,
-    pub connections: Slab<Connection>,
+    pub connections: Connections,
     /// Connections of each address, where there is a limit for them.
     pub addresses: HashMap<IpAddr, u32>,
     pub wheel: Wheel,
@@ -73,7 +73,7 @@ impl<D: Driver> Net<D> {
     /// Without listeners and connections.
     pub fn new(driver: D) -> Net<D> {
         Net {
-            connections: Slab::new(),
+            connections: Connections::new(),
             addresses: HashMap::new(),
             wheel: Wheel::new(driver.now_ms()),
             fired: Vec::new(),
@@ -138,6 +138,7 @@ impl<D: Driver> Net<D> {
             self.dirty.push(index);
         }
     }
+
     /// Lists a connection for the next turn.
     pub fn go_on(&mut self, index: u32) {
         if let Some(connection) = self.connections.at_mut(index)

@@ -9,9 +9,9 @@ use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
 use crate::admin::stats::Counter;
-use crate::embed::waiting::News;
+use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
-use crate::net::connection::{Connection, Origin, Reading, Writing};
+use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::websocket::Socket;
 use crate::worker::Worker;
 
@@ -32,11 +32,11 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.net.dirty);
         for index in dirty.drain(..) {
-            let Some(connection) = self.net.connections.at_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
                 continue;
             };
             connection.is_dirty = false;
-            if connection.rests_when_sent() && !self.trace.is_on() {
+            if connection.rests_when_sent() && exchange.is_over() && !self.trace.is_on() {
                 self.flush_usual(index);
             } else {
                 self.flush(index);
@@ -85,10 +85,10 @@ impl<D: Driver> Worker<D> {
 
     /// The kernel has taken less than there is, or nothing.
     fn on_refused(&mut self, index: u32, sent: Option<usize>) {
-        if let Some(connection) = self.net.connections.at_mut(index)
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
             && let Some(sent) = sent
         {
-            connection.drop_sent(sent);
+            exchange.drop_sent(connection, sent);
             if connection.origin == Origin::Public {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
@@ -130,7 +130,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn write_all(&mut self, index: u32) -> bool {
         let mut turn_bytes = 0;
         loop {
-            let Some(connection) = self.net.connections.at_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
                 return false;
             };
             if connection.unsent() > 0 {
@@ -155,10 +155,10 @@ impl<D: Driver> Worker<D> {
                 }
             }
             connection.out_sent = 0;
-            if let Some(socket) = &mut connection.socket {
+            if let Some(socket) = exchange.socket_mut() {
                 socket.on_flushed();
             }
-            if !matches!(connection.body.as_deref(), Some(Outgoing::File(_))) {
+            if !matches!(exchange.body.as_deref(), Some(Outgoing::File(_))) {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
                     self.net.pool.give(out);
@@ -169,7 +169,7 @@ impl<D: Driver> Worker<D> {
             connection.out.clear();
             if turn_bytes >= FILE_TURN_BYTES {
                 self.net.gauges.end_blocked(connection);
-                self.net.gauges.begin_active(connection);
+                self.net.gauges.begin_active(connection, exchange);
                 connection.deadline_ms = u64::MAX;
                 self.net.mark_dirty(index);
                 return false;
@@ -188,14 +188,11 @@ impl<D: Driver> Worker<D> {
     /// Everything has been taken by the kernel.
     fn on_flushed(&mut self, index: u32) {
         self.trace.on_flushed(index, &mut self.net);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let was_blocked = self.net.gauges.end_blocked(connection);
-        if connection.is_active
-            && connection.reading == Reading::Head
-            && connection.inbox.is_empty()
-        {
+        if connection.is_active && exchange.awaits_head() && connection.inbox.is_empty() {
             self.net.gauges.end_active(connection);
         }
         match connection.writing {
@@ -204,14 +201,10 @@ impl<D: Driver> Worker<D> {
                 return;
             }
             Writing::Close | Writing::Linger => {
-                if connection.reading != Reading::Lingering {
-                    connection.reading = Reading::Lingering;
+                if connection.phase != Phase::Lingering {
+                    connection.phase = Phase::Lingering;
                     let fd = connection.fd;
-                    if !connection
-                        .socket
-                        .as_ref()
-                        .is_some_and(Socket::awaits_answer)
-                    {
+                    if !exchange.socket().is_some_and(Socket::awaits_answer) {
                         self.net.driver.shutdown_write(fd);
                     }
                     let now_ms = self.net.driver.refresh_now();
@@ -222,12 +215,9 @@ impl<D: Driver> Worker<D> {
             }
             Writing::Open => {}
         }
-        let is_held = match connection.reading {
-            Reading::Held => true,
-            Reading::WebSocket => {
-                let socket = connection.socket.as_ref();
-                connection.chain != SubId::NONE || socket.is_some_and(Socket::is_resuming)
-            }
+        let is_held = match &exchange.stage {
+            Stage::Held(_) => true,
+            Stage::Socket(socket) => exchange.chain != SubId::NONE || socket.is_resuming(),
             _ => false,
         };
         let was_paused = std::mem::take(&mut connection.is_paused);
@@ -262,10 +252,10 @@ impl<D: Driver> Worker<D> {
         }
         let due_ms = self.net.driver.refresh_now() + self.settings.write_timeout_ms;
         self.net.set_deadline(index, due_ms);
-        if let Some(connection) = self.net.connections.at_mut(index) {
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             connection.is_blocked = true;
             self.net.gauges.blocked += 1;
-            self.net.gauges.begin_active(connection);
+            self.net.gauges.begin_active(connection, exchange);
             self.net.counts.add(Counter::Blocked, 1);
         }
     }
@@ -273,11 +263,11 @@ impl<D: Driver> Worker<D> {
     /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
     /// into `out`.
     fn advance_file(&mut self, index: u32) -> Advance {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Advance::Over;
         };
-        let Connection { out, body, fd, .. } = connection;
-        let Some(Outgoing::File(file)) = body.as_deref_mut() else {
+        let (fd, out) = (connection.fd, &mut connection.out);
+        let Some(Outgoing::File(file)) = exchange.body.as_deref_mut() else {
             return Advance::Went(0);
         };
         if file.remaining == 0 {
@@ -287,17 +277,17 @@ impl<D: Driver> Worker<D> {
                     file.offset = part.range.start;
                     file.remaining = part.range.end - part.range.start;
                 }
-                None => *body = None,
+                None => exchange.body = None,
             }
             return Advance::Went(0);
         }
         let mut went = None;
-        if !file.must_read && self.net.driver.can_send_file(*fd) {
+        if !file.must_read && self.net.driver.can_send_file(fd) {
             let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
             match self
                 .net
                 .driver
-                .send_file(*fd, &file.file, file.offset, wanted)
+                .send_file(fd, &file.file, file.offset, wanted)
             {
                 Ok(Some(sent)) => went = Some(Ok(sent)),
                 Ok(None) => return Advance::Blocked,
@@ -316,8 +306,8 @@ impl<D: Driver> Worker<D> {
         let went = went.unwrap_or_else(|| self.read_file_piece(index));
         match went {
             Ok(bytes) if bytes > 0 => {
-                if let Some(connection) = self.net.connections.at_mut(index)
-                    && let Some(Outgoing::File(file)) = connection.body.as_deref_mut()
+                if let Some(exchange) = self.net.connections.exchange_mut(index)
+                    && let Some(Outgoing::File(file)) = exchange.body.as_deref_mut()
                 {
                     file.offset += bytes as u64;
                     file.remaining -= bytes as u64;
@@ -333,11 +323,11 @@ impl<D: Driver> Worker<D> {
 
     /// Puts the next piece of a file into `out`, and returns its length.
     fn read_file_piece(&mut self, index: u32) -> io::Result<usize> {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Ok(0);
         };
-        let Connection { out, body, .. } = connection;
-        let Some(Outgoing::File(file)) = body.as_deref() else {
+        let out = &mut connection.out;
+        let Some(Outgoing::File(file)) = exchange.body.as_deref() else {
             return Ok(0);
         };
         let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
@@ -389,25 +379,13 @@ impl<D: Driver> Worker<D> {
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: u32) {
         self.note_left(index);
-        if self
-            .net
-            .connections
-            .at(index)
-            .is_some_and(|it| it.socket.is_some())
-        {
-            self.tell_ended(index, CloseCode::Abnormal as u16, "");
-        }
+        self.tell_ended(index, CloseCode::Abnormal as u16, "");
         self.trace.on_close(index, &mut self.net);
-        let Some(mut connection) = self.net.connections.remove(index) else {
+        self.tell_reader(index);
+        let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
             return;
         };
-        self.net.gauges.end(&mut connection);
-        if let Some(partial) = &connection.partial
-            && partial.is_waited_for()
-        {
-            let handle = connection.handle(index);
-            self.waiting.news.push_back(News::Body(handle));
-        }
+        self.net.gauges.end(&mut connection, &exchange);
         if connection.is_settled {
             self.reporter.shared.remove_settled(self.slot);
         }
@@ -418,16 +396,16 @@ impl<D: Driver> Worker<D> {
             self.sockets.clients.remove(&index);
         }
         self.net.driver.close(connection.fd);
-        self.channels.local.unsubscribe(connection.chain);
-        if let Some(presence) = connection.presence {
+        self.channels.local.unsubscribe(exchange.chain);
+        if let Some(presence) = exchange.presence {
             self.leave(*presence);
         }
-        if let Some(mut socket) = connection.socket {
+        if let Stage::Socket(mut socket) = exchange.stage {
             for presence in socket.take_presences() {
                 self.leave(presence);
             }
         }
-        if let Some(body) = &connection.body {
+        if let Some(body) = &exchange.body {
             self.drop_body(body);
         }
         if connection.out.capacity() > 0 {
@@ -437,7 +415,7 @@ impl<D: Driver> Worker<D> {
             self.net.pool.give(connection.inbox);
         }
         if self.settings.connections_per_address_max > 0
-            && connection.reading != Reading::Preface
+            && connection.phase != Phase::Preface
             && let Some(address) = connection.peer.ip()
             && let Some(count) = self.net.addresses.get_mut(&address)
         {

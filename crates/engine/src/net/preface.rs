@@ -11,7 +11,7 @@ use fermata_io::{Driver, Fd, Peer};
 use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
-use crate::net::connection::{Connection, Origin, Reading};
+use crate::net::connection::{Connection, Origin, Phase};
 use crate::worker::{Running, Worker};
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
         self.net.counts.add(Counter::Accepted, 1);
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let mut connection = Connection::new(fd, peer, Origin::Public);
-        connection.reading = Reading::Preface;
+        connection.phase = Phase::Preface;
         self.insert(connection, deadline_ms);
     }
 
@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
         }
         self.count_address(peer);
         if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.reading = Reading::Head;
+            connection.phase = Phase::Open;
         }
         true
     }

@@ -6,7 +6,8 @@ use fermata_io::wheel::Fired;
 
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
-use crate::net::connection::Reading;
+use crate::http::exchange::Stage;
+use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
 use crate::net::slab::Key;
 use crate::worker::Worker;
@@ -27,7 +28,7 @@ impl<D: Driver> Worker<D> {
         let is_burst = fired.len() >= BURST;
         for Fired { key, due_ms } in fired.drain(..) {
             let key = Key::from_u64(key);
-            let Some(connection) = self.net.connections.get_mut(key) else {
+            let Some((connection, _)) = self.net.connections.get_mut(key) else {
                 continue;
             };
             if connection.armed != Armed::at(due_ms) {
@@ -50,37 +51,36 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn restart_deadline(&mut self, index: u32) {
         let now_ms = self.net.driver.now_ms();
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair(index) else {
             return;
         };
+        if connection.phase != Phase::Open {
+            return;
+        }
         let settings = &self.settings;
-        let due_ms = match connection.reading {
-            Reading::WebSocket => self.socket_due_ms(index, now_ms),
-            Reading::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
-            Reading::Head => now_ms + settings.header_timeout_ms,
-            Reading::Body => now_ms + settings.body_timeout_ms,
-            Reading::Held if connection.keep_alive_ms > 0 => {
+        let due_ms = match &exchange.stage {
+            Stage::Socket(_) => self.socket_due_ms(index, now_ms),
+            Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
+            Stage::Head => now_ms + settings.header_timeout_ms,
+            Stage::Body(_) => now_ms + settings.body_timeout_ms,
+            Stage::Held(held) if held.keep_alive_ms > 0 => {
                 if self.relay.is_some()
                     && connection.deadline_ms != u64::MAX
                     && self.keeps_interval(index)
                 {
                     return;
                 }
-                let Some(connection) = self.net.connections.at(index) else {
-                    return;
-                };
-                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+                let place = Place::of(index, self.slot, held.keep_alive_ms);
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }
-            Reading::Handling if connection.partial.is_some() => self.body_due_ms(index),
-            Reading::Held | Reading::Handling => u64::MAX,
-            Reading::Lingering | Reading::Preface => return,
+            Stage::Handling(Some(_)) => self.body_due_ms(index),
+            Stage::Held(_) | Stage::Handling(None) => u64::MAX,
         };
         self.net.set_deadline(index, due_ms);
     }
 
     pub(crate) fn on_deadline(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
@@ -95,37 +95,37 @@ impl<D: Driver> Worker<D> {
             self.close(index);
             return;
         }
-        match connection.reading {
-            Reading::Held => {
-                let place = Place::of(index, self.slot, connection.keep_alive_ms);
+        match connection.phase {
+            Phase::Open => {}
+            Phase::Preface => {
+                self.refuse_preface(index, "header_timeout_ms is over");
+                return;
+            }
+            Phase::Lingering => {
+                self.close(index);
+                return;
+            }
+        }
+        let has_waited = self.waiting.is_full() && connection.has_unread;
+        match &exchange.stage {
+            Stage::Held(held) => {
+                let place = Place::of(index, self.slot, held.keep_alive_ms);
                 connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
                 self.keep_alive(index);
             }
-            Reading::WebSocket => self.on_socket_deadline(index),
-            Reading::Preface => self.refuse_preface(index, "header_timeout_ms is over"),
-            Reading::Head if self.waiting.is_full() && connection.has_unread => {
-                self.refuse_head(index, 503, ALL_WAIT);
+            Stage::Socket(_) => self.on_socket_deadline(index),
+            Stage::Head if has_waited => self.refuse_head(index, 503, ALL_WAIT),
+            Stage::Head if connection.inbox.is_empty() => self.close(index),
+            Stage::Head => {
+                let message = "The request head took longer than header_timeout_ms.\n";
+                self.refuse_head(index, 408, message);
             }
-            Reading::Head if connection.inbox.is_empty() => self.close(index),
-            Reading::Head => {
-                self.refuse_head(
-                    index,
-                    408,
-                    "The request head took longer than header_timeout_ms.\n",
-                );
+            Stage::Body(_) if has_waited => self.refuse(index, 503, ALL_WAIT),
+            Stage::Body(_) => {
+                let message = "The request body took longer than body_timeout_ms.\n";
+                self.refuse(index, 408, message);
             }
-            Reading::Body if self.waiting.is_full() && connection.has_unread => {
-                self.refuse(index, 503, ALL_WAIT);
-            }
-            Reading::Body => {
-                self.refuse(
-                    index,
-                    408,
-                    "The request body took longer than body_timeout_ms.\n",
-                );
-            }
-            Reading::Handling => self.on_body_deadline(index),
-            Reading::Lingering => self.close(index),
+            Stage::Handling(_) => self.on_body_deadline(index),
         }
     }
 

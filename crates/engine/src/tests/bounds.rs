@@ -8,14 +8,13 @@ use fermata_io::sys::fake::End;
 use super::client::answers;
 use super::{Rig, get, post, settings};
 use crate::http::body::SPOOL_TURN_BYTES;
+use crate::http::exchange::{Exchange, Stage};
 use crate::net::READ_BYTES;
 use crate::net::connection::Connection;
 
 /// All connections there are.
-fn connections(rig: &Rig) -> Vec<&Connection> {
-    let slab = &rig.worker.net.connections;
-    let indexes = slab.indexes().into_iter();
-    indexes.filter_map(|index| slab.at(index)).collect()
+fn connections(rig: &Rig) -> Vec<(&Connection, &Exchange)> {
+    rig.worker.net.connections.iter().collect()
 }
 
 #[test]
@@ -28,13 +27,13 @@ fn a_queue_grows_over_its_bound_by_one_response_at_most() {
     for _ in 0..3000 {
         peer.write(&get("/big/3000"));
         rig.turn();
-        let longest = connections(&rig).iter().map(|it| it.unsent()).max();
+        let longest = connections(&rig).iter().map(|it| it.0.unsent()).max();
         assert!(longest.unwrap_or(0) <= 4096 + 3200);
     }
     rig.run();
     assert!(rig.requests < 10, "{} requests were taken", rig.requests);
     assert!(peer.unread_bytes() > 0, "the rest waits in the kernel");
-    let inbox = connections(&rig)[0].inbox.len();
+    let inbox = connections(&rig)[0].0.inbox.len();
     assert!(inbox <= 16384 + READ_BYTES, "{inbox} bytes in the inbox");
     peer.set_window(1 << 20);
     let mut got = Vec::new();
@@ -59,9 +58,9 @@ fn a_client_that_is_always_a_little_behind_does_not_grow_its_queue() {
         got.extend(peer.read());
         rig.turn();
         let all = connections(&rig);
-        let queued = all[0].out.len();
+        let queued = all[0].0.out.len();
         assert!(
-            all[0].unsent() > 0,
+            all[0].0.unsent() > 0,
             "the test is about a queue that is never empty"
         );
         assert!(queued < 200_000, "{queued} bytes queued");
@@ -93,10 +92,10 @@ fn idle_and_held_connections_have_no_buffers() {
     rig.run();
     let all = connections(&rig);
     assert_eq!(all.len(), 6);
-    for connection in all {
+    for (connection, exchange) in all {
         assert_eq!(connection.out.capacity(), 0);
         assert_eq!(connection.inbox.capacity(), 0);
-        assert!(connection.partial.is_none() && connection.body.is_none());
+        assert!(!matches!(exchange.stage, Stage::Body(_)) && exchange.body.is_none());
     }
 }
 
@@ -288,8 +287,11 @@ fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
     let mut rig = Rig::with(1, settings);
     let written = |rig: &Rig| -> u64 {
         let all = connections(rig);
-        let partial = all.iter().filter_map(|it| it.partial.as_deref());
-        partial.map(|it| it.spooled()).sum::<u64>() + (rig.requests * BODY_BYTES) as u64
+        let spooled = all.iter().map(|it| match &it.1.stage {
+            Stage::Body(partial) => partial.spooled(),
+            _ => 0,
+        });
+        spooled.sum::<u64>() + (rig.requests * BODY_BYTES) as u64
     };
     let clients: Vec<_> = (0..UPLOADS)
         .map(|_| {

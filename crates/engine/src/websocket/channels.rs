@@ -7,8 +7,8 @@ use fermata_hub::{IdRef, Kind, Message as Record, SubId, Subscriber};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
-use super::output::open_socket;
-use super::{Compresses, SendError, Socket};
+use super::SendError;
+use super::output::{Open, open_socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
 use crate::channels::presence::Presence;
@@ -55,12 +55,10 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         check_channel(join.channel).map_err(SendError::Misuse)?;
         check_member(join.user, join.info).map_err(SendError::Misuse)?;
-        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(open) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        let chain = connection.chain;
-        let socket = connection.socket.as_ref();
-        let missing = socket.into_iter().flat_map(Socket::missing_channels);
+        let (chain, missing) = (*open.chain, open.socket.missing_channels());
         let shown = || String::from_utf8_lossy(join.channel);
         let (mut count, mut is_known) = (0, false);
         for channel in self.channels.local.channels_of(chain).chain(missing) {
@@ -94,14 +92,13 @@ impl<D: Driver> Worker<D> {
                     HoldError::Misuse(cause) => SendError::Misuse(cause),
                     HoldError::Backpressure(cause) => SendError::Backpressure(cause),
                 })?;
-            let connection = open_socket(self.net.connections.get_mut(key));
-            match connection.and_then(|(connection, _)| connection.socket.as_mut()) {
-                Some(socket) => socket.busy().presences.push(presence),
+            match open_socket(self.net.connections.get_mut(key)) {
+                Some(open) => open.socket.busy().presences.push(presence),
                 // Making room for the announcement has found it broken, or has closed it.
                 None => self.leave(presence),
             }
         }
-        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(Open { socket, .. }) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let is_json = join.format == Format::Json;
@@ -110,11 +107,9 @@ impl<D: Driver> Worker<D> {
         } else {
             FORMAT_WS_DATA
         };
-        let socket = connection.socket.as_ref();
-        let compresses = socket.map_or(Compresses::new(None), |socket| socket.compresses);
-        let compression = socket
-            .and_then(|socket| self.sockets.served.get(socket.route()))
-            .and_then(|served| served.compression);
+        let compresses = socket.compresses;
+        let served = self.sockets.served.get(socket.route());
+        let compression = served.and_then(|served| served.compression);
         let format = match compression {
             // Compressed once for all sockets that can read the same.
             Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
@@ -158,20 +153,16 @@ impl<D: Driver> Worker<D> {
     /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
     pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(Open { chain, socket, .. }) = open_socket(self.net.connections.get_mut(key))
+        else {
             return Err(SendError::Gone);
         };
-        let socket = connection.socket.as_mut();
-        if let Some(chain) = self.channels.local.leave(connection.chain, channel) {
-            connection.chain = chain;
-        } else if !socket.is_some_and(|socket| socket.forget_missing(channel)) {
+        if let Some(rest) = self.channels.local.leave(*chain, channel) {
+            *chain = rest;
+        } else if !socket.forget_missing(channel) {
             return Ok(());
         }
-        let busy = connection
-            .socket
-            .as_mut()
-            .and_then(|socket| socket.busy.as_mut());
-        let presence = busy.and_then(|busy| {
+        let presence = socket.busy.as_mut().and_then(|busy| {
             let is_it = |presence: &Presence| presence.channels.iter().any(|is| is == channel);
             let at = busy.presences.iter().position(is_it)?;
             Some(busy.presences.swap_remove(at))
@@ -184,12 +175,12 @@ impl<D: Driver> Worker<D> {
 
     /// A socket that sends nothing any more receives nothing any more, and its user is gone.
     pub(super) fn leave_channels(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(exchange) = self.net.connections.exchange_mut(index) else {
             return;
         };
-        let chain = std::mem::replace(&mut connection.chain, SubId::NONE);
+        let chain = std::mem::replace(&mut exchange.chain, SubId::NONE);
         self.channels.local.unsubscribe(chain);
-        let presences = connection.socket.as_mut().map_or_else(Vec::new, |socket| {
+        let presences = exchange.socket_mut().map_or_else(Vec::new, |socket| {
             socket.end_resume();
             socket.take_presences()
         });
@@ -206,7 +197,7 @@ impl<D: Driver> Worker<D> {
             .net
             .connections
             .get(key)
-            .is_some_and(|connection| connection.socket.is_some())
+            .is_some_and(|(_, exchange)| exchange.is_socket())
             || self.is_ending(socket);
         is_known.then(|| {
             let (worker, slot) = (self.channels.identity, self.slot);
@@ -272,8 +263,8 @@ impl<D: Driver> Worker<D> {
 
     /// Whom a record leaves out: a socket of this worker that is there, or nobody.
     pub(crate) fn excepted(&self, socket: u64) -> Option<Subscriber> {
-        let connection = self.net.connections.get(Key::from_u64(socket))?;
-        connection.socket.as_ref()?;
+        let (_, exchange) = self.net.connections.get(Key::from_u64(socket))?;
+        exchange.socket()?;
         Some(Subscriber {
             worker: self.channels.identity,
             key: socket,

@@ -11,6 +11,7 @@ use super::{QueuePolicy, SendError, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode;
 use crate::channels::pace::Place;
+use crate::http::exchange::Exchange;
 use crate::log::Detail;
 use crate::net::connection::Writing;
 use crate::net::slab::Key;
@@ -54,8 +55,8 @@ impl<D: Driver> Worker<D> {
         let payload = self
             .net
             .connections
-            .at_mut(index)
-            .and_then(|connection| connection.socket.as_mut())
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
             .and_then(|socket| socket.busy().closing.start(code, reason));
         if let Some(payload) = payload {
             self.leave_channels(index);
@@ -69,8 +70,8 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = self
             .net
             .connections
-            .at_mut(index)
-            .and_then(|connection| connection.socket.as_mut())
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
         else {
             return;
         };
@@ -101,11 +102,11 @@ impl<D: Driver> Worker<D> {
 
     /// The client breaks the protocol: it is told, and nothing more is read from it.
     pub(super) fn on_violation(&mut self, index: u32, violation: Violation) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
-        let Some(socket) = connection.socket.as_mut() else {
+        let Some(socket) = exchange.socket_mut() else {
             return;
         };
         let payload = socket.busy().closing.fail(violation);
@@ -133,15 +134,15 @@ impl<D: Driver> Worker<D> {
         if let Some(socket) = self
             .net
             .connections
-            .at_mut(index)
-            .and_then(|connection| connection.socket.as_mut())
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
         {
             socket.busy().closing.handle_end();
         }
         self.leave_channels(index);
         self.tell_ended(index, CloseCode::Abnormal as u16, "");
-        match self.net.connections.at_mut(index) {
-            Some(connection) if connection.has_output() => {
+        match self.net.connections.pair_mut(index) {
+            Some((connection, exchange)) if exchange.has_output(connection) => {
                 connection.has_unread = false;
                 connection.writing = Writing::Close;
                 self.net.mark_dirty(index);
@@ -164,10 +165,10 @@ impl<D: Driver> Worker<D> {
 
     /// A channel's log has moved past what a slow socket has received.
     pub(crate) fn on_socket_gap(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        let route = connection.socket.as_ref().map(Socket::route);
+        let route = exchange.socket().map(Socket::route);
         let served = route.and_then(|route| self.sockets.served.get(route));
         if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
             self.net.counts.add(Counter::DroppedSlow, 1);
@@ -176,18 +177,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.net.counts.add(Counter::GapsSlow, 1);
-        self.channels.local.skip_gap(connection.chain);
+        self.channels.local.skip_gap(exchange.chain);
         let is_json = |format| self.channels.encoder.is_json(format);
-        if self
-            .channels
-            .local
-            .formats_of(connection.chain)
-            .any(is_json)
-        {
-            if connection.out.capacity() == 0 {
-                connection.out = self.net.pool.take();
-            }
-            encode::socket_gap(None, "too slow", &mut connection.out);
+        if self.channels.local.formats_of(exchange.chain).any(is_json) {
+            let out = connection.take_buffer(&mut self.net.pool);
+            encode::socket_gap(None, "too slow", out);
         }
         self.net.mark_dirty(index);
     }
@@ -197,8 +191,8 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = self
             .net
             .connections
-            .at(index)
-            .and_then(|connection| connection.socket.as_ref())
+            .exchange(index)
+            .and_then(Exchange::socket)
         else {
             return u64::MAX;
         };
@@ -224,11 +218,11 @@ impl<D: Driver> Worker<D> {
     /// What was due for a socket happens.
     pub(crate) fn on_socket_deadline(&mut self, index: u32) {
         let now_ms = self.net.driver.now_ms();
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
-        let Some(socket) = connection.socket.as_mut() else {
+        let Some(socket) = exchange.socket_mut() else {
             return;
         };
         let Some(served) = self.sockets.served.get(socket.route()) else {
@@ -261,7 +255,7 @@ impl<D: Driver> Worker<D> {
         }
         socket.busy().awaits_pong = true;
         self.net.counts.add(Counter::WebSocketPingsSent, 1);
-        append(&mut connection.out, &mut self.net.pool, Opcode::Ping, b"");
+        append(connection, &mut self.net.pool, Opcode::Ping, b"");
         self.restart_deadline(index);
         // At once, so that thousands that are due together share one buffer.
         self.flush(index);
@@ -269,12 +263,8 @@ impl<D: Driver> Worker<D> {
 
     fn queue_close(&mut self, index: u32, payload: &close::Payload) {
         if let Some(connection) = self.net.connections.at_mut(index) {
-            append(
-                &mut connection.out,
-                &mut self.net.pool,
-                Opcode::Close,
-                payload.as_bytes(),
-            );
+            let payload = payload.as_bytes();
+            append(connection, &mut self.net.pool, Opcode::Close, payload);
             self.net.mark_dirty(index);
         }
     }

@@ -41,10 +41,10 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.net.connections.key(index) else {
             return Step::Starved;
         };
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Step::Starved;
         };
-        let Some(socket) = connection.socket.as_mut() else {
+        let Some(socket) = exchange.socket_mut() else {
             return Step::Starved;
         };
         let Some(served) = self.sockets.served.get(socket.route()) else {
@@ -170,12 +170,7 @@ impl<D: Driver> Worker<D> {
                 if can_send {
                     // The number of frames per turn, and reading no more from a client that takes
                     // nothing, bound what a flood of pings can queue.
-                    append(
-                        &mut connection.out,
-                        &mut self.net.pool,
-                        Opcode::Pong,
-                        &payload,
-                    );
+                    append(connection, &mut self.net.pool, Opcode::Pong, &payload);
                     self.net.mark_dirty(index);
                 }
             }

@@ -1,14 +1,16 @@
 //! Frames to sockets: the queue of each is its connection's output, and bounded.
 
 use fermata_config::LogLevel;
+use fermata_hub::SubId;
 use fermata_io::Driver;
-use fermata_io::buffer::{Buffer, Pool};
+use fermata_io::buffer::Pool;
 use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
 use fermata_proto::ws::message::Kind;
 use fermata_proto::ws::{Role, utf8};
 
 use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
+use crate::http::exchange::{Exchange, Stage};
 use crate::net::connection::Connection;
 use crate::net::slab::Key;
 use crate::worker::Worker;
@@ -41,7 +43,8 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
         let is_text = is_binary || self.is_current_text(data) || utf8::valid(data);
-        let Some((mut connection, route)) = open_socket(self.net.connections.get_mut(key)) else {
+        let open = open_socket(self.net.connections.get_mut(key));
+        let Some(mut open) = open else {
             return Err(SendError::Gone);
         };
         if !is_text {
@@ -51,34 +54,32 @@ impl<D: Driver> Worker<D> {
                     .to_owned(),
             ));
         }
-        let queued = connection.unsent();
+        let queued = open.connection.unsent();
         let queue_bytes_max = self
             .sockets
             .served
-            .get(route)
+            .get(open.socket.route())
             .map_or(0, |served| served.queue_bytes_max);
         if queued > 0 && queued + data.len() > queue_bytes_max {
             self.make_room(key, data.len())?;
-            connection = self.net.connections.get_mut(key).ok_or(SendError::Gone)?;
+            open = open_socket(self.net.connections.get_mut(key)).ok_or(SendError::Gone)?;
         }
-        match connection.socket.as_mut() {
-            Some(socket) if socket.compresses.is_agreed() => {
-                if connection.out.capacity() == 0 {
-                    connection.out = self.net.pool.take();
-                }
-                let kind = if is_binary { Kind::Binary } else { Kind::Text };
-                if let Some(served) = self.sockets.served.get_mut(socket.route()) {
-                    socket.write_compressed(served, kind, data, &mut connection.out);
-                }
+        let Open {
+            connection, socket, ..
+        } = open;
+        if socket.compresses.is_agreed() {
+            let kind = if is_binary { Kind::Binary } else { Kind::Text };
+            if let Some(served) = self.sockets.served.get_mut(socket.route()) {
+                let out = connection.take_buffer(&mut self.net.pool);
+                socket.write_compressed(served, kind, data, out);
             }
-            _ => {
-                let opcode = if is_binary {
-                    Opcode::Binary
-                } else {
-                    Opcode::Text
-                };
-                append(&mut connection.out, &mut self.net.pool, opcode, data);
-            }
+        } else {
+            let opcode = if is_binary {
+                Opcode::Binary
+            } else {
+                Opcode::Text
+            };
+            append(connection, &mut self.net.pool, opcode, data);
         }
         self.net.counts.add(Counter::WebSocketSent, 1);
         self.net
@@ -96,12 +97,12 @@ impl<D: Driver> Worker<D> {
         payload: &[u8],
     ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some((connection, _)) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(open) = open_socket(self.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
         let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
-        append(&mut connection.out, &mut self.net.pool, opcode, payload);
+        append(open.connection, &mut self.net.pool, opcode, payload);
         self.net.mark_dirty(key.index);
         Ok(())
     }
@@ -122,8 +123,8 @@ impl<D: Driver> Worker<D> {
 
     /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
     fn send_compressed_piece(&mut self, index: u32) -> Option<usize> {
-        let connection = self.net.connections.at_mut(index)?;
-        let chain = connection.chain;
+        let (connection, exchange) = self.net.connections.pair_mut(index)?;
+        let chain = exchange.chain;
         let mut slices = Vec::new();
         let gathered = self
             .channels
@@ -133,16 +134,14 @@ impl<D: Driver> Worker<D> {
             self.on_socket_gap(index);
             return None;
         }
-        let socket = connection.socket.as_mut()?;
+        let socket = exchange.socket_mut()?;
         let served = self.sockets.served.get_mut(socket.route())?;
         if gathered.bytes == 0 {
             return None;
         }
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
+        let out = connection.take_buffer(&mut self.net.pool);
         for slice in slices {
-            socket.write_frames_compressed(served, slice, &mut connection.out);
+            socket.write_frames_compressed(served, slice, out);
         }
         self.channels
             .local
@@ -153,23 +152,19 @@ impl<D: Driver> Worker<D> {
 
     /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
     pub(super) fn append_frames(&mut self, index: u32, frames: &[u8]) {
-        let Some((connection, route)) = open_socket(self.net.connections.at_mut(index)) else {
+        let Some(open) = open_socket(self.net.connections.pair_mut(index)) else {
             return;
         };
         if frames.is_empty() {
             return;
         }
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        match (
-            connection.socket.as_mut(),
-            self.sockets.served.get_mut(route),
-        ) {
-            (Some(socket), Some(served)) if socket.refers_back() => {
-                socket.write_frames_compressed(served, frames, &mut connection.out);
+        let socket = open.socket;
+        let out = open.connection.take_buffer(&mut self.net.pool);
+        match self.sockets.served.get_mut(socket.route()) {
+            Some(served) if socket.refers_back() => {
+                socket.write_frames_compressed(served, frames, out);
             }
-            _ => connection.out.extend_from_slice(frames),
+            _ => out.extend_from_slice(frames),
         }
     }
 
@@ -184,10 +179,13 @@ impl<D: Driver> Worker<D> {
     #[cold]
     fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
         self.flush(key.index);
-        let Some((connection, route)) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(Open {
+            connection, socket, ..
+        }) = open_socket(self.net.connections.get_mut(key))
+        else {
             return Err(SendError::Gone);
         };
-        let Some(served) = self.sockets.served.get(route) else {
+        let Some(served) = self.sockets.served.get(socket.route()) else {
             return Err(SendError::Gone);
         };
         let (policy, max) = (served.queue_policy, served.queue_bytes_max);
@@ -203,7 +201,7 @@ impl<D: Driver> Worker<D> {
                 }
                 QueuePolicy::DropOldest => {
                     let wanted = (queued + bytes - max).max(max / DROP_PART);
-                    let dropped = connection.drop_frames(wanted);
+                    let dropped = socket.drop_frames(&mut connection.out, wanted);
                     self.net.counts.add(Counter::WebSocketQueueDropped, dropped);
                 }
                 QueuePolicy::Close => {
@@ -212,7 +210,7 @@ impl<D: Driver> Worker<D> {
                         "{}: WebSocket closed: the client takes less than it is sent (queueBytes)",
                         connection.peer
                     );
-                    connection.drop_frames(usize::MAX);
+                    socket.drop_frames(&mut connection.out, usize::MAX);
                     self.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
                     self.start_close(key.index, 1013, reason);
@@ -224,21 +222,33 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// The connection of a socket and the place of its route, while frames may be queued.
+/// A socket to which frames may be queued.
+pub(super) struct Open<'a> {
+    pub connection: &'a mut Connection,
+    pub chain: &'a mut SubId,
+    pub socket: &'a mut Socket,
+}
+
+/// The socket that an exchange has become, while frames may be queued.
 #[inline]
-pub(super) fn open_socket(connection: Option<&mut Connection>) -> Option<(&mut Connection, usize)> {
-    let connection = connection?;
-    let socket = connection.socket.as_ref()?;
-    let route = socket.route();
-    socket.can_send().then_some((connection, route))
+pub(super) fn open_socket<'a>(
+    pair: Option<(&'a mut Connection, &'a mut Exchange)>,
+) -> Option<Open<'a>> {
+    let (connection, Exchange { stage, chain, .. }) = pair?;
+    match stage {
+        Stage::Socket(socket) if socket.can_send() => Some(Open {
+            connection,
+            chain,
+            socket,
+        }),
+        _ => None,
+    }
 }
 
 /// Appends a frame to a connection's output.
 #[inline]
-pub(super) fn append(out: &mut Buffer, pool: &mut Pool, opcode: Opcode, payload: &[u8]) {
-    if out.capacity() == 0 {
-        *out = pool.take();
-    }
+pub(super) fn append(connection: &mut Connection, pool: &mut Pool, opcode: Opcode, payload: &[u8]) {
+    let out = connection.take_buffer(pool);
     frame::write(out, opcode, true, Reserved::NONE, None, payload);
 }
 
@@ -280,6 +290,26 @@ impl Socket {
         }
     }
 
+    /// Drops messages from the front of its queue, `wanted` bytes if there are so many. Returns how
+    /// many messages that were. What the kernel has a part of stays, and so do control frames.
+    fn drop_frames(&mut self, out: &mut Vec<u8>, wanted: usize) -> u64 {
+        let start = self.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
+        let (mut to, mut from) = (start, start);
+        let mut dropped = 0;
+        while from < out.len() {
+            let (opcode, len) = frame_at(out, from);
+            if from - to < wanted && !opcode.is_control() {
+                dropped += 1;
+            } else {
+                out.copy_within(from..from + len, to);
+                to += len;
+            }
+            from += len;
+        }
+        out.truncate(to);
+        dropped
+    }
+
     /// Output up to `sent` has been taken by the kernel, in the middle of a queue.
     pub fn on_sent(&mut self, out: &[u8], sent: usize) {
         let busy = self.busy();
@@ -307,31 +337,6 @@ impl Socket {
             busy.unsent_frame = 0;
             self.rest();
         }
-    }
-}
-
-impl Connection {
-    /// Drops messages from the front of the queue, `wanted` bytes if there are so many. Returns how
-    /// many messages that were. What the kernel has a part of stays, and so do control frames.
-    fn drop_frames(&mut self, wanted: usize) -> u64 {
-        let Some(socket) = self.socket.as_ref() else {
-            return 0;
-        };
-        let start = socket.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
-        let (mut to, mut from) = (start, start);
-        let mut dropped = 0;
-        while from < self.out.len() {
-            let (opcode, len) = frame_at(&self.out, from);
-            if from - to < wanted && !opcode.is_control() {
-                dropped += 1;
-            } else {
-                self.out.copy_within(from..from + len, to);
-                to += len;
-            }
-            from += len;
-        }
-        self.out.truncate(to);
-        dropped
     }
 }
 

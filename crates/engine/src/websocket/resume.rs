@@ -14,21 +14,22 @@ use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
 use super::missing::{Missing, Resume};
-use super::output::open_socket;
+use super::output::{Open, open_socket};
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::encode;
 use crate::channels::missed::PIECE_BYTES;
+use crate::http::exchange::Exchange;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Begins to bring a socket what was published to a channel after `after`.
     pub(super) fn begin_resume(&mut self, index: u32, channel: &[u8], after: Seq, format: u8) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let has_room = connection.unsent() < PIECE_BYTES;
-        let Some(socket) = connection.socket.as_mut() else {
+        let Some(socket) = exchange.socket_mut() else {
             return;
         };
         let resume = socket.busy().resume.get_or_insert_with(|| {
@@ -59,13 +60,13 @@ impl<D: Driver> Worker<D> {
     fn append_missed(&mut self, index: u32) {
         let own = self.net.connections.key(index);
         let own = own.and_then(|key| self.excepted(key.to_u64()));
-        let Some((connection, route)) = open_socket(self.net.connections.at_mut(index)) else {
+        let Some(Open { socket, .. }) = open_socket(self.net.connections.pair_mut(index)) else {
             return;
         };
-        let Some(mut missing) = connection.socket.as_mut().and_then(Socket::next_missing) else {
+        let Some(mut missing) = socket.next_missing() else {
             return;
         };
-        let Some(served) = self.sockets.served.get(route) else {
+        let Some(served) = self.sockets.served.get(socket.route()) else {
             return;
         };
         // The other half of the queue is for what the program has to say.
@@ -126,19 +127,19 @@ impl<D: Driver> Worker<D> {
         if is_live {
             self.go_live_socket(index, &missing.channel, missing.format);
         }
-        let connection = self.net.connections.at_mut(index);
-        if let Some(socket) = connection.and_then(|connection| connection.socket.as_mut()) {
+        let exchange = self.net.connections.exchange_mut(index);
+        if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
         }
     }
 
     /// Subscribes a socket: it is live in this channel from here on.
     pub(super) fn go_live_socket(&mut self, index: u32, channel: &[u8], format: u8) {
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.chain =
-                self.channels
-                    .local
-                    .subscribe(index, connection.chain, channel, format);
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.chain = self
+                .channels
+                .local
+                .subscribe(index, exchange.chain, channel, format);
         }
     }
 

@@ -25,15 +25,15 @@ impl<D: Driver> Worker<D> {
 
     /// What can be said about a socket; `None` when it is gone.
     pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
-        let connection = self.net.connections.get(Key::from_u64(socket))?;
-        let it = connection.socket.as_ref()?;
+        let (connection, exchange) = self.net.connections.get(Key::from_u64(socket))?;
+        let it = exchange.socket()?;
         let served = self.sockets.served.get(it.route())?;
         let protocol = match it.protocol {
             PROTOCOL_NONE => None,
             PROTOCOL_OWN => it.busy.as_ref().and_then(|busy| busy.protocol.as_deref()),
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
-        let (_, behind_bytes) = self.channels.local.behind(connection.chain);
+        let (_, behind_bytes) = self.channels.local.behind(exchange.chain);
         Some(SocketInfo {
             is_open: it.can_send(),
             queued_bytes: connection.unsent() + behind_bytes as usize,
@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
     /// The other end of a socket, also of one whose close is the current event.
     pub fn socket_peer(&self, socket: u64) -> Option<Peer> {
         match self.net.connections.get(Key::from_u64(socket)) {
-            Some(connection) => connection.socket.is_some().then_some(connection.peer),
+            Some((connection, exchange)) => exchange.is_socket().then_some(connection.peer),
             None if self.sockets.events.socket == socket => self.sockets.events.peer,
             None => None,
         }
@@ -73,11 +73,11 @@ impl<D: Driver> Worker<D> {
         let Some(key) = self.net.connections.key(index) else {
             return;
         };
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         let peer = connection.peer;
-        let Some(socket) = &mut connection.socket else {
+        let Some(socket) = exchange.socket_mut() else {
             return;
         };
         if std::mem::replace(&mut socket.busy().is_told, true) {

@@ -11,7 +11,8 @@ use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::embed::event::Event;
-use crate::net::connection::{Origin, Reading};
+use crate::http::exchange::Stage;
+use crate::net::connection::Origin;
 use crate::worker::{Running, Worker};
 
 impl<D: Driver> Worker<D> {
@@ -126,9 +127,10 @@ impl<D: Driver> Worker<D> {
         own: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Option<u64> {
+        self.tell_reader(index);
         let served = self.sockets.served.get(usize::from(route))?;
         let key = self.net.connections.key(index)?;
-        let connection = self.net.connections.at_mut(index)?;
+        let (connection, exchange) = self.net.connections.pair_mut(index)?;
         let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
         let protocol = match own {
             None => protocol,
@@ -144,15 +146,8 @@ impl<D: Driver> Worker<D> {
             PROTOCOL_OWN => own,
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        handshake::write_accepted(
-            &mut connection.out,
-            handshake,
-            name,
-            headers.iter().copied(),
-        );
+        let out = connection.take_buffer(&mut self.net.pool);
+        handshake::write_accepted(out, handshake, name, headers.iter().copied());
         self.net.gauges.end_active(connection);
         self.net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
@@ -166,9 +161,8 @@ impl<D: Driver> Worker<D> {
         // What is queued so far is no frame.
         let queued = connection.out.len();
         socket.busy().unsent_frame = queued;
-        connection.socket = Some(socket);
-        connection.reading = Reading::WebSocket;
-        connection.is_deferred = false;
+        exchange.stage = Stage::Socket(socket);
+        exchange.is_deferred = false;
         let is_late = self.current.is_none_or(|current| current.index != index);
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {

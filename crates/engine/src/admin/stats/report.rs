@@ -221,21 +221,21 @@ impl Reporter {
         let mut blocked: Vec<_> = net
             .connections
             .iter()
-            .filter(|connection| connection.is_blocked)
-            .map(|connection| {
+            .filter(|(connection, _)| connection.is_blocked)
+            .map(|(connection, exchange)| {
                 // Its deadline was set when it was blocked.
                 let since_ms = connection.deadline_ms.saturating_sub(write_timeout_ms);
-                (since_ms, connection)
+                (since_ms, connection, exchange)
             })
             .collect();
-        blocked.sort_unstable_by_key(|(since_ms, _)| *since_ms);
+        blocked.sort_unstable_by_key(|(since_ms, ..)| *since_ms);
         blocked.truncate(LIST_MAX);
         blocked
             .into_iter()
-            .map(|(since_ms, connection)| {
-                let (channel, behind_bytes) = local.behind(connection.chain);
+            .map(|(since_ms, connection, exchange)| {
+                let (channel, behind_bytes) = local.behind(exchange.chain);
                 let unsent = connection.unsent() as u64;
-                let body = connection.body.as_ref().map_or(0, |body| body.unsent());
+                let body = exchange.body.as_ref().map_or(0, |body| body.unsent());
                 SlowClient {
                     peer: connection.peer.to_string(),
                     channel: String::from_utf8_lossy(channel).into_owned(),

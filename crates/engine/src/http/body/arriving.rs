@@ -8,9 +8,10 @@ use fermata_proto::http1::Body;
 use fermata_proto::{multipart, percent, response};
 
 use super::{BodyError, BodyRest, Form, Partial, Plan, Sink};
+use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
-use crate::net::connection::{Origin, Reading};
+use crate::net::connection::Origin;
 use crate::net::input::Step;
 use crate::worker::{Current, Worker};
 
@@ -127,11 +128,11 @@ impl<D: Driver> Worker<D> {
         let begun_ms = self.net.driver.refresh_now();
         let head = std::mem::take(&mut self.http.request.head);
         let is_waiting = head.expect_continue && body_start == filled;
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Step::Starved;
         };
         let head_bytes = self.input[at..body_start].to_vec();
-        connection.partial = Some(Box::new(Partial {
+        exchange.stage = Stage::Body(Box::new(Partial {
             head_bytes,
             head,
             body,
@@ -142,8 +143,7 @@ impl<D: Driver> Worker<D> {
             begun_ms,
             early: None,
         }));
-        connection.reading = Reading::Body;
-        self.net.gauges.begin_active(connection);
+        self.net.gauges.begin_active(connection, exchange);
         if is_waiting {
             connection.out.extend_from_slice(response::CONTINUE);
             self.net.mark_dirty(index);
@@ -183,12 +183,12 @@ impl<D: Driver> Worker<D> {
         let Current {
             index, at, filled, ..
         } = current;
-        let Some(partial) = self
+        let stage = self
             .net
             .connections
-            .at_mut(index)
-            .and_then(|connection| connection.partial.as_mut())
-        else {
+            .exchange_mut(index)
+            .map(|it| &mut it.stage);
+        let Some(Stage::Body(partial)) = stage else {
             return Step::Starved;
         };
         let spooled = partial.spooled();
@@ -228,12 +228,9 @@ impl<D: Driver> Worker<D> {
 
     /// The body has arrived: its request is the current one.
     fn end_body(&mut self, index: u32) -> Step {
-        let partial = self
-            .net
-            .connections
-            .at_mut(index)
-            .and_then(|connection| connection.partial.take());
-        let Some(partial) = partial else {
+        let exchange = self.net.connections.exchange_mut(index);
+        let stage = exchange.map(|it| std::mem::replace(&mut it.stage, Stage::Handling(None)));
+        let Some(Stage::Body(partial)) = stage else {
             return Step::Starved;
         };
         let Partial {

@@ -23,7 +23,7 @@ use fermata_config::Settings;
 use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
-use early::Early;
+pub(crate) use early::Early;
 #[cfg(test)]
 pub(crate) use early::TURN_BYTES_MAX;
 pub use early::{ARRIVING, Read, ReadError};
@@ -139,11 +139,6 @@ impl BodyError {
 }
 
 impl Partial {
-    /// Whether the handler of the request waits for more of it.
-    pub fn is_waited_for(&self) -> bool {
-        self.early.as_ref().is_some_and(Early::is_waited_for)
-    }
-
     /// Bytes of it that were written to temporary files.
     pub fn spooled(&self) -> u64 {
         match self.sink {

@@ -6,8 +6,9 @@ use fermata_proto::response;
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::embed::waiting::News;
+use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
-use crate::net::connection::{Connection, Reading, Writing};
+use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::input::Step;
 use crate::net::slab::Key;
 use crate::worker::{Current, Running, Worker};
@@ -38,7 +39,7 @@ impl<D: Driver> Worker<D> {
             awaits_turn: false,
             failure: None,
         };
-        connection.partial = Some(Box::new(Partial {
+        let partial = Box::new(Partial {
             head_bytes: Vec::new(),
             head: Default::default(),
             body: Vec::new(),
@@ -48,7 +49,7 @@ impl<D: Driver> Worker<D> {
             received: 0,
             begun_ms: 0,
             early: Some(early),
-        }));
+        });
         // An answer before the end of the body is the last one: who knows what the client still sends.
         connection.keeps_alive = false;
         connection.has_unread = true;
@@ -58,6 +59,9 @@ impl<D: Driver> Worker<D> {
         self.http.request.body_bytes.clear();
         self.advance(body_start);
         self.take_request(index, Place::Owned);
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.stage = Stage::Handling(Some(partial));
+        }
         self.http.request.upload = ARRIVING;
         Step::Request
     }
@@ -77,8 +81,8 @@ impl<D: Driver> Worker<D> {
         self.begin_reading(handle)?;
         loop {
             let turn = self.http.uploads.turn;
-            let connection = open_early(self.net.connections.at_mut(index), handle)?;
-            if let Some(early) = early_of(connection)
+            let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+            if let Some(early) = exchange.early_mut()
                 && early.has_had_its_turn(turn)
             {
                 early.awaits_turn = true;
@@ -94,24 +98,24 @@ impl<D: Driver> Worker<D> {
                 if connection.inbox.is_empty() {
                     self.net.pool.give(std::mem::take(&mut connection.inbox));
                 }
-            } else if is_drained(connection) {
+            } else if is_drained(exchange) {
                 return self.wait_for_body(handle);
             } else {
                 raw.resize(bytes_max, 0);
                 match self.net.driver.recv(connection.fd, raw) {
                     Ok(Some(0)) => {
                         connection.has_ended = true;
-                        return Err(fail_in(connection, ReadError::Gone));
+                        return Err(fail_in(exchange, ReadError::Gone));
                     }
                     Ok(Some(read)) => {
                         raw.truncate(read);
-                        set_drained(connection, read < bytes_max && !connection.has_hung_up);
+                        set_drained(exchange, read < bytes_max && !connection.has_hung_up);
                         self.net
                             .counts
                             .add(crate::admin::stats::Counter::BytesReceived, read as u64);
                     }
                     Ok(None) => {
-                        set_drained(connection, true);
+                        set_drained(exchange, true);
                         return self.wait_for_body(handle);
                     }
                     Err(error) => {
@@ -121,7 +125,7 @@ impl<D: Driver> Worker<D> {
                     }
                 }
             }
-            if let Some(early) = early_of(connection) {
+            if let Some(early) = exchange.early_mut() {
                 early.turn_bytes += self.http.uploads.raw.len();
             }
             if let Some(read) = self.take_piece(handle)? {
@@ -150,10 +154,10 @@ impl<D: Driver> Worker<D> {
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
     fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
-        let connection = open_early(self.net.connections.at_mut(index), handle)?;
+        let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         // Nothing may stand in the middle of an answer that has begun.
-        let may_ask = connection.body.is_none();
-        let Some(early) = early_of(connection) else {
+        let may_ask = exchange.body.is_none();
+        let Some(early) = exchange.early_mut() else {
             return Err(ReadError::Gone);
         };
         if let Some(failure) = &early.failure {
@@ -170,8 +174,8 @@ impl<D: Driver> Worker<D> {
     fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
         let is_serving = self.running == Running::Serving;
-        let connection = open_early(self.net.connections.at_mut(index), handle)?;
-        let Some(partial) = connection.partial.as_deref_mut() else {
+        let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+        let Stage::Handling(Some(partial)) = &mut exchange.stage else {
             return Err(ReadError::Gone);
         };
         let (raw, piece) = (&self.http.uploads.raw, &mut self.http.uploads.piece);
@@ -191,7 +195,7 @@ impl<D: Driver> Worker<D> {
                     };
                     self.net.counts.refusal(refusal.status());
                     let failure = ReadError::Refused(refusal.status(), message);
-                    return Err(fail_in(connection, failure));
+                    return Err(fail_in(exchange, failure));
                 }
             },
         };
@@ -199,7 +203,7 @@ impl<D: Driver> Worker<D> {
         if is_done {
             let keeps_alive = partial.early.as_ref().is_some_and(|it| it.keeps_alive);
             // A head that has been sent has said that the connection ends.
-            connection.keeps_alive = keeps_alive && is_serving && connection.body.is_none();
+            connection.keeps_alive = keeps_alive && is_serving && exchange.body.is_none();
             if consumed < raw.len() {
                 let mut inbox = self.net.pool.take();
                 inbox.extend_from_slice(&raw[consumed..]);
@@ -217,8 +221,8 @@ impl<D: Driver> Worker<D> {
 
     /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
     fn end_reading(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.partial = None;
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            exchange.stage = Stage::Handling(None);
             if connection.has_hung_up {
                 self.note_left(index);
             }
@@ -229,8 +233,8 @@ impl<D: Driver> Worker<D> {
     fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
         let Key { index, .. } = Key::from_u64(handle);
         let now_ms = self.net.driver.refresh_now();
-        let connection = open_early(self.net.connections.at_mut(index), handle)?;
-        if let Some(early) = early_of(connection)
+        let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+        if let Some(early) = exchange.early_mut()
             && early.waits_since_ms.is_none()
         {
             early.waits_since_ms = Some(now_ms);
@@ -238,9 +242,9 @@ impl<D: Driver> Worker<D> {
         let due_ms = self.body_due_ms(index);
         if due_ms <= now_ms {
             self.end_waiting(index);
-            let connection = open_early(self.net.connections.at_mut(index), handle)?;
+            let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
             self.net.counts.refusal(408);
-            return Err(fail_in(connection, too_late()));
+            return Err(fail_in(exchange, too_late()));
         }
         self.net.set_deadline(index, due_ms);
         Ok(Read::Pending)
@@ -248,12 +252,8 @@ impl<D: Driver> Worker<D> {
 
     /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
     pub(crate) fn body_due_ms(&self, index: u32) -> u64 {
-        let partial = self
-            .net
-            .connections
-            .at(index)
-            .and_then(|it| it.partial.as_ref());
-        let Some((partial, early)) = partial.and_then(|it| Some((it, it.early.as_ref()?))) else {
+        let exchange = self.net.connections.exchange(index);
+        let Some((partial, early)) = exchange.and_then(Exchange::early) else {
             return u64::MAX;
         };
         let Some(since_ms) = early.waits_since_ms else {
@@ -268,11 +268,11 @@ impl<D: Driver> Worker<D> {
     /// The handler does not wait for the body any more. True when it has.
     fn end_waiting(&mut self, index: u32) -> bool {
         let now_ms = self.net.driver.now_ms();
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
         };
         let is_blocked = connection.is_blocked;
-        let Some(early) = early_of(connection) else {
+        let Some(early) = exchange.early_mut() else {
             return false;
         };
         let Some(since_ms) = early.waits_since_ms.take() else {
@@ -287,15 +287,26 @@ impl<D: Driver> Worker<D> {
 
     /// Something has come for a connection whose handler runs.
     pub(crate) fn note_arrived(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(exchange) = self.net.connections.exchange_mut(index) else {
             return;
         };
-        let handle = connection.handle(index);
-        let Some(early) = early_of(connection) else {
+        let handle = exchange.handle(index);
+        let Some(early) = exchange.early_mut() else {
             return;
         };
         early.is_drained = false;
         if std::mem::take(&mut early.awaits_turn) || self.end_waiting(index) {
+            self.waiting.news.push_back(News::Body(handle));
+        }
+    }
+
+    /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
+    pub(crate) fn tell_reader(&mut self, index: u32) {
+        if let Some(exchange) = self.net.connections.exchange(index)
+            && let Some((_, early)) = exchange.early()
+            && early.is_waited_for()
+        {
+            let handle = exchange.handle(index);
             self.waiting.news.push_back(News::Body(handle));
         }
     }
@@ -307,47 +318,42 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.net.counts.refusal(408);
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            fail_in(connection, too_late());
-            let handle = connection.handle(index);
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            fail_in(exchange, too_late());
+            let handle = exchange.handle(index);
             self.waiting.news.push_back(News::Body(handle));
         }
     }
 }
 
 /// The connection of an open request whose body is read while it arrives.
-fn open_early(
-    connection: Option<&mut Connection>,
+fn open_early<'a>(
+    pair: Option<(&'a mut Connection, &'a mut Exchange)>,
     handle: u64,
-) -> Result<&mut Connection, ReadError> {
+) -> Result<(&'a mut Connection, &'a mut Exchange), ReadError> {
     let serial = Key::from_u64(handle).generation;
-    connection
-        .filter(|it| {
-            it.serial == serial
-                && it.reading == Reading::Handling
-                && it.writing == Writing::Open
-                && it.partial.as_ref().is_some_and(|it| it.early.is_some())
-        })
-        .ok_or(ReadError::Gone)
+    pair.filter(|(connection, exchange)| {
+        exchange.serial == serial
+            && exchange.early().is_some()
+            && connection.writing == Writing::Open
+            && connection.phase == Phase::Open
+    })
+    .ok_or(ReadError::Gone)
 }
 
-fn early_of(connection: &mut Connection) -> Option<&mut Early> {
-    connection.partial.as_deref_mut()?.early.as_mut()
+fn is_drained(exchange: &Exchange) -> bool {
+    exchange.early().is_some_and(|(_, early)| early.is_drained)
 }
 
-fn is_drained(connection: &mut Connection) -> bool {
-    early_of(connection).is_some_and(|early| early.is_drained)
-}
-
-fn set_drained(connection: &mut Connection, is_drained: bool) {
-    if let Some(early) = early_of(connection) {
+fn set_drained(exchange: &mut Exchange, is_drained: bool) {
+    if let Some(early) = exchange.early_mut() {
         early.is_drained = is_drained;
     }
 }
 
 /// Remembers why nothing more can be read.
-fn fail_in(connection: &mut Connection, failure: ReadError) -> ReadError {
-    if let Some(early) = early_of(connection) {
+fn fail_in(exchange: &mut Exchange, failure: ReadError) -> ReadError {
+    if let Some(early) = exchange.early_mut() {
         early.failure = Some(failure.clone());
     }
     failure

@@ -2,14 +2,15 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response;
-use fermata_proto::response::{Connection as KeepAlive, Framing, contentless};
+use fermata_proto::response::contentless;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::http::exchange::Stage;
+use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
 use crate::log::Detail;
-use crate::net::connection::{Origin, Reading, Writing};
+use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
@@ -71,14 +72,15 @@ impl<D: Driver> Worker<D> {
             index,
             generation: serial,
         } = Key::from_u64(handle);
-        match self.net.connections.at(index) {
-            Some(connection)
-                if connection.serial == serial
-                    && connection.reading == Reading::Handling
+        match self.net.connections.pair(index) {
+            Some((connection, exchange))
+                if exchange.serial == serial
+                    && exchange.is_handling()
+                    && connection.phase == Phase::Open
                     // A last response ends the reading, too: it must not be followed by another.
                     && connection.writing == Writing::Open
                     // Nor is one that is being streamed waiting for an answer.
-                    && connection.body.is_none() =>
+                    && exchange.body.is_none() =>
             {
                 Ok(index)
             }
@@ -118,14 +120,14 @@ impl<D: Driver> Worker<D> {
             205 => (None, &b""[..]),
             _ => (content_type, body),
         };
-        let framing = match status {
-            100..=199 | 204 | 304 => Framing::None,
-            _ => Framing::Length(body.len() as u64),
+        let length = match status {
+            100..=199 | 204 | 304 => BodyLength::None,
+            _ => BodyLength::Known(body.len() as u64),
         };
-        self.write_head(index, status, content_type, headers, framing);
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.is_head
-            && !matches!(framing, Framing::None)
+        self.write_head(index, status, content_type, headers, length);
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+            && !exchange.is_head
+            && length != BodyLength::None
         {
             connection.out.extend_from_slice(body);
         }
@@ -139,11 +141,11 @@ impl<D: Driver> Worker<D> {
         let Some(current) = self.current.filter(|current| current.index == index) else {
             return false;
         };
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
         };
         if !connection.keeps_alive
-            || connection.is_http10
+            || exchange.protocol != Protocol::Http11
             || connection.origin != Origin::Public
             || contentless(status)
             || self.running != Running::Serving
@@ -152,18 +154,15 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         self.net.counts.response(status);
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        let has_body = !connection.is_head;
-        let out = &mut connection.out;
+        let has_body = !exchange.is_head;
+        let out = connection.take_buffer(&mut self.net.pool);
         self.http
             .repeated
             .write(out, status, &self.http.date, content_type, body, has_body);
-        connection.is_deferred = false;
-        connection.reading = Reading::Head;
+        exchange.is_deferred = false;
+        exchange.stage = Stage::Head;
         // Nothing is left to look at; what the client sends next raises an event.
-        if current.at == current.filled && !connection.has_unread && connection.body.is_none() {
+        if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
             self.current = None;
         }
         if !connection.is_dirty {
@@ -181,35 +180,37 @@ impl<D: Driver> Worker<D> {
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
-        framing: Framing,
+        length: BodyLength,
     ) {
-        let is_draining = self.running != Running::Serving;
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
+            let line = (status, date);
+            protocol.write_head(out, line, content_type, headers, length, keeps_alive);
+        });
+    }
+
+    /// Has `write` append a response head to the connection's output.
+    #[inline]
+    pub(crate) fn write_head_by(
+        &mut self,
+        index: u32,
+        status: u16,
+        length: BodyLength,
+        write: impl FnOnce(Protocol, &mut Vec<u8>, &[u8; 29], bool),
+    ) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         if connection.origin == Origin::Public {
             self.net.counts.response(status);
         }
-        if is_draining {
+        let protocol = exchange.protocol;
+        let ends_by_close = length == BodyLength::Unknown && !protocol.marks_end();
+        if self.running != Running::Serving || ends_by_close {
             connection.keeps_alive = false;
         }
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        let keep_alive = match (connection.keeps_alive, connection.is_http10) {
-            (false, _) => KeepAlive::Close,
-            (true, true) => KeepAlive::KeepAliveExplicit,
-            (true, false) => KeepAlive::KeepAlive,
-        };
-        response::write_head(
-            &mut connection.out,
-            status,
-            &self.http.date,
-            content_type,
-            headers,
-            framing,
-            keep_alive,
-        );
+        let keeps_alive = connection.keeps_alive;
+        let out = connection.take_buffer(&mut self.net.pool);
+        write(protocol, out, &self.http.date, keeps_alive);
         self.trace.on_head(index, connection, status);
     }
 
@@ -217,21 +218,21 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn finish_answer(&mut self, index: u32) {
         let current = self.current.filter(|current| current.index == index);
-        let Some(connection) = self.net.connections.at(index) else {
+        let Some(exchange) = self.net.connections.exchange(index) else {
             return;
         };
-        let end = if connection.body.is_some() {
+        let end = if exchange.body.is_some() {
             End::Sent
         } else {
             End::Queued
         };
         self.trace.on_answer(index, end, &mut self.net);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        connection.is_deferred = false;
+        exchange.is_deferred = false;
         if connection.keeps_alive {
-            connection.reading = Reading::Head;
+            exchange.stage = Stage::Head;
         } else {
             let is_parsed = match current {
                 Some(current) => current.at == current.filled,
@@ -257,16 +258,8 @@ impl<D: Driver> Worker<D> {
 
 /// A short closing response for a connection that never became one of ours.
 pub(crate) fn write_plain(out: &mut Vec<u8>, status: u16, date: &[u8; 29], body: &[u8]) {
-    let framing = Framing::Length(body.len() as u64);
+    let length = BodyLength::Known(body.len() as u64);
     let none = std::iter::empty();
-    response::write_head(
-        out,
-        status,
-        date,
-        Some(TEXT),
-        none,
-        framing,
-        KeepAlive::Close,
-    );
+    Protocol::Http11.write_head(out, (status, date), Some(TEXT), none, length, false);
     out.extend_from_slice(body);
 }

@@ -20,7 +20,11 @@ impl<D: Driver> Worker<D> {
             self.http.request.view(&self.input).header(b"accept", 0)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            let handle = self.net.connections.at(index).map(|it| it.handle(index));
+            let handle = self
+                .net
+                .connections
+                .exchange(index)
+                .map(|it| it.handle(index));
             let asked = handle.and_then(|handle| self.waiting.asked(handle));
             asked.and_then(|asked| asked.accept.as_deref())
         };

@@ -13,12 +13,13 @@ use fermata_io::Driver;
 use fermata_proto::http1::{Method, Span};
 use fermata_proto::negotiate::Coding;
 use fermata_proto::range;
-use fermata_proto::response::{Framing, contentless};
+use fermata_proto::response::contentless;
 
 use crate::http::files::{
     self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
     part_head, parts_tail,
 };
+use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
@@ -284,8 +285,9 @@ impl<D: Driver> Worker<D> {
             ..file.validators()
         };
         let is_lent = self.http.lent != 0 && self.http.lent as u32 == index;
-        let is_head = self.net.connections.at(index).is_some_and(|it| it.is_head);
-        let handle = self.net.connections.at(index).map(|it| it.handle(index));
+        let exchange = self.net.connections.exchange(index);
+        let is_head = exchange.is_some_and(|it| it.is_head);
+        let handle = exchange.map(|it| it.handle(index));
         let is_get = match handle.and_then(|handle| self.waiting.asked(handle)) {
             _ if is_lent => self.http.request.head.method == Method::Get,
             // Answered later than in its turn.
@@ -405,12 +407,12 @@ impl<D: Driver> Worker<D> {
         let len = body.unsent();
         let head_start = self.net.connections.at(index).map_or(0, |it| it.out.len());
         let headers = lines.iter().copied();
-        let framing = Framing::Length(len);
-        self.write_head(index, status, Some(content_type), headers, framing);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let length = BodyLength::Known(len);
+        self.write_head(index, status, Some(content_type), headers, length);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        if connection.is_head || len == 0 {
+        if exchange.is_head || len == 0 {
             self.finish_answer(index);
             return;
         }
@@ -429,7 +431,7 @@ impl<D: Driver> Worker<D> {
                 return;
             }
         } else {
-            connection.body = Some(Box::new(Outgoing::File(body)));
+            exchange.body = Some(Box::new(Outgoing::File(body)));
             // Nothing may be appended to `out` before the file has gone out.
             connection.is_paused = true;
         }

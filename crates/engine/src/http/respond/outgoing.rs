@@ -34,20 +34,10 @@ pub(crate) struct StreamBody {
     pub handle: u64,
     /// Who has answered it.
     pub handler: u32,
-    pub framing: StreamFraming,
+    /// What is left of the length that its head has promised; `None` = none was.
+    pub left: Option<u64>,
     /// It stands in `Streams::ready`.
     pub is_listed: bool,
-}
-
-/// How the end of a stream is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StreamFraming {
-    /// Chunks, and a last one.
-    Chunked,
-    /// So many bytes more.
-    Length(u64),
-    /// The end of the connection: for HTTP/1.0.
-    UntilClose,
 }
 
 impl FileBody {
@@ -74,11 +64,7 @@ impl Outgoing {
     pub fn unsent(&self) -> u64 {
         match self {
             Outgoing::File(file) => file.unsent(),
-            Outgoing::Stream(StreamBody {
-                framing: StreamFraming::Length(left),
-                ..
-            }) => *left,
-            Outgoing::Stream(_) => 0,
+            Outgoing::Stream(stream) => stream.left.unwrap_or(0),
         }
     }
 }

@@ -81,9 +81,9 @@ impl<D: Driver> Worker<D> {
         }
         // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
         if let Ok(index) = self.open_stream(handle)
-            && let Some(connection) = self.net.connections.at_mut(index)
+            && let Some(exchange) = self.net.connections.exchange_mut(index)
         {
-            connection.is_deferred = true;
+            exchange.is_deferred = true;
         }
         Ok(queued)
     }

@@ -6,12 +6,12 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response::Framing;
-use fermata_proto::{chunk, response};
+use fermata_proto::response;
 
 use crate::embed::event::Event;
+use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
-use crate::http::respond::outgoing::{Outgoing, StreamBody, StreamFraming};
+use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
 use crate::net::slab::Key;
@@ -29,8 +29,8 @@ impl<D: Driver> Worker<D> {
         let Ok(index) = self.open_request(handle) else {
             return Wanted::Nothing;
         };
-        match self.net.connections.at(index) {
-            Some(connection) if connection.is_head || response::contentless(status) => Wanted::Head,
+        match self.net.connections.exchange(index) {
+            Some(exchange) if exchange.is_head || response::contentless(status) => Wanted::Head,
             _ if self.http.streams.open >= self.settings.streams_max => Wanted::Refusal,
             _ => Wanted::Pieces,
         }
@@ -53,44 +53,25 @@ impl<D: Driver> Worker<D> {
         let index = self.open_request(handle)?;
         if let Some(length) = length
             && !response::contentless(status)
-            && self.net.connections.at(index).is_some_and(|it| !it.is_head)
+            && self
+                .net
+                .connections
+                .exchange(index)
+                .is_some_and(|it| !it.is_head)
         {
             check_length(length, first.len())?;
         }
-        let Some((framing, in_head)) = self.plan_stream(index, status, length) else {
-            return Err(Gone.into());
-        };
-        self.write_head(index, status, content_type, headers, in_head);
-        if !self.start_stream(index, handle, framing, status) {
+        self.write_head(
+            index,
+            status,
+            content_type,
+            headers,
+            in_head(status, length),
+        );
+        if !self.start_stream(index, handle, length, status) {
             return Ok(first.len());
         }
         self.write_stream(handle, first)
-    }
-
-    /// How a stream's end is found, and what its head says of that.
-    pub(crate) fn plan_stream(
-        &mut self,
-        index: u32,
-        status: u16,
-        length: Option<u64>,
-    ) -> Option<(StreamFraming, Framing)> {
-        let connection = self.net.connections.at_mut(index)?;
-        let framing = match length {
-            Some(length) => StreamFraming::Length(length),
-            None if connection.is_http10 => StreamFraming::UntilClose,
-            None => StreamFraming::Chunked,
-        };
-        if framing == StreamFraming::UntilClose && !response::contentless(status) {
-            connection.keeps_alive = false;
-        }
-        let in_head = match framing {
-            _ if response::bodiless(status) => Framing::None,
-            _ if response::contentless(status) => Framing::Length(0),
-            StreamFraming::Length(length) => Framing::Length(length),
-            StreamFraming::Chunked => Framing::Chunked,
-            StreamFraming::UntilClose => Framing::UntilClose,
-        };
-        Some((framing, in_head))
     }
 
     /// The head is written: pieces follow. False when none is wanted.
@@ -98,54 +79,53 @@ impl<D: Driver> Worker<D> {
         &mut self,
         index: u32,
         handle: u64,
-        framing: StreamFraming,
+        left: Option<u64>,
         status: u16,
     ) -> bool {
         let handler = self.http.request.handler;
-        let is_head = self.net.connections.at(index).is_none_or(|it| it.is_head);
-        if is_head || response::contentless(status) {
-            self.finish_answer(index);
-            return false;
+        match self.net.connections.pair_mut(index) {
+            Some((connection, exchange)) if !exchange.is_head && !response::contentless(status) => {
+                exchange.body = Some(Box::new(Outgoing::Stream(StreamBody {
+                    handle,
+                    handler,
+                    left,
+                    is_listed: false,
+                })));
+                // Its handler is done; the stream's own end is told from here on.
+                exchange.is_deferred = false;
+                self.net.gauges.begin_active(connection, exchange);
+                self.http.streams.open += 1;
+                true
+            }
+            _ => {
+                self.finish_answer(index);
+                false
+            }
         }
-        if let Some(connection) = self.net.connections.at_mut(index) {
-            connection.body = Some(Box::new(Outgoing::Stream(StreamBody {
-                handle,
-                handler,
-                framing,
-                is_listed: false,
-            })));
-            // Its handler is done; the stream's own end is told from here on.
-            connection.is_deferred = false;
-            self.net.gauges.begin_active(connection);
-        }
-        self.http.streams.open += 1;
-        true
     }
 
     /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
     pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
         let index = self.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone.into());
         };
-        connection.is_deferred = false;
-        let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
+        exchange.is_deferred = false;
+        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
             return Err(Gone.into());
         };
         let taken = &piece[..piece.len().min(room)];
-        if let StreamFraming::Length(left) = &mut stream.framing {
+        if let Some(left) = &mut stream.left {
             check_length(*left, piece.len())?;
             *left -= taken.len() as u64;
         }
-        if connection.out.capacity() == 0 {
-            connection.out = self.net.pool.take();
-        }
-        match stream.framing {
-            StreamFraming::Chunked => chunk::wrap(&mut connection.out, taken),
-            StreamFraming::Length(_) | StreamFraming::UntilClose => {
-                connection.out.extend_from_slice(taken);
-            }
+        let has_length = stream.left.is_some();
+        let out = connection.take_buffer(&mut self.net.pool);
+        if has_length {
+            out.extend_from_slice(taken);
+        } else {
+            exchange.protocol.write_piece(out, taken);
         }
         self.net.mark_dirty(index);
         Ok(taken.len())
@@ -154,22 +134,22 @@ impl<D: Driver> Worker<D> {
     /// The last piece was given.
     pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
         let index = self.open_stream(handle)?;
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone.into());
         };
-        let Some(Outgoing::Stream(stream)) = connection.body.as_deref() else {
+        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref() else {
             return Err(Gone.into());
         };
-        match stream.framing {
-            StreamFraming::Length(left) if left > 0 => {
+        match stream.left {
+            None => exchange.protocol.end(&mut connection.out),
+            Some(0) => {}
+            Some(left) => {
                 return Err(StreamError::Misuse(format!(
                     "the stream has ended {left} bytes before the length it was given"
                 )));
             }
-            StreamFraming::Chunked => connection.out.extend_from_slice(chunk::LAST_CHUNK),
-            StreamFraming::Length(_) | StreamFraming::UntilClose => {}
         }
-        connection.body = None;
+        exchange.body = None;
         self.http.streams.open -= 1;
         self.finish_answer(index);
         Ok(())
@@ -201,11 +181,11 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a stream without its end.
     pub(crate) fn cut_stream(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && let Some(Outgoing::Stream(stream)) = connection.body.as_deref()
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+            && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref()
         {
-            let ends_by_close = stream.framing == StreamFraming::UntilClose;
-            connection.body = None;
+            let ends_by_close = stream.left.is_none() && !exchange.protocol.marks_end();
+            exchange.body = None;
             connection.keeps_alive = false;
             self.http.streams.open -= 1;
             if ends_by_close {
@@ -231,8 +211,8 @@ impl<D: Driver> Worker<D> {
 
     /// Everything that was given has been taken: the program is asked for more.
     pub(crate) fn list_stream(&mut self, index: u32) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut()
+        if let Some(exchange) = self.net.connections.exchange_mut(index)
+            && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
             && !stream.is_listed
         {
             stream.is_listed = true;
@@ -272,9 +252,9 @@ impl<D: Driver> Worker<D> {
             let Ok(index) = self.open_stream(handle) else {
                 continue;
             };
-            if let Some(connection) = self.net.connections.at_mut(index) {
+            if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
                 let has_unsent = connection.unsent() > 0;
-                let Some(Outgoing::Stream(stream)) = connection.body.as_deref_mut() else {
+                let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
                     continue;
                 };
                 stream.is_listed = false;
@@ -293,10 +273,21 @@ impl<D: Driver> Worker<D> {
     /// The connection of a stream that has not ended.
     pub(crate) fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
         let Key { index, .. } = Key::from_u64(handle);
-        match self.net.connections.at(index).map(|it| it.body.as_deref()) {
+        let exchange = self.net.connections.exchange(index);
+        match exchange.map(|it| it.body.as_deref()) {
             Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
             _ => Err(Gone),
         }
+    }
+}
+
+/// What the head of a stream says of its body.
+pub(crate) fn in_head(status: u16, length: Option<u64>) -> BodyLength {
+    match length {
+        _ if response::bodiless(status) => BodyLength::None,
+        _ if response::contentless(status) => BodyLength::Known(0),
+        Some(length) => BodyLength::Known(length),
+        None => BodyLength::Unknown,
     }
 }
 

@@ -1,0 +1,187 @@
+//! An exchange: one request and what it is answered with, be that a response, a stream, a hold or a WebSocket.
+//!
+//! A connection of HTTP/1 has one at a time. What belongs to the connection (bytes that come and go, deadlines, the end) is
+//! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
+
+use fermata_hub::SubId;
+use fermata_proto::http1::{Head, Method};
+
+use crate::channels::missed::Resume;
+use crate::channels::presence::Presence;
+use crate::http::body::{Early, Partial};
+use crate::http::protocol::Protocol;
+use crate::http::respond::outgoing::Outgoing;
+use crate::net::connection::Connection;
+use crate::websocket::Socket;
+
+/// How far an exchange is, with what is needed for that.
+pub(crate) enum Stage {
+    /// Its head, or the rest of it, has to come.
+    Head,
+    /// Its body has to come.
+    Body(Box<Partial>),
+    /// It is with the handler, which may read its body while that arrives, or its last answer has been given.
+    Handling(Option<Box<Partial>>),
+    /// Its client has nothing more to say and gets what is published.
+    Held(Held),
+    /// It has become a WebSocket.
+    Socket(Socket),
+}
+
+/// A held client.
+pub(crate) struct Held {
+    /// Silence after which it is sent a comment; 0 = never.
+    pub keep_alive_ms: u32,
+    /// What happens when the log has moved past it: it is closed instead of told by a gap event.
+    pub closes_on_gap: bool,
+    /// What it has still to be sent before it is live, when it came back.
+    pub resume: Option<Box<Resume>>,
+}
+
+/// One request and its answer.
+pub(crate) struct Exchange {
+    pub stage: Stage,
+    pub protocol: Protocol,
+    /// The request asked for HEAD: its response carries no body.
+    pub is_head: bool,
+    /// Its handler waits: the client's next request or message waits, too, and its leaving is told.
+    pub is_deferred: bool,
+    /// Number of the request, part of its handle.
+    pub serial: u32,
+    /// Head of the chain of subscriptions.
+    pub chain: SubId,
+    /// The rest of its answer, which follows what the connection has to send.
+    pub body: Option<Box<Outgoing>>,
+    pub presence: Option<Box<Presence>>,
+}
+
+impl Exchange {
+    pub fn new() -> Exchange {
+        Exchange {
+            stage: Stage::Head,
+            protocol: Protocol::Http11,
+            is_head: false,
+            is_deferred: false,
+            serial: 0,
+            chain: SubId::NONE,
+            body: None,
+            presence: None,
+        }
+    }
+
+    /// A request's head has been read.
+    #[inline]
+    pub fn note_head(&mut self, head: &Head) {
+        self.is_head = head.method == Method::Head;
+        self.protocol = Protocol::of(head);
+    }
+
+    /// The handle of its request, by its number.
+    pub fn handle(&self, index: u32) -> u64 {
+        (u64::from(self.serial) << 32) | u64::from(index)
+    }
+
+    #[inline]
+    pub fn awaits_head(&self) -> bool {
+        matches!(self.stage, Stage::Head)
+    }
+
+    #[inline]
+    pub fn is_handling(&self) -> bool {
+        matches!(self.stage, Stage::Handling(_))
+    }
+
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(_))
+    }
+
+    #[inline]
+    pub fn is_socket(&self) -> bool {
+        matches!(self.stage, Stage::Socket(_))
+    }
+
+    #[inline]
+    pub fn held(&self) -> Option<&Held> {
+        match &self.stage {
+            Stage::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub fn held_mut(&mut self) -> Option<&mut Held> {
+        match &mut self.stage {
+            Stage::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn socket(&self) -> Option<&Socket> {
+        match &self.stage {
+            Stage::Socket(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn socket_mut(&mut self) -> Option<&mut Socket> {
+        match &mut self.stage {
+            Stage::Socket(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// The body that its handler reads while it arrives.
+    pub fn early(&self) -> Option<(&Partial, &Early)> {
+        match &self.stage {
+            Stage::Handling(Some(partial)) => Some((partial, partial.early.as_ref()?)),
+            _ => None,
+        }
+    }
+
+    pub fn early_mut(&mut self) -> Option<&mut Early> {
+        match &mut self.stage {
+            Stage::Handling(Some(partial)) => partial.early.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// Whether its handler waits for more of its body, and has to be told of the end of that.
+    pub fn is_read_from(&self) -> bool {
+        self.early().is_some_and(|(_, early)| early.is_waited_for())
+    }
+
+    /// Whether all of its answer has been given, and nothing but the next request's head is awaited.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.awaits_head() && self.body.is_none()
+    }
+
+    /// The kernel has taken `bytes` more of what `connection` has to send, and not all of it.
+    pub fn drop_sent(&mut self, connection: &mut Connection, bytes: usize) {
+        let sent = connection.out_sent as usize + bytes;
+        if let Some(socket) = self.socket_mut() {
+            socket.on_sent(&connection.out, sent);
+        }
+        if connection.drop_sent(sent)
+            && let Some(socket) = self.socket_mut()
+        {
+            socket.on_removed(sent);
+        }
+    }
+
+    /// Whether something of its answer has not gone out over `connection`.
+    pub fn has_output(&self, connection: &Connection) -> bool {
+        connection.unsent() > 0 || self.body.is_some()
+    }
+
+    /// Its mark of being listed in `Channels::resuming`, while it has still to be sent what it missed.
+    pub fn resume_queued(&mut self) -> Option<&mut bool> {
+        match &mut self.stage {
+            Stage::Held(held) => Some(&mut held.resume.as_mut()?.is_queued),
+            Stage::Socket(socket) => socket.resume_queued(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The connections of a worker, each with the exchange that it has.
+
+use super::connection::Connection;
+use super::slab::{Key, Slab};
+use crate::http::exchange::Exchange;
+
+/// The size an entry may have; a test fails when a new field makes clients dearer.
+#[cfg(test)]
+const IDLE_BYTES_MAX: usize = 128;
+
+/// Connections and exchanges by number. With HTTP/1 a connection has one exchange at a time, which has its number.
+pub(crate) struct Connections {
+    slab: Slab<Entry>,
+}
+
+struct Entry {
+    connection: Connection,
+    exchange: Exchange,
+}
+
+impl Entry {
+    #[inline]
+    fn pair(&self) -> (&Connection, &Exchange) {
+        (&self.connection, &self.exchange)
+    }
+
+    #[inline]
+    fn pair_mut(&mut self) -> (&mut Connection, &mut Exchange) {
+        (&mut self.connection, &mut self.exchange)
+    }
+}
+
+impl Connections {
+    pub fn new() -> Connections {
+        Connections { slab: Slab::new() }
+    }
+
+    /// A connection that waits for its first request.
+    pub fn insert(&mut self, connection: Connection) -> Key {
+        let exchange = Exchange::new();
+        self.slab.insert(Entry {
+            connection,
+            exchange,
+        })
+    }
+
+    pub fn remove(&mut self, index: u32) -> Option<(Connection, Exchange)> {
+        let entry = self.slab.remove(index)?;
+        Some((entry.connection, entry.exchange))
+    }
+
+    /// The connection at `index`, whatever its generation: for callers that just got the index from a list that is kept
+    /// in step.
+    #[inline]
+    pub fn at(&self, index: u32) -> Option<&Connection> {
+        Some(&self.slab.at(index)?.connection)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> Option<&mut Connection> {
+        Some(&mut self.slab.at_mut(index)?.connection)
+    }
+
+    /// The exchange at `index`, likewise.
+    #[inline]
+    pub fn exchange(&self, index: u32) -> Option<&Exchange> {
+        Some(&self.slab.at(index)?.exchange)
+    }
+
+    #[inline]
+    pub fn exchange_mut(&mut self, index: u32) -> Option<&mut Exchange> {
+        Some(&mut self.slab.at_mut(index)?.exchange)
+    }
+
+    /// An exchange and the connection that carries it.
+    #[inline]
+    pub fn pair(&self, index: u32) -> Option<(&Connection, &Exchange)> {
+        self.slab.at(index).map(Entry::pair)
+    }
+
+    #[inline]
+    pub fn pair_mut(&mut self, index: u32) -> Option<(&mut Connection, &mut Exchange)> {
+        self.slab.at_mut(index).map(Entry::pair_mut)
+    }
+
+    /// The pair `key` was made for, unless its connection has ended since.
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<(&Connection, &Exchange)> {
+        self.slab.get(key).map(Entry::pair)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<(&mut Connection, &mut Exchange)> {
+        self.slab.get_mut(key).map(Entry::pair_mut)
+    }
+
+    #[inline]
+    pub fn key(&self, index: u32) -> Option<Key> {
+        self.slab.key(index)
+    }
+
+    pub fn indexes(&self) -> Vec<u32> {
+        self.slab.indexes()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Connection, &Exchange)> {
+        self.slab.iter().map(Entry::pair)
+    }
+
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        let bytes = size_of::<Option<Entry>>();
+        assert!(bytes <= IDLE_BYTES_MAX, "{bytes}");
+    }
+}
