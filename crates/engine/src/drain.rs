@@ -8,6 +8,7 @@ use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
 use crate::master::link::Link;
 use crate::net::connection::{Origin, Phase, Writing};
+use crate::net::index::ConnectionIndex;
 use crate::worker::{Running, Worker};
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
@@ -93,7 +94,7 @@ impl<D: Driver> Worker<D> {
                     let _ = self.net.driver.remove(inbox.fd());
                 }
                 for index in self.net.connections.indexes() {
-                    let pair = self.net.connections.pair(index);
+                    let pair = self.net.connections.pair(index.exchange());
                     if pair.is_some_and(|(it, exchange)| {
                         it.phase == Phase::Open && exchange.awaits_head()
                     }) {
@@ -136,9 +137,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn drain_connection(&mut self, index: u32) {
+    fn drain_connection(&mut self, index: ConnectionIndex) {
         let is_retired = matches!(self.running, Running::Retired { .. });
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         connection.keeps_alive = false;
@@ -157,11 +158,11 @@ impl<D: Driver> Worker<D> {
         }
         match &exchange.stage {
             Stage::Held(_) => {
-                self.end_hold(index);
+                self.end_hold(index.exchange());
                 // At once, so that thousands share one buffer.
                 self.flush(index);
             }
-            Stage::Socket(_) => self.drain_socket(index),
+            Stage::Socket(_) => self.drain_socket(index.exchange()),
             Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
             }
@@ -171,13 +172,15 @@ impl<D: Driver> Worker<D> {
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
                 self.refuse(
-                    index,
+                    index.exchange(),
                     503,
                     "The server is restarting this worker; try again.\n",
                 );
             }
             // Nobody is left to make the rest of it.
-            Stage::Handling(_) if is_retired && exchange.body.is_some() => self.cut_stream(index),
+            Stage::Handling(_) if is_retired && exchange.body.is_some() => {
+                self.cut_stream(index.exchange())
+            }
             // A request that has begun is read to its end and answered; `respond` then closes.
             Stage::Head | Stage::Body(_) | Stage::Handling(_) => {}
         }

@@ -91,6 +91,7 @@ mod log;
 mod master;
 mod net;
 mod server;
+mod start;
 #[cfg(test)]
 mod tests;
 pub mod websocket;
@@ -127,4 +128,5 @@ pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_p
 pub use net::listeners::bind_unix;
 pub use net::tls::{ServerTls, TlsError};
 pub use server::Server;
-pub use worker::{Parts, Worker};
+pub use start::Parts;
+pub use worker::Worker;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::admin::stats::{self, Snapshot};
 use crate::channels::publish::{Message, PublishFailure};
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 const JSON: &[u8] = b"application/json";
@@ -27,7 +28,7 @@ struct Publish {
 
 impl<D: Driver> Worker<D> {
     /// Answers the current request, which came in over the control socket.
-    pub(crate) fn answer_control(&mut self, index: u32) {
+    pub(crate) fn answer_control(&mut self, index: ExchangeIndex) {
         let view = self.http.request.view(&self.input);
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"POST", b"/publish") => {

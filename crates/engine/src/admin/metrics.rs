@@ -8,6 +8,7 @@
 use fermata_io::Driver;
 
 use crate::admin::stats::{self, MoreMetrics};
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
@@ -29,6 +30,17 @@ impl<D: Driver> Worker<D> {
         self.snapshot()
     }
 
+    /// Copies the figures to where others read them.
+    pub(crate) fn report(&mut self, now_ms: u64) {
+        let unix_ms = self.net.driver.unix_ms();
+        let counts = &mut self.net.counts;
+        self.trace.write_log(counts, &mut self.log, unix_ms);
+        self.log.logger().tell_dropped(unix_ms);
+        self.channels.report_followers(counts);
+        self.reporter
+            .copy(&mut self.net, &mut self.channels.local, now_ms);
+    }
+
     fn metrics_text(&self) -> String {
         let snapshot = self.snapshot();
         let mut text = snapshot.to_prometheus(self.relay.is_some());
@@ -39,7 +51,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers the current request, which came in at the address for metrics.
-    pub(crate) fn answer_metrics(&mut self, index: u32) {
+    pub(crate) fn answer_metrics(&mut self, index: ExchangeIndex) {
         let view = self.http.request.view(&self.input);
         let is_known = |path: &[u8]| {
             matches!(

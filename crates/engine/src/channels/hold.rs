@@ -21,6 +21,7 @@ use crate::channels::publish::{Message, PublishFailure, check_channel, check_mes
 use crate::http::exchange::{Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::connection::{Phase, Writing};
+use crate::net::index::ExchangeIndex;
 use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
@@ -178,7 +179,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The client of a request is held from here on: its head and opening are written.
-    pub(crate) fn begin_hold(&mut self, index: u32, held: Held) {
+    pub(crate) fn begin_hold(&mut self, index: ExchangeIndex, held: Held) {
         self.tell_reader(index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
@@ -192,10 +193,10 @@ impl<D: Driver> Worker<D> {
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
         self.trace.on_answer(index, End::Closed, &mut self.net);
-        self.mark_settled(index);
-        self.net.mark_dirty(index);
+        self.mark_settled(index.connection());
+        self.net.mark_dirty(index.connection());
         if has_unread {
-            self.net.go_on(index);
+            self.net.go_on(index.connection());
         }
     }
 
@@ -252,7 +253,7 @@ impl<D: Driver> Worker<D> {
     /// Counts the client in the presence of its channels.
     fn join(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         hold: &Hold<'_>,
         client: Option<IpAddr>,
     ) -> Result<(), HoldError> {
@@ -355,7 +356,7 @@ impl<D: Driver> Worker<D> {
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
             while let Some(index) = self.channels.local.next_ready() {
-                self.send_held(index);
+                self.send_held(ExchangeIndex(index));
                 served += 1;
                 if served == subscribers_max {
                     self.channels.gather.add_served(served);
@@ -405,7 +406,7 @@ impl<D: Driver> Worker<D> {
 
     fn finish_round(&mut self) {
         while let Some(index) = self.channels.local.next_ready() {
-            self.send_held(index);
+            self.send_held(ExchangeIndex(index));
         }
     }
 
@@ -423,7 +424,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a held client what its channels' logs have for it.
-    pub(crate) fn send_held(&mut self, index: u32) {
+    pub(crate) fn send_held(&mut self, index: ExchangeIndex) {
         if self.relay.is_some() && self.takes_items(index) {
             self.send_items(index);
             return;
@@ -445,7 +446,7 @@ impl<D: Driver> Worker<D> {
         }
         if connection.unsent() > 0 {
             // The head or a replay goes first; `flush` comes back here.
-            self.flush(index);
+            self.flush(index.connection());
             return;
         }
         if exchange.held().is_some_and(|it| it.resume.is_some()) {
@@ -506,10 +507,10 @@ impl<D: Driver> Worker<D> {
                     .local
                     .advance(chain, is_raw, sent, &mut self.channels.rest);
                 if exchange.is_held() {
-                    self.restart_deadline(index);
+                    self.restart_deadline(index.connection());
                 }
                 if self.channels.local.pending(chain) {
-                    self.net.mark_dirty(index);
+                    self.net.mark_dirty(index.connection());
                 }
             }
             Ok(Some(sent)) => {
@@ -526,15 +527,15 @@ impl<D: Driver> Worker<D> {
                         socket.on_rest(connection.out.len());
                     }
                 }
-                self.block(index);
+                self.block(index.connection());
             }
-            Ok(None) => self.block(index),
-            Err(error) => self.close_broken(index, &error),
+            Ok(None) => self.block(index.connection()),
+            Err(error) => self.close_broken(index.connection(), &error),
         }
     }
 
     /// The log has moved past what a slow client has received.
-    fn on_gap(&mut self, index: u32) {
+    fn on_gap(&mut self, index: ExchangeIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -558,7 +559,7 @@ impl<D: Driver> Worker<D> {
         }
         if closes_on_gap {
             self.net.counts.add(Counter::DroppedSlow, 1);
-            self.close(index);
+            self.close(index.connection());
             return;
         }
         self.net.counts.add(Counter::GapsSlow, 1);
@@ -566,11 +567,11 @@ impl<D: Driver> Worker<D> {
         let out = connection.take_buffer(&mut self.net.pool);
         let write = |out: &mut Vec<u8>| encode::gap("too slow", out);
         exchange.protocol.write_piece_with(out, write);
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 
     /// A held client has been silent for its keep-alive time.
-    pub(crate) fn keep_alive(&mut self, index: u32) {
+    pub(crate) fn keep_alive(&mut self, index: ExchangeIndex) {
         if self.relay.is_some() {
             self.keep_alive_relayed(index);
             return;
@@ -584,14 +585,14 @@ impl<D: Driver> Worker<D> {
             let write = |out: &mut Vec<u8>| sse::comment(out, b"");
             exchange.protocol.write_piece_with(out, write);
             // At once, so that thousands that are due together share one buffer.
-            self.flush(index);
+            self.flush(index.connection());
         }
-        self.restart_deadline(index);
+        self.restart_deadline(index.connection());
     }
 
     /// Ends an event stream in order: the client is told when to come back, and comes back with its
     /// last event id.
-    pub(crate) fn end_hold(&mut self, index: u32) {
+    pub(crate) fn end_hold(&mut self, index: ExchangeIndex) {
         let is_events = self.relay.is_none();
         // Events that the client has not received stay behind: it resumes after the last it has.
         self.drop_subscriptions(index);
@@ -611,6 +612,6 @@ impl<D: Driver> Worker<D> {
             exchange.protocol.end(out);
         }
         connection.writing = Writing::Linger;
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 }

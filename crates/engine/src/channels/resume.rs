@@ -14,6 +14,7 @@ use crate::channels::encode;
 use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::Stage;
 use crate::net::connection::Phase;
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
@@ -22,13 +23,17 @@ const PIECES_PER_TURN: usize = 16;
 
 impl<D: Driver> Worker<D> {
     /// Subscribes a held client: it is live from here on.
-    pub(crate) fn go_live<'a>(&mut self, index: u32, channels: impl Iterator<Item = &'a [u8]>) {
+    pub(crate) fn go_live<'a>(
+        &mut self,
+        index: ExchangeIndex,
+        channels: impl Iterator<Item = &'a [u8]>,
+    ) {
         let mut chain = SubId::NONE;
         for channel in channels {
             chain = self
                 .channels
                 .local
-                .subscribe(index, chain, channel, FORMAT_SSE);
+                .subscribe(index.0, chain, channel, FORMAT_SSE);
         }
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             exchange.chain = chain;
@@ -36,8 +41,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Notes that a client has taken everything so far and waits for its next piece.
-    pub(crate) fn queue_resume(&mut self, index: u32) {
-        let Some(key) = self.net.connections.key(index) else {
+    pub(crate) fn queue_resume(&mut self, index: ExchangeIndex) {
+        let Some(key) = self.net.connections.key(index.connection()) else {
             return;
         };
         if let Some(exchange) = self.net.connections.exchange_mut(index)
@@ -70,17 +75,17 @@ impl<D: Driver> Worker<D> {
             match &mut exchange.stage {
                 Stage::Held(held) => {
                     if let Some(resume) = held.resume.take() {
-                        self.write_piece(key.index, resume);
+                        self.write_piece(key.exchange(), resume);
                     }
                 }
-                Stage::Socket(_) => self.send_missed(key.index),
+                Stage::Socket(_) => self.send_missed(key.exchange()),
                 _ => {}
             }
         }
         !self.channels.resuming.is_empty()
     }
 
-    fn write_piece(&mut self, index: u32, mut resume: Box<Resume>) {
+    fn write_piece(&mut self, index: ExchangeIndex, mut resume: Box<Resume>) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -103,7 +108,7 @@ impl<D: Driver> Worker<D> {
             let unix_ms = self.net.driver.unix_ms();
             self.log.write_limited(LogLevel::Info, unix_ms, &message);
             self.net.counts.add(Counter::DroppedSlow, 1);
-            self.close(index);
+            self.close(index.connection());
             return;
         }
         let up_to = self.channels.reader.read_up_to();
@@ -121,6 +126,6 @@ impl<D: Driver> Worker<D> {
         }
         self.scratch = piece;
         // At once, so that thousands share one buffer; `send_held` lists it again.
-        self.flush(index);
+        self.flush(index.connection());
     }
 }

@@ -19,6 +19,7 @@ use crate::http::exchange::Stage;
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
 use crate::net::connection::{Origin, Phase, Writing};
+use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -77,9 +78,9 @@ impl<D: Driver> Worker<D> {
         if exchange.has_output(connection) {
             connection.keeps_alive = false;
             connection.writing = Writing::Close;
-            self.net.mark_dirty(index);
+            self.net.mark_dirty(index.connection());
         } else {
-            self.close(index);
+            self.close(index.connection());
         }
     }
 
@@ -95,7 +96,7 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         match self.net.connections.get(key) {
             Some((_, exchange)) if exchange.is_socket() => {
-                self.defer_at(key.index);
+                self.defer_at(key.exchange());
                 Ok(())
             }
             _ => Err(Gone),
@@ -108,11 +109,11 @@ impl<D: Driver> Worker<D> {
         if let Some((_, exchange)) = self.net.connections.get_mut(key)
             && std::mem::take(&mut exchange.is_deferred)
         {
-            self.net.go_on(key.index);
+            self.net.go_on(key.connection());
         }
     }
 
-    pub(crate) fn defer_at(&mut self, index: u32) {
+    pub(crate) fn defer_at(&mut self, index: ExchangeIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -125,8 +126,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The client of a connection whose handler waits has left, or its connection is closed.
-    pub(crate) fn note_left(&mut self, index: u32) {
-        let Some(key) = self.net.connections.key(index) else {
+    pub(crate) fn note_left(&mut self, index: ExchangeIndex) {
+        let Some(key) = self.net.connections.key(index.connection()) else {
             return;
         };
         let Some((connection, exchange)) = self.net.connections.pair(index) else {
@@ -248,7 +249,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Lists a connection for the time when there is room again. True when it has to wait.
-    pub(crate) fn hold_back(&mut self, index: u32) -> bool {
+    pub(crate) fn hold_back(&mut self, index: ConnectionIndex) -> bool {
         if !self.waiting.is_full {
             return false;
         }

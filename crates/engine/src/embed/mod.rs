@@ -12,3 +12,4 @@ pub(crate) mod tally;
 pub(crate) mod waiting;
 pub(crate) mod watch;
 pub(crate) mod wires;
+mod worker;

@@ -24,6 +24,7 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::websocket::SendError;
 use crate::worker::{Running, Worker};
@@ -82,7 +83,7 @@ impl<D: Driver> Worker<D> {
         self.write_relayed_head(index, head, in_head(head.status, length));
         let has_body = self.start_stream(index, handle, length, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
         Ok(has_body)
     }
 
@@ -140,7 +141,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    fn begin_held(&mut self, index: u32, hold: &Relayed<'_>) {
+    fn begin_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         if self.running != Running::Serving {
             self.trace.on_answer(index, End::Closed, &mut self.net);
             self.end_hold(index);
@@ -151,7 +152,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Replaces subscriptions and keep-alive of a held client.
-    fn set_hold(&mut self, index: u32, hold: &Relayed<'_>) {
+    fn set_hold(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         let format = if hold.takes_items {
             FORMAT_ITEMS
         } else {
@@ -163,10 +164,10 @@ impl<D: Driver> Worker<D> {
         self.channels.local.unsubscribe(exchange.chain);
         exchange.chain = SubId::NONE;
         for channel in hold.channels {
-            exchange.chain = self
-                .channels
-                .local
-                .subscribe(index, exchange.chain, channel, format);
+            exchange.chain =
+                self.channels
+                    .local
+                    .subscribe(index.0, exchange.chain, channel, format);
         }
         if let Some(held) = exchange.held_mut() {
             *held = held_by(hold);
@@ -187,10 +188,10 @@ impl<D: Driver> Worker<D> {
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.held(handle)?;
         self.set_hold(index, hold);
-        if let Some(connection) = self.net.connections.at_mut(index) {
+        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
             connection.deadline_ms = u64::MAX;
         }
-        self.restart_deadline(index);
+        self.restart_deadline(index.connection());
         Ok(())
     }
 
@@ -208,16 +209,19 @@ impl<D: Driver> Worker<D> {
         exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
         if !keeps_interval {
-            self.restart_deadline(index);
+            self.restart_deadline(index.connection());
         }
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
         Ok(unsent)
     }
 
     /// How many bytes wait for a held client; `None`: it has left.
     pub fn held_unsent(&self, handle: u64) -> Option<usize> {
         let index = self.held(handle).ok()?;
-        self.net.connections.at(index).map(|it| it.unsent())
+        self.net
+            .connections
+            .at(index.connection())
+            .map(|it| it.unsent())
     }
 
     /// Ends a held client's response in order.
@@ -233,7 +237,7 @@ impl<D: Driver> Worker<D> {
     /// Cuts a held client off: its response must not look whole.
     pub fn cut_held(&mut self, handle: u64) {
         if let Ok(index) = self.held(handle) {
-            self.close(index);
+            self.close(index.connection());
         }
     }
 
@@ -272,7 +276,7 @@ impl<D: Driver> Worker<D> {
             return Err(SendError::Gone);
         }
         if let Some(relay) = &mut self.relay {
-            relay.entry(key.index).takes_items = true;
+            relay.entry(key.exchange()).takes_items = true;
         }
         exchange.chain =
             self.channels
@@ -298,11 +302,11 @@ impl<D: Driver> Worker<D> {
         if self.http.lent != handle {
             return false;
         }
-        let index = handle as u32;
+        let index = ExchangeIndex::of_request(handle);
         self.begin_upgrade(index, route) == Some(Event::Upgrade)
     }
 
-    pub(crate) fn drop_subscriptions(&mut self, index: u32) {
+    pub(crate) fn drop_subscriptions(&mut self, index: ExchangeIndex) {
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             self.channels.local.unsubscribe(exchange.chain);
             exchange.chain = SubId::NONE;
@@ -313,8 +317,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection that is held by this request.
-    fn held(&self, handle: u64) -> Result<u32, Gone> {
-        let Key { index, generation } = Key::from_u64(handle);
+    fn held(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
+        let generation = Key::from_u64(handle).generation;
         match self.net.connections.exchange(index) {
             Some(it) if it.serial == generation && it.is_held() => Ok(index),
             _ => Err(Gone),
@@ -323,24 +328,24 @@ impl<D: Driver> Worker<D> {
 
     /// Whether what the log has for this client goes to the embedder.
     #[inline]
-    pub(crate) fn takes_items(&self, index: u32) -> bool {
+    pub(crate) fn takes_items(&self, index: ExchangeIndex) -> bool {
         let held = self.relay.as_ref().and_then(|relay| relay.get(index));
         held.is_some_and(|held| held.takes_items)
     }
 
-    pub(crate) fn keeps_interval(&self, index: u32) -> bool {
+    pub(crate) fn keeps_interval(&self, index: ExchangeIndex) -> bool {
         let held = self.relay.as_ref().and_then(|relay| relay.get(index));
         held.is_some_and(|held| held.keeps_interval)
     }
 
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
-    pub(crate) fn send_items(&mut self, index: u32) {
+    pub(crate) fn send_items(&mut self, index: ExchangeIndex) {
         let Some((connection, exchange)) = self.net.connections.pair(index) else {
             return;
         };
         let is_polling = exchange.is_handling();
         if !is_polling && (connection.is_blocked || connection.unsent() > 0) {
-            self.flush(index);
+            self.flush(index.connection());
             return;
         }
         let chain = exchange.chain;
@@ -363,12 +368,12 @@ impl<D: Driver> Worker<D> {
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         self.notice_items(index, gap, frames);
         if self.channels.local.pending(chain) {
-            self.net.mark_dirty(index);
+            self.net.mark_dirty(index.connection());
         }
     }
 
-    fn notice_items(&mut self, index: u32, gap: bool, frames: Rc<[u8]>) {
-        let Some(key) = self.net.connections.key(index) else {
+    fn notice_items(&mut self, index: ExchangeIndex, gap: bool, frames: Rc<[u8]>) {
+        let Some(key) = self.net.connections.key(index.connection()) else {
             return;
         };
         let Some(exchange) = self.net.connections.exchange(index) else {
@@ -395,7 +400,7 @@ impl<D: Driver> Worker<D> {
             self.channels
                 .local
                 .owners(&channel, FORMAT_STREAM, &mut owners);
-            for &index in &owners {
+            for index in owners.drain(..).map(ExchangeIndex) {
                 self.send_held(index);
                 self.notice_items(index, false, Rc::clone(&frames));
             }
@@ -403,7 +408,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A held client of the embedder's has been silent for its keep-alive time.
-    pub(crate) fn keep_alive_relayed(&mut self, index: u32) {
+    pub(crate) fn keep_alive_relayed(&mut self, index: ExchangeIndex) {
         let held = self.relay.as_ref().and_then(|relay| relay.get(index));
         let data = held.and_then(|held| held.keep_alive.clone());
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
@@ -413,16 +418,26 @@ impl<D: Driver> Worker<D> {
             self.net.counts.add(Counter::KeepAlives, 1);
             let out = connection.take_buffer(&mut self.net.pool);
             exchange.protocol.write_piece(out, &data);
-            self.flush(index);
+            self.flush(index.connection());
         }
         if !self.keeps_interval(index) {
-            self.restart_deadline(index);
-        } else if let Some(due_ms) = self.net.connections.at(index).map(|it| it.deadline_ms) {
-            self.net.set_deadline(index, due_ms);
+            self.restart_deadline(index.connection());
+        } else if let Some(due_ms) = self
+            .net
+            .connections
+            .at(index.connection())
+            .map(|it| it.deadline_ms)
+        {
+            self.net.set_deadline(index.connection(), due_ms);
         }
     }
 
-    fn write_relayed_head(&mut self, index: u32, head: &ResponseHead<'_>, length: BodyLength) {
+    fn write_relayed_head(
+        &mut self,
+        index: ExchangeIndex,
+        head: &ResponseHead<'_>,
+        length: BodyLength,
+    ) {
         let status = head.status;
         self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
             protocol.write_passed_head(out, head, date, length, keeps_alive);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::embed::event::Left;
+use crate::net::index::ExchangeIndex;
 
 /// Different keep-alives before those that nobody uses any more are let go.
 const KEEP_ALIVES_KEPT: usize = 1024;
@@ -98,20 +99,20 @@ pub(crate) struct Held {
 }
 
 impl Relay {
-    pub fn entry(&mut self, index: u32) -> &mut Held {
-        let at = index as usize;
+    pub fn entry(&mut self, index: ExchangeIndex) -> &mut Held {
+        let at = index.0 as usize;
         if at >= self.held.len() {
             self.held.resize(at + 1, Held::default());
         }
         &mut self.held[at]
     }
 
-    pub fn get(&self, index: u32) -> Option<&Held> {
-        self.held.get(index as usize)
+    pub fn get(&self, index: ExchangeIndex) -> Option<&Held> {
+        self.held.get(index.0 as usize)
     }
 
-    pub fn forget(&mut self, index: u32) {
-        if let Some(held) = self.held.get_mut(index as usize) {
+    pub fn forget(&mut self, index: ExchangeIndex) {
+        if let Some(held) = self.held.get_mut(index.0 as usize) {
             *held = Held::default();
         }
     }

@@ -11,6 +11,7 @@ use crate::embed::relayed::Items;
 use crate::embed::watch::Watching;
 use crate::embed::wires::WireEvent;
 use crate::http::files::ContentHeaders;
+use crate::net::index::{ConnectionIndex, ExchangeIndex};
 
 /// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
 pub(crate) struct Asked {
@@ -61,9 +62,9 @@ pub(crate) struct Waiting {
     pub items: Items,
     pub told: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
-    pub held_back: Vec<u32>,
+    pub held_back: Vec<ConnectionIndex>,
     /// What was asked for by requests whose handlers wait, by connection.
-    pub asked: HashMap<u32, Box<Asked>>,
+    pub asked: HashMap<ExchangeIndex, Box<Asked>>,
 }
 
 impl Waiting {
@@ -92,19 +93,20 @@ impl Waiting {
 
     /// What is remembered of a request, whose handler has waited.
     pub fn asked(&self, handle: u64) -> Option<&Asked> {
-        let asked = self.asked.get(&(handle as u32))?;
+        let asked = self.asked.get(&ExchangeIndex::of_request(handle))?;
         (asked.handle == handle).then_some(asked)
     }
 
     /// The same, for the answer, which comes once.
     pub fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
         self.asked(handle)?;
-        self.asked.remove(&(handle as u32))
+        self.asked.remove(&ExchangeIndex::of_request(handle))
     }
 
     /// Keeps it until it is taken, or another takes its connection's place.
     pub fn remember(&mut self, asked: Box<Asked>) {
-        self.asked.insert(asked.handle as u32, asked);
+        let index = ExchangeIndex::of_request(asked.handle);
+        self.asked.insert(index, asked);
     }
 
     #[cfg(test)]

@@ -11,6 +11,7 @@ use std::io;
 
 use fermata_io::Fd;
 
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::{Key, Slab};
 
 /// Marks indexes of wires in tokens. A worker has fewer connections than this.
@@ -37,7 +38,7 @@ pub(crate) struct Wires {
     /// The handler of the listener that is being accepted from.
     pub accepting: u32,
     /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is used again.
-    pub handlers: HashMap<u32, u32>,
+    pub handlers: HashMap<ExchangeIndex, u32>,
 }
 
 pub(crate) struct Wire {
@@ -95,17 +96,17 @@ impl Wires {
     }
 
     /// A connection of the listener that is being accepted from.
-    pub fn opened(&mut self, index: u32) {
+    pub fn opened(&mut self, index: ExchangeIndex) {
         self.handlers.insert(index, self.accepting);
     }
 
     /// The largest body of a connection's requests, where its handler has a bound of its own.
-    pub fn body_bytes_max(&self, index: u32) -> Option<u64> {
+    pub fn body_bytes_max(&self, index: ExchangeIndex) -> Option<u64> {
         self.body_bytes_max.get(&self.handler_of(index)).copied()
     }
 
     /// The handler of a connection's requests.
-    pub fn handler_of(&self, index: u32) -> u32 {
+    pub fn handler_of(&self, index: ExchangeIndex) -> u32 {
         self.handlers.get(&index).copied().unwrap_or_default()
     }
 }

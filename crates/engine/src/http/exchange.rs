@@ -12,6 +12,7 @@ use crate::http::body::{Early, Partial};
 use crate::http::protocol::Protocol;
 use crate::http::respond::outgoing::Outgoing;
 use crate::net::connection::Connection;
+use crate::net::index::ExchangeIndex;
 use crate::websocket::Socket;
 
 /// How far an exchange is, with what is needed for that.
@@ -77,8 +78,8 @@ impl Exchange {
     }
 
     /// The handle of its request, by its number.
-    pub fn handle(&self, index: u32) -> u64 {
-        (u64::from(self.serial) << 32) | u64::from(index)
+    pub fn handle(&self, index: ExchangeIndex) -> u64 {
+        (u64::from(self.serial) << 32) | u64::from(index.0)
     }
 
     #[inline]

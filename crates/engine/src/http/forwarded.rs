@@ -18,8 +18,8 @@ use fermata_tls::ClientCertificate;
 use crate::admin::stats::Counter;
 use crate::http::protocol::Protocol;
 use crate::http::request::RequestView;
+use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
-use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// Proxies in a row that are followed.
@@ -272,12 +272,20 @@ impl<D: Driver> Worker<D> {
     /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
     /// when the request is not in progress.
     pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
-        net::own_addr(self.net.connections.at(Key::from_u64(handle).index)?.fd)
+        net::own_addr(
+            self.net
+                .connections
+                .at(ExchangeIndex::of_request(handle).connection())?
+                .fd,
+        )
     }
 
     /// Whether the request in progress is one of HTTP/1.0.
     pub fn is_http10(&self, handle: u64) -> bool {
-        let exchange = self.net.connections.exchange(Key::from_u64(handle).index);
+        let exchange = self
+            .net
+            .connections
+            .exchange(ExchangeIndex::of_request(handle));
         exchange.is_some_and(|it| it.protocol == Protocol::Http10)
     }
 
@@ -288,12 +296,17 @@ impl<D: Driver> Worker<D> {
         }
         match self.waiting.asked(handle) {
             Some(asked) => asked.client,
-            None => self.net.connections.at(handle as u32)?.peer.ip(),
+            None => self
+                .net
+                .connections
+                .at(ExchangeIndex::of_request(handle).connection())?
+                .peer
+                .ip(),
         }
     }
 
     /// The current request asks for a WebSocket: whose it is, is not told again.
-    pub(crate) fn note_socket_client(&mut self, index: u32) {
+    pub(crate) fn note_socket_client(&mut self, index: ExchangeIndex) {
         match self.claim().address {
             Some((address, _)) => {
                 self.sockets.clients.insert(index, address);
@@ -305,9 +318,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The address of the client of a WebSocket.
-    pub(crate) fn socket_client(&self, index: u32) -> Option<IpAddr> {
+    pub(crate) fn socket_client(&self, index: ExchangeIndex) -> Option<IpAddr> {
         let claimed = self.sockets.clients.get(&index).copied();
-        claimed.or_else(|| self.net.connections.at(index)?.peer.ip())
+        claimed.or_else(|| self.net.connections.at(index.connection())?.peer.ip())
     }
 
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
@@ -325,7 +338,10 @@ impl<D: Driver> Worker<D> {
 
     /// Whether the connection of the current request is encrypted.
     pub fn is_secure(&self) -> bool {
-        let connection = self.net.connections.at(self.http.request.handle as u32);
+        let connection = self
+            .net
+            .connections
+            .at(self.http.request.index().connection());
         connection.is_some_and(|connection| {
             let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
             handle.is_some_and(|handle| handle.is_secure(connection.fd))
@@ -334,7 +350,10 @@ impl<D: Driver> Worker<D> {
 
     /// The certificate that the client of the current request has shown.
     pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
-        let connection = self.net.connections.at(self.http.request.handle as u32)?;
+        let connection = self
+            .net
+            .connections
+            .at(self.http.request.index().connection())?;
         self.net
             .tls
             .as_ref()?

@@ -9,6 +9,7 @@ use fermata_proto::http1;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::router::Params;
 use crate::net::connection::Connection;
+use crate::net::index::ExchangeIndex;
 
 /// `RequestView::unrouted` of a request for a file whose directory has a handler in front.
 pub const UNROUTED_FILE: u16 = 200;
@@ -84,7 +85,7 @@ impl Request {
     pub(crate) fn begin(
         &mut self,
         (connection, exchange): (&mut Connection, &mut Exchange),
-        index: u32,
+        index: ExchangeIndex,
         serial: u32,
         place: Place,
     ) {
@@ -93,11 +94,17 @@ impl Request {
         if !connection.is_blocked {
             connection.deadline_ms = u64::MAX;
         }
-        self.handle = (u64::from(serial) << 32) | u64::from(index);
+        self.handle = (u64::from(serial) << 32) | u64::from(index.0);
         self.peer = connection.peer;
         self.place = place;
         self.path_is_plain = true;
         self.upload = 0;
+    }
+
+    /// Its exchange.
+    #[inline]
+    pub(crate) fn index(&self) -> ExchangeIndex {
+        ExchangeIndex::of_request(self.handle)
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use fermata_io::{Driver, Event, Fd, Peer};
 use crate::admin::stats::Counter;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Phase};
+use crate::net::index::ConnectionIndex;
 use crate::net::input::asks_for_head;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 use crate::worker::Worker;
@@ -84,12 +85,16 @@ impl<D: Driver> Worker<D> {
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let index = self.insert(Connection::new(fd, peer, origin), deadline_ms);
         if origin == Origin::Own {
-            self.wires.opened(index);
+            self.wires.opened(index.exchange());
         }
     }
 
     /// Takes a connection among ours, and looks in this turn for what it has sent.
-    pub(crate) fn insert(&mut self, mut connection: Connection, deadline_ms: u64) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        mut connection: Connection,
+        deadline_ms: u64,
+    ) -> ConnectionIndex {
         let (peer, is_of_proxy) = (connection.peer, connection.phase == Phase::Preface);
         connection.deadline_ms = deadline_ms;
         let key = self.net.connections.insert(connection);
@@ -98,14 +103,14 @@ impl<D: Driver> Worker<D> {
         }
         // The request is usually here already. Reading at once saves a wait, and a connection that
         // is answered and closed within this turn is never watched at all.
-        self.net.fresh.push(key.index);
+        self.net.fresh.push(key.connection());
         self.net.events.push(Event {
             token: key.to_u64(),
             readable: true,
             writable: false,
             hangup: false,
         });
-        key.index
+        key.connection()
     }
 
     /// Counts a connection for the limit of its client's address.

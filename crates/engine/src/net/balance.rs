@@ -18,6 +18,7 @@ use fermata_io::{Driver, Fd, Peer};
 use crate::admin::stats::Counter;
 use crate::http::exchange::Exchange;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
+use crate::net::index::ConnectionIndex;
 use crate::worker::{Running, Worker};
 
 /// A worker may have this part more than the one with the fewest: exact balance among many would
@@ -34,13 +35,13 @@ impl<D: Driver> Worker<D> {
     /// Counts a connection that has proved to stay, or hands it to another worker: true, and it is
     /// gone from here.
     #[cold]
-    pub(crate) fn settle(&mut self, index: u32) -> bool {
+    pub(crate) fn settle(&mut self, index: ConnectionIndex) -> bool {
         if self.current.is_some_and(|current| current.index == index) {
             // Sent in the middle of a turn: what follows in the input is not parsed yet. Asked again
             // after the next answer.
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return false;
         };
         if connection.origin != Origin::Public || !self.balances {
@@ -63,7 +64,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Counts a connection that stays, if it is not counted yet.
-    pub(crate) fn mark_settled(&mut self, index: u32) {
+    pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.net.connections.at_mut(index)
             && !std::mem::replace(&mut connection.is_settled, true)
         {
@@ -86,14 +87,19 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
     /// process that a request could still be answered with. True when it is gone from here.
-    pub(crate) fn give_away(&mut self, index: u32) -> bool {
+    pub(crate) fn give_away(&mut self, index: ConnectionIndex) -> bool {
         let is_whole = |(it, exchange): (&Connection, &Exchange)| {
             it.origin == Origin::Public
                 && it.inbox.is_empty()
                 && !it.is_dirty
                 && !exchange.has_output(it)
         };
-        if !self.net.connections.pair(index).is_some_and(is_whole) {
+        if !self
+            .net
+            .connections
+            .pair(index.exchange())
+            .is_some_and(is_whole)
+        {
             return false;
         }
         let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
@@ -109,7 +115,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Gives a connection away. False when it stays, as it was.
-    fn hand_over(&mut self, index: u32, slot: u16) -> bool {
+    fn hand_over(&mut self, index: ConnectionIndex, slot: u16) -> bool {
         let Some(connection) = self.net.connections.at(index) else {
             return false;
         };

@@ -1,6 +1,7 @@
 //! The connections of a worker, each with the exchange that it has.
 
 use super::connection::Connection;
+use super::index::{ConnectionIndex, ExchangeIndex};
 use super::slab::{Key, Slab};
 use crate::http::exchange::Exchange;
 
@@ -44,43 +45,43 @@ impl Connections {
         })
     }
 
-    pub fn remove(&mut self, index: u32) -> Option<(Connection, Exchange)> {
-        let entry = self.slab.remove(index)?;
+    pub fn remove(&mut self, index: ConnectionIndex) -> Option<(Connection, Exchange)> {
+        let entry = self.slab.remove(index.0)?;
         Some((entry.connection, entry.exchange))
     }
 
     /// The connection at `index`, whatever its generation: for callers that just got the index from a list that is kept
     /// in step.
     #[inline]
-    pub fn at(&self, index: u32) -> Option<&Connection> {
-        Some(&self.slab.at(index)?.connection)
+    pub fn at(&self, index: ConnectionIndex) -> Option<&Connection> {
+        Some(&self.slab.at(index.0)?.connection)
     }
 
     #[inline]
-    pub fn at_mut(&mut self, index: u32) -> Option<&mut Connection> {
-        Some(&mut self.slab.at_mut(index)?.connection)
+    pub fn at_mut(&mut self, index: ConnectionIndex) -> Option<&mut Connection> {
+        Some(&mut self.slab.at_mut(index.0)?.connection)
     }
 
     /// The exchange at `index`, likewise.
     #[inline]
-    pub fn exchange(&self, index: u32) -> Option<&Exchange> {
-        Some(&self.slab.at(index)?.exchange)
+    pub fn exchange(&self, index: ExchangeIndex) -> Option<&Exchange> {
+        Some(&self.slab.at(index.0)?.exchange)
     }
 
     #[inline]
-    pub fn exchange_mut(&mut self, index: u32) -> Option<&mut Exchange> {
-        Some(&mut self.slab.at_mut(index)?.exchange)
+    pub fn exchange_mut(&mut self, index: ExchangeIndex) -> Option<&mut Exchange> {
+        Some(&mut self.slab.at_mut(index.0)?.exchange)
     }
 
     /// An exchange and the connection that carries it.
     #[inline]
-    pub fn pair(&self, index: u32) -> Option<(&Connection, &Exchange)> {
-        self.slab.at(index).map(Entry::pair)
+    pub fn pair(&self, index: ExchangeIndex) -> Option<(&Connection, &Exchange)> {
+        self.slab.at(index.0).map(Entry::pair)
     }
 
     #[inline]
-    pub fn pair_mut(&mut self, index: u32) -> Option<(&mut Connection, &mut Exchange)> {
-        self.slab.at_mut(index).map(Entry::pair_mut)
+    pub fn pair_mut(&mut self, index: ExchangeIndex) -> Option<(&mut Connection, &mut Exchange)> {
+        self.slab.at_mut(index.0).map(Entry::pair_mut)
     }
 
     /// The pair `key` was made for, unless its connection has ended since.
@@ -95,12 +96,13 @@ impl Connections {
     }
 
     #[inline]
-    pub fn key(&self, index: u32) -> Option<Key> {
-        self.slab.key(index)
+    pub fn key(&self, index: ConnectionIndex) -> Option<Key> {
+        self.slab.key(index.0)
     }
 
-    pub fn indexes(&self) -> Vec<u32> {
-        self.slab.indexes()
+    pub fn indexes(&self) -> Vec<ConnectionIndex> {
+        let indexes = self.slab.indexes().into_iter();
+        indexes.map(ConnectionIndex).collect()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Connection, &Exchange)> {

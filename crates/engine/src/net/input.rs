@@ -23,6 +23,7 @@ use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
 use crate::net::READ_BYTES;
 use crate::net::connection::{Awaited, Connection, Origin, Phase, Writing};
+use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::websocket::FRAMES_MAX;
 use crate::worker::{Current, Running, Worker};
 
@@ -36,12 +37,12 @@ const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
-    pub(crate) fn load(&mut self, index: u32) -> bool {
+    pub(crate) fn load(&mut self, index: ConnectionIndex) -> bool {
         let phase = self.net.connections.at(index).map(|it| it.phase);
         if phase == Some(Phase::Preface) && !self.read_preface(index) {
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return false;
         };
         match &exchange.stage {
@@ -56,7 +57,7 @@ impl<D: Driver> Worker<D> {
             Stage::Handling(early) => {
                 connection.has_unread = true;
                 if early.is_some() {
-                    self.note_arrived(index);
+                    self.note_arrived(index.exchange());
                 }
                 return false;
             }
@@ -81,7 +82,7 @@ impl<D: Driver> Worker<D> {
         if self.waiting.is_full() && self.hold_back(index) {
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return false;
         };
         debug_assert!(self.current.is_none());
@@ -144,7 +145,9 @@ impl<D: Driver> Worker<D> {
     /// used up.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.current {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(current.index) else {
+            let Some((connection, exchange)) =
+                self.net.connections.pair_mut(current.index.exchange())
+            else {
                 self.current = None;
                 return None;
             };
@@ -237,7 +240,8 @@ impl<D: Driver> Worker<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
     pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.current
-            && let Some((connection, exchange)) = self.net.connections.pair(current.index)
+            && let Some((connection, exchange)) =
+                self.net.connections.pair(current.index.exchange())
             && exchange.is_handling()
             && connection.phase == Phase::Open
         {
@@ -262,7 +266,7 @@ impl<D: Driver> Worker<D> {
             Parse::Partial => Step::Starved,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
-                self.refuse_head(index, refusal.status(), &message);
+                self.refuse_head(index.exchange(), refusal.status(), &message);
                 Step::Again
             }
             Parse::Complete { head_bytes } => self.on_head(current, head_bytes),
@@ -279,12 +283,14 @@ impl<D: Driver> Worker<D> {
         {
             let bytes = &self.input[at..body_start];
             let head = &self.http.request.head;
-            self.trace.on_request(index, connection.origin, head, bytes);
+            self.trace
+                .on_request(index.exchange(), connection.origin, head, bytes);
         }
         let is_draining = self.running != Running::Serving;
         let head = &self.http.request.head;
         if head.body == Body::None {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
+            else {
                 return Step::Starved;
             };
             connection.note_head(head.keep_alive && !is_draining);
@@ -295,18 +301,21 @@ impl<D: Driver> Worker<D> {
                 body_start,
                 body_len: 0,
             };
-            self.http
-                .request
-                .begin((connection, exchange), index, self.http.serial, place);
+            self.http.request.begin(
+                (connection, exchange),
+                index.exchange(),
+                self.http.serial,
+                place,
+            );
             self.http.lent = self.http.request.handle;
             self.advance(body_start);
             return Step::Request;
         }
-        let Some(plan) = self.plan_body(index, &(at..body_start)) else {
+        let Some(plan) = self.plan_body(index.exchange(), &(at..body_start)) else {
             return Step::Again;
         };
         let head = &self.http.request.head;
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return Step::Starved;
         };
         connection.note_head(head.keep_alive && !is_draining);
@@ -317,13 +326,13 @@ impl<D: Driver> Worker<D> {
             // Has been taken above.
             Body::None => Step::Again,
             Body::Length(length) if length > plan.bytes_max => {
-                self.refuse_body(index, plan.bytes_max);
+                self.refuse_body(index.exchange(), plan.bytes_max);
                 Step::Again
             }
             Body::Length(length) if length <= here as u64 && plan.boundary.is_none() => {
                 let body_len = length as usize;
                 self.take_request(
-                    index,
+                    index.exchange(),
                     Place::Input {
                         head_start: at,
                         body_start,
@@ -344,7 +353,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Makes the parsed head the current request.
-    pub(crate) fn take_request(&mut self, index: u32, place: Place) {
+    pub(crate) fn take_request(&mut self, index: ExchangeIndex, place: Place) {
         self.http.serial = self.http.serial.wrapping_add(1);
         let Some(pair) = self.net.connections.pair_mut(index) else {
             return;
@@ -357,8 +366,8 @@ impl<D: Driver> Worker<D> {
 
     /// Finds who answers the current request and answers it unless that is PHP.
     fn dispatch(&mut self) -> Option<Event> {
-        let index = self.http.request.handle as u32;
-        let origin = match self.net.connections.at(index) {
+        let index = self.http.request.index();
+        let origin = match self.net.connections.at(index.connection()) {
             Some(connection) => connection.origin,
             None => return None,
         };
@@ -460,7 +469,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A request of a listener that is not for the public.
-    fn dispatch_inner(&mut self, index: u32, origin: Origin) -> Option<Event> {
+    fn dispatch_inner(&mut self, index: ExchangeIndex, origin: Origin) -> Option<Event> {
         match origin {
             Origin::Control => {
                 self.net.counts.add(Counter::ControlRequests, 1);
@@ -528,7 +537,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
-    pub(crate) fn note_recv_error(&mut self, index: u32, error: &io::Error) {
+    pub(crate) fn note_recv_error(&mut self, index: ConnectionIndex, error: &io::Error) {
         if error.kind() != io::ErrorKind::InvalidData {
             return;
         }
@@ -547,7 +556,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// More bytes are needed; none will come when the peer has ended its stream.
-    fn starve(&mut self, index: u32) {
+    fn starve(&mut self, index: ConnectionIndex) {
         match self.net.connections.at(index) {
             Some(connection) if connection.has_ended => {
                 self.current = None;
@@ -566,7 +575,7 @@ impl<D: Driver> Worker<D> {
         else {
             return;
         };
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         // A held client has nothing to say any more.
@@ -608,12 +617,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The peer has finished sending, and nothing whole is left of what it has sent.
-    fn on_end_of_stream(&mut self, index: u32) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn on_end_of_stream(&mut self, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         if exchange.socket().is_some() {
-            self.on_socket_end(index);
+            self.on_socket_end(index.exchange());
             return;
         }
         // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
@@ -627,8 +636,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Drops what a held or lingering client sends, and notices that it has left.
-    fn discard(&mut self, index: u32) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn discard(&mut self, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let fd = connection.fd;
@@ -657,14 +666,16 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(crate) fn refuse_body(&mut self, index: u32, bytes_max: u64) {
+    pub(crate) fn refuse_body(&mut self, index: ExchangeIndex, bytes_max: u64) {
         let message = format!("The body is larger than {bytes_max} bytes.\n");
         self.refuse(index, 413, &message);
     }
 
     /// Answers what is not a whole request head, and closes the connection.
-    pub(crate) fn refuse_head(&mut self, index: u32, status: u16, message: &str) {
-        let current = self.current.filter(|current| current.index == index);
+    pub(crate) fn refuse_head(&mut self, index: ExchangeIndex, status: u16, message: &str) {
+        let current = self
+            .current
+            .filter(|current| current.index == index.connection());
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             let head = match current {
                 Some(current) => &self.input[current.at..current.filled],
@@ -678,7 +689,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers a request that is not accepted, and closes the connection.
-    pub(crate) fn refuse(&mut self, index: u32, status: u16, message: &str) {
+    pub(crate) fn refuse(&mut self, index: ExchangeIndex, status: u16, message: &str) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };

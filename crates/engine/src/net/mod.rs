@@ -6,7 +6,9 @@ pub(crate) mod balance;
 pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod deadline;
+mod events;
 pub(crate) mod gauges;
+pub(crate) mod index;
 pub(crate) mod input;
 pub(crate) mod listeners;
 pub(crate) mod output;
@@ -24,6 +26,7 @@ use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
+use crate::net::index::ConnectionIndex;
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use gauges::Gauges;
@@ -59,14 +62,15 @@ pub(crate) struct Net<D> {
     /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
     pub accept_ms: u64,
 
-    /// The events of this turn.
+    /// The events of this turn, and how many of them have been taken.
     pub events: Vec<Event>,
+    pub events_at: usize,
     /// Connections accepted in this turn.
-    pub fresh: Vec<u32>,
+    pub fresh: Vec<ConnectionIndex>,
     /// Connections with output for the end of the turn.
-    pub dirty: Vec<u32>,
+    pub dirty: Vec<ConnectionIndex>,
     /// Connections to go on with in the next turn without waiting for an event.
-    pub again: Vec<u32>,
+    pub again: Vec<ConnectionIndex>,
 }
 
 impl<D: Driver> Net<D> {
@@ -87,6 +91,7 @@ impl<D: Driver> Net<D> {
             tls: None,
             accept_ms: u64::MAX,
             events: Vec::new(),
+            events_at: 0,
             fresh: Vec::new(),
             dirty: Vec::new(),
             again: Vec::new(),
@@ -100,7 +105,7 @@ impl<D: Driver> Net<D> {
     /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
     /// when it takes something again.
     #[inline]
-    pub fn set_deadline(&mut self, index: u32, due_ms: u64) {
+    pub fn set_deadline(&mut self, index: ConnectionIndex, due_ms: u64) {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_blocked
@@ -113,7 +118,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Puts a connection into the wheel.
-    pub fn arm(&mut self, index: u32) {
+    pub fn arm(&mut self, index: ConnectionIndex) {
         let Some(key) = self.connections.key(index) else {
             return;
         };
@@ -130,7 +135,7 @@ impl<D: Driver> Net<D> {
 
     /// Lists a connection for the flush at the end of the turn.
     #[inline]
-    pub fn mark_dirty(&mut self, index: u32) {
+    pub fn mark_dirty(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_dirty
         {
@@ -139,8 +144,27 @@ impl<D: Driver> Net<D> {
         }
     }
 
+    /// Begins the next batch of events with those of connections that go on without one, `first` before the others.
+    pub fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
+        self.events.clear();
+        self.events_at = 0;
+        for index in first.drain(..).chain(self.again.drain(..)) {
+            if let Some(key) = self.connections.key(index)
+                && let Some(connection) = self.connections.at_mut(index)
+            {
+                connection.is_again = false;
+                self.events.push(Event {
+                    token: key.to_u64(),
+                    readable: true,
+                    writable: false,
+                    hangup: false,
+                });
+            }
+        }
+    }
+
     /// Lists a connection for the next turn.
-    pub fn go_on(&mut self, index: u32) {
+    pub fn go_on(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_again
         {

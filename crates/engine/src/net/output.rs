@@ -12,6 +12,7 @@ use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
+use crate::net::index::ConnectionIndex;
 use crate::websocket::Socket;
 use crate::worker::Worker;
 
@@ -32,7 +33,8 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.net.dirty);
         for index in dirty.drain(..) {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
+            else {
                 continue;
             };
             connection.is_dirty = false;
@@ -49,7 +51,7 @@ impl<D: Driver> Worker<D> {
 
     /// What `flush` does for a client that `rests_when_sent`.
     #[inline]
-    fn flush_usual(&mut self, index: u32) {
+    fn flush_usual(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.net.connections.at_mut(index) else {
             return;
         };
@@ -84,15 +86,15 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The kernel has taken less than there is, or nothing.
-    fn on_refused(&mut self, index: u32, sent: Option<usize>) {
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+    fn on_refused(&mut self, index: ConnectionIndex, sent: Option<usize>) {
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
             && let Some(sent) = sent
         {
             exchange.drop_sent(connection, sent);
             if connection.origin == Origin::Public {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
-            self.trace.on_sent(index, sent);
+            self.trace.on_sent(index.exchange(), sent);
             self.net.gauges.end_blocked(connection);
         }
         self.block(index);
@@ -100,7 +102,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
     /// it: closing, the next piece of a file, live events, requests that were held back.
-    pub(crate) fn flush(&mut self, index: u32) {
+    pub(crate) fn flush(&mut self, index: ConnectionIndex) {
         let is_blocked = |connection: &Connection| connection.is_blocked;
         if !self.net.connections.at(index).is_none_or(is_blocked) {
             self.write_out(index);
@@ -108,7 +110,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The kernel takes bytes again, or says so.
-    pub(crate) fn on_writable(&mut self, index: u32) {
+    pub(crate) fn on_writable(&mut self, index: ConnectionIndex) {
         if self
             .net
             .connections
@@ -119,7 +121,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn write_out(&mut self, index: u32) {
+    fn write_out(&mut self, index: ConnectionIndex) {
         if self.write_all(index) {
             self.on_flushed(index);
         }
@@ -127,10 +129,11 @@ impl<D: Driver> Worker<D> {
 
     /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken
     /// everything; what follows from that is up to the caller.
-    pub(crate) fn write_all(&mut self, index: u32) -> bool {
+    pub(crate) fn write_all(&mut self, index: ConnectionIndex) -> bool {
         let mut turn_bytes = 0;
         loop {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
+            else {
                 return false;
             };
             if connection.unsent() > 0 {
@@ -142,7 +145,7 @@ impl<D: Driver> Worker<D> {
                         if connection.origin == Origin::Public {
                             self.net.counts.add(Counter::BytesSent, sent as u64);
                         }
-                        self.trace.on_sent(index, sent);
+                        self.trace.on_sent(index.exchange(), sent);
                     }
                     Ok(sent) => {
                         self.on_refused(index, sent);
@@ -186,9 +189,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Everything has been taken by the kernel.
-    fn on_flushed(&mut self, index: u32) {
-        self.trace.on_flushed(index, &mut self.net);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn on_flushed(&mut self, index: ConnectionIndex) {
+        self.trace.on_flushed(index.exchange(), &mut self.net);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let was_blocked = self.net.gauges.end_blocked(connection);
@@ -233,14 +236,14 @@ impl<D: Driver> Worker<D> {
         if was_paused {
             self.net.go_on(index);
         }
-        self.list_stream(index);
+        self.list_stream(index.exchange());
         if is_held {
-            self.send_held(index);
+            self.send_held(index.exchange());
         }
     }
 
     /// The kernel's buffer is full: a writable event will come, or the write time-out.
-    pub(crate) fn block(&mut self, index: u32) {
+    pub(crate) fn block(&mut self, index: ConnectionIndex) {
         if self
             .net
             .connections
@@ -252,7 +255,7 @@ impl<D: Driver> Worker<D> {
         }
         let due_ms = self.net.driver.refresh_now() + self.settings.write_timeout_ms;
         self.net.set_deadline(index, due_ms);
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) {
             connection.is_blocked = true;
             self.net.gauges.blocked += 1;
             self.net.gauges.begin_active(connection, exchange);
@@ -262,8 +265,8 @@ impl<D: Driver> Worker<D> {
 
     /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
     /// into `out`.
-    fn advance_file(&mut self, index: u32) -> Advance {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn advance_file(&mut self, index: ConnectionIndex) -> Advance {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return Advance::Over;
         };
         let (fd, out) = (connection.fd, &mut connection.out);
@@ -299,14 +302,14 @@ impl<D: Driver> Worker<D> {
                 self.net.gauges.end_blocked(connection);
                 if connection.origin == Origin::Public {
                     self.net.counts.add(Counter::BytesSent, sent as u64);
-                    self.trace.on_sent(index, sent);
+                    self.trace.on_sent(index.exchange(), sent);
                 }
             }
         }
         let went = went.unwrap_or_else(|| self.read_file_piece(index));
         match went {
             Ok(bytes) if bytes > 0 => {
-                if let Some(exchange) = self.net.connections.exchange_mut(index)
+                if let Some(exchange) = self.net.connections.exchange_mut(index.exchange())
                     && let Some(Outgoing::File(file)) = exchange.body.as_deref_mut()
                 {
                     file.offset += bytes as u64;
@@ -322,8 +325,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Puts the next piece of a file into `out`, and returns its length.
-    fn read_file_piece(&mut self, index: u32) -> io::Result<usize> {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn read_file_piece(&mut self, index: ConnectionIndex) -> io::Result<usize> {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return Ok(0);
         };
         let out = &mut connection.out;
@@ -339,7 +342,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
-    fn cut_file(&mut self, index: u32, error: Option<io::Error>) {
+    fn cut_file(&mut self, index: ConnectionIndex, error: Option<io::Error>) {
         let Some(connection) = self.net.connections.at(index) else {
             return;
         };
@@ -369,7 +372,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection that a call on its socket has found broken. What the kernel has taken of the output is its to
     /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
-    pub(crate) fn close_broken(&mut self, index: u32, error: &io::Error) {
+    pub(crate) fn close_broken(&mut self, index: ConnectionIndex, error: &io::Error) {
         if error.kind() == io::ErrorKind::TimedOut {
             self.note_write_timeout(index);
         }
@@ -377,11 +380,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a connection and everything that was kept for it.
-    pub(crate) fn close(&mut self, index: u32) {
-        self.note_left(index);
-        self.tell_ended(index, CloseCode::Abnormal as u16, "");
-        self.trace.on_close(index, &mut self.net);
-        self.tell_reader(index);
+    pub(crate) fn close(&mut self, index: ConnectionIndex) {
+        self.note_left(index.exchange());
+        self.tell_ended(index.exchange(), CloseCode::Abnormal as u16, "");
+        self.trace.on_close(index.exchange(), &mut self.net);
+        self.tell_reader(index.exchange());
         let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
             return;
         };
@@ -390,10 +393,10 @@ impl<D: Driver> Worker<D> {
             self.reporter.shared.remove_settled(self.slot);
         }
         if !self.sockets.upgrades.is_empty() {
-            self.sockets.upgrades.remove(&index);
+            self.sockets.upgrades.remove(&index.exchange());
         }
         if !self.sockets.clients.is_empty() {
-            self.sockets.clients.remove(&index);
+            self.sockets.clients.remove(&index.exchange());
         }
         self.net.driver.close(connection.fd);
         self.channels.local.unsubscribe(exchange.chain);

@@ -12,6 +12,7 @@ use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
 use crate::net::connection::{Connection, Origin, Phase};
+use crate::net::index::ConnectionIndex;
 use crate::worker::{Running, Worker};
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
@@ -55,7 +56,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Reads the header. True when it is complete, and the connection goes on as its client's.
-    pub(crate) fn read_preface(&mut self, index: u32) -> bool {
+    pub(crate) fn read_preface(&mut self, index: ConnectionIndex) -> bool {
         loop {
             let Some(connection) = self.net.connections.at_mut(index) else {
                 return false;
@@ -90,7 +91,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn end_preface(&mut self, index: u32, source: Source) -> bool {
+    fn end_preface(&mut self, index: ConnectionIndex, source: Source) -> bool {
         let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
@@ -124,7 +125,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes a connection without its header. Who does not speak the protocol is told nothing in another one.
-    pub(crate) fn refuse_preface(&mut self, index: u32, cause: &str) {
+    pub(crate) fn refuse_preface(&mut self, index: ConnectionIndex, cause: &str) {
         let Some(connection) = self.net.connections.at(index) else {
             return;
         };

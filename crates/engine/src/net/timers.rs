@@ -9,6 +9,7 @@ use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
 use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
+use crate::net::index::ConnectionIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -36,9 +37,9 @@ impl<D: Driver> Worker<D> {
             }
             connection.armed = Armed::NONE;
             if connection.deadline_ms > now_ms {
-                self.net.arm(key.index);
+                self.net.arm(key.connection());
             } else {
-                self.on_deadline(key.index);
+                self.on_deadline(key.connection());
             }
         }
         self.net.fired = fired;
@@ -49,9 +50,9 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a connection the deadline of what it is doing, counted from now.
     #[inline]
-    pub(crate) fn restart_deadline(&mut self, index: u32) {
+    pub(crate) fn restart_deadline(&mut self, index: ConnectionIndex) {
         let now_ms = self.net.driver.now_ms();
-        let Some((connection, exchange)) = self.net.connections.pair(index) else {
+        let Some((connection, exchange)) = self.net.connections.pair(index.exchange()) else {
             return;
         };
         if connection.phase != Phase::Open {
@@ -59,28 +60,28 @@ impl<D: Driver> Worker<D> {
         }
         let settings = &self.settings;
         let due_ms = match &exchange.stage {
-            Stage::Socket(_) => self.socket_due_ms(index, now_ms),
+            Stage::Socket(_) => self.socket_due_ms(index.exchange(), now_ms),
             Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
             Stage::Head => now_ms + settings.header_timeout_ms,
             Stage::Body(_) => now_ms + settings.body_timeout_ms,
             Stage::Held(held) if held.keep_alive_ms > 0 => {
                 if self.relay.is_some()
                     && connection.deadline_ms != u64::MAX
-                    && self.keeps_interval(index)
+                    && self.keeps_interval(index.exchange())
                 {
                     return;
                 }
-                let place = Place::of(index, self.slot, held.keep_alive_ms);
+                let place = Place::of(index.0, self.slot, held.keep_alive_ms);
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }
-            Stage::Handling(Some(_)) => self.body_due_ms(index),
+            Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
             Stage::Held(_) | Stage::Handling(None) => u64::MAX,
         };
         self.net.set_deadline(index, due_ms);
     }
 
-    pub(crate) fn on_deadline(&mut self, index: u32) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    pub(crate) fn on_deadline(&mut self, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
@@ -109,28 +110,28 @@ impl<D: Driver> Worker<D> {
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
             Stage::Held(held) => {
-                let place = Place::of(index, self.slot, held.keep_alive_ms);
+                let place = Place::of(index.0, self.slot, held.keep_alive_ms);
                 connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
-                self.keep_alive(index);
+                self.keep_alive(index.exchange());
             }
-            Stage::Socket(_) => self.on_socket_deadline(index),
-            Stage::Head if has_waited => self.refuse_head(index, 503, ALL_WAIT),
+            Stage::Socket(_) => self.on_socket_deadline(index.exchange()),
+            Stage::Head if has_waited => self.refuse_head(index.exchange(), 503, ALL_WAIT),
             Stage::Head if connection.inbox.is_empty() => self.close(index),
             Stage::Head => {
                 let message = "The request head took longer than header_timeout_ms.\n";
-                self.refuse_head(index, 408, message);
+                self.refuse_head(index.exchange(), 408, message);
             }
-            Stage::Body(_) if has_waited => self.refuse(index, 503, ALL_WAIT),
+            Stage::Body(_) if has_waited => self.refuse(index.exchange(), 503, ALL_WAIT),
             Stage::Body(_) => {
                 let message = "The request body took longer than body_timeout_ms.\n";
-                self.refuse(index, 408, message);
+                self.refuse(index.exchange(), 408, message);
             }
-            Stage::Handling(_) => self.on_body_deadline(index),
+            Stage::Handling(_) => self.on_body_deadline(index.exchange()),
         }
     }
 
     /// A client is given up that has taken nothing for `write_timeout_ms`.
-    pub(crate) fn note_write_timeout(&mut self, index: u32) {
+    pub(crate) fn note_write_timeout(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.net.connections.at(index) else {
             return;
         };

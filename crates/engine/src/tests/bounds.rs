@@ -11,6 +11,7 @@ use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::{Exchange, Stage};
 use crate::net::READ_BYTES;
 use crate::net::connection::Connection;
+use crate::net::index::ConnectionIndex;
 
 /// All connections there are.
 fn connections(rig: &Rig) -> Vec<(&Connection, &Exchange)> {
@@ -245,13 +246,13 @@ fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
     rig.publish("a", "for the old one");
     old.write(b"ignored");
     old.reset();
-    rig.worker.net.mark_dirty(0);
-    rig.worker.net.go_on(0);
-    rig.worker.close(0);
+    rig.worker.net.mark_dirty(ConnectionIndex(0));
+    rig.worker.net.go_on(ConnectionIndex(0));
+    rig.worker.close(ConnectionIndex(0));
     let new = rig.connect();
     new.write(b"GET /hel");
     rig.run();
-    assert_eq!(rig.worker.net.connections.indexes(), [0]);
+    assert_eq!(rig.worker.net.connections.indexes(), [ConnectionIndex(0)]);
     assert_eq!(new.read(), b"");
     new.write(b"lo HTTP/1.1\r\nHost: t\r\n\r\n");
     rig.run();

@@ -26,7 +26,7 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
     assert!(rig.worker.next_stream_event().is_none());
 
     // It is told when that was taken as well.
-    rig.worker.flush(index);
+    rig.worker.flush(index.connection());
     rig.worker.http.streams.begin_turn();
     assert!(matches!(
         rig.worker.next_stream_event(),

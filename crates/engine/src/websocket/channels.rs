@@ -16,6 +16,7 @@ use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::channels::{hold::HoldError, presence::check_member};
 use crate::embed::waiting::News;
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -83,7 +84,7 @@ impl<D: Driver> Worker<D> {
         let newest = self.channels.ring.newest();
         if let Some(user) = join.user {
             let channels = [join.channel];
-            let client = self.socket_client(key.index);
+            let client = self.socket_client(key.exchange());
             let member = (user, join.info.unwrap_or_default());
             let presence = self
                 .enter(&channels, &member, client, join.announces)
@@ -123,7 +124,7 @@ impl<D: Driver> Worker<D> {
         // is going on has come so far.
         let is_behind = self.channels.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
-            self.begin_resume(key.index, join.channel, after, format);
+            self.begin_resume(key.exchange(), join.channel, after, format);
         } else {
             let mut opening = std::mem::take(&mut self.scratch);
             opening.clear();
@@ -138,15 +139,15 @@ impl<D: Driver> Worker<D> {
                     .encoder
                     .socket_position(join.channel, newest, &mut opening);
             }
-            self.append_frames(key.index, &opening);
+            self.append_frames(key.exchange(), &opening);
             self.scratch = opening;
             if is_behind {
-                self.begin_resume(key.index, join.channel, newest, format);
+                self.begin_resume(key.exchange(), join.channel, newest, format);
             } else {
-                self.go_live_socket(key.index, join.channel, format);
+                self.go_live_socket(key.exchange(), join.channel, format);
             }
         }
-        self.net.mark_dirty(key.index);
+        self.net.mark_dirty(key.connection());
         Ok(())
     }
 
@@ -174,7 +175,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A socket that sends nothing any more receives nothing any more, and its user is gone.
-    pub(super) fn leave_channels(&mut self, index: u32) {
+    pub(super) fn leave_channels(&mut self, index: ExchangeIndex) {
         let Some(exchange) = self.net.connections.exchange_mut(index) else {
             return;
         };

@@ -14,6 +14,7 @@ use crate::channels::pace::Place;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
 use crate::net::connection::Writing;
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
@@ -38,7 +39,7 @@ impl<D: Driver> Worker<D> {
         if open_socket(self.net.connections.get_mut(key)).is_none() {
             return Err(SendError::Gone);
         }
-        self.start_close(key.index, code, reason);
+        self.start_close(key.exchange(), code, reason);
         Ok(())
     }
 
@@ -51,7 +52,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Queues our close frame, unless there is one. Nothing is sent after it.
-    pub(crate) fn start_close(&mut self, index: u32, code: u16, reason: &str) {
+    pub(crate) fn start_close(&mut self, index: ExchangeIndex, code: u16, reason: &str) {
         let payload = self
             .net
             .connections
@@ -61,12 +62,12 @@ impl<D: Driver> Worker<D> {
         if let Some(payload) = payload {
             self.leave_channels(index);
             self.queue_close(index, &payload);
-            self.restart_deadline(index);
+            self.restart_deadline(index.connection());
         }
     }
 
     /// The client's close frame: the answer to ours, or to be answered.
-    pub(super) fn on_close_frame(&mut self, index: u32, code: Option<u16>, reason: &str) {
+    pub(super) fn on_close_frame(&mut self, index: ExchangeIndex, code: Option<u16>, reason: &str) {
         let Some(socket) = self
             .net
             .connections
@@ -86,10 +87,10 @@ impl<D: Driver> Worker<D> {
             self.queue_close(index, &payload);
         }
         self.tell_ended(index, code, reason);
-        let is_parsed = self
-            .current
-            .is_none_or(|current| current.index != index || current.at == current.filled);
-        if let Some(connection) = self.net.connections.at_mut(index) {
+        let is_parsed = self.current.is_none_or(|current| {
+            current.index != index.connection() || current.at == current.filled
+        });
+        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
             let is_read_whole = is_parsed && !connection.has_unread;
             connection.writing = if is_read_whole {
                 Writing::Close
@@ -97,11 +98,11 @@ impl<D: Driver> Worker<D> {
                 Writing::Linger
             };
         }
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 
     /// The client breaks the protocol: it is told, and nothing more is read from it.
-    pub(super) fn on_violation(&mut self, index: u32, violation: Violation) {
+    pub(super) fn on_violation(&mut self, index: ExchangeIndex, violation: Violation) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -113,7 +114,9 @@ impl<D: Driver> Worker<D> {
         // Who sees our end before it has answered may never read the code: relays take the end of one
         // side for that of both, and a client then reports 1006.
         let rest = match self.current {
-            Some(current) if current.index == index => &self.input[current.at..current.filled],
+            Some(current) if current.index == index.connection() => {
+                &self.input[current.at..current.filled]
+            }
             _ => &[],
         };
         let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
@@ -126,11 +129,11 @@ impl<D: Driver> Worker<D> {
         self.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
         self.tell_ended(index, code, &violation.to_string());
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 
     /// The client has ended its stream without a close frame. What waits for it is still sent.
-    pub(crate) fn on_socket_end(&mut self, index: u32) {
+    pub(crate) fn on_socket_end(&mut self, index: ExchangeIndex) {
         if let Some(socket) = self
             .net
             .connections
@@ -145,14 +148,14 @@ impl<D: Driver> Worker<D> {
             Some((connection, exchange)) if exchange.has_output(connection) => {
                 connection.has_unread = false;
                 connection.writing = Writing::Close;
-                self.net.mark_dirty(index);
+                self.net.mark_dirty(index.connection());
             }
-            _ => self.close(index),
+            _ => self.close(index.connection()),
         }
     }
 
     /// The server stops, or this worker does: the client is told to come back.
-    pub(crate) fn drain_socket(&mut self, index: u32) {
+    pub(crate) fn drain_socket(&mut self, index: ExchangeIndex) {
         let code = if matches!(self.running, Running::Retired { .. }) {
             CloseCode::ServiceRestart
         } else {
@@ -160,11 +163,11 @@ impl<D: Driver> Worker<D> {
         };
         self.start_close(index, code as u16, "");
         // At once, so that thousands share one buffer.
-        self.flush(index);
+        self.flush(index.connection());
     }
 
     /// A channel's log has moved past what a slow socket has received.
-    pub(crate) fn on_socket_gap(&mut self, index: u32) {
+    pub(crate) fn on_socket_gap(&mut self, index: ExchangeIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -183,11 +186,11 @@ impl<D: Driver> Worker<D> {
             let out = connection.take_buffer(&mut self.net.pool);
             encode::socket_gap(None, "too slow", out);
         }
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 
     /// When something is due for a socket; `u64::MAX` = nothing.
-    pub(crate) fn socket_due_ms(&self, index: u32, now_ms: u64) -> u64 {
+    pub(crate) fn socket_due_ms(&self, index: ExchangeIndex, now_ms: u64) -> u64 {
         let Some(socket) = self
             .net
             .connections
@@ -209,14 +212,14 @@ impl<D: Driver> Worker<D> {
             }
             (ping_interval_ms, _) => {
                 let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
-                Place::of(index, self.slot, interval_ms).ping_ms(now_ms)
+                Place::of(index.0, self.slot, interval_ms).ping_ms(now_ms)
             }
         };
         heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
     }
 
     /// What was due for a socket happens.
-    pub(crate) fn on_socket_deadline(&mut self, index: u32) {
+    pub(crate) fn on_socket_deadline(&mut self, index: ExchangeIndex) {
         let now_ms = self.net.driver.now_ms();
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
@@ -230,7 +233,7 @@ impl<D: Driver> Worker<D> {
         };
         if !socket.can_send() {
             self.net.counts.add(Counter::WebSocketTimeoutClose, 1);
-            self.close(index);
+            self.close(index.connection());
             return;
         }
         // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
@@ -240,7 +243,7 @@ impl<D: Driver> Worker<D> {
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
             );
             self.log_for_client(LogLevel::Info, &line);
-            self.close(index);
+            self.close(index.connection());
             return;
         }
         if now_ms >= idle_due_ms(socket.message_s, served.idle_timeout_ms) {
@@ -250,22 +253,22 @@ impl<D: Driver> Worker<D> {
                 CloseCode::GoingAway as u16,
                 "no message for too long",
             );
-            self.flush(index);
+            self.flush(index.connection());
             return;
         }
         socket.busy().awaits_pong = true;
         self.net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut self.net.pool, Opcode::Ping, b"");
-        self.restart_deadline(index);
+        self.restart_deadline(index.connection());
         // At once, so that thousands that are due together share one buffer.
-        self.flush(index);
+        self.flush(index.connection());
     }
 
-    fn queue_close(&mut self, index: u32, payload: &close::Payload) {
-        if let Some(connection) = self.net.connections.at_mut(index) {
+    fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
+        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
             let payload = payload.as_bytes();
             append(connection, &mut self.net.pool, Opcode::Close, payload);
-            self.net.mark_dirty(index);
+            self.net.mark_dirty(index.connection());
         }
     }
 }

@@ -32,13 +32,11 @@ impl<D: Driver> Worker<D> {
     /// Takes the next frame of the current input.
     #[inline]
     pub(crate) fn step_socket(&mut self, current: Current) -> Step {
-        let Current {
-            index, at, filled, ..
-        } = current;
+        let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
         if at == filled {
             return Step::Starved;
         }
-        let Some(key) = self.net.connections.key(index) else {
+        let Some(key) = self.net.connections.key(index.connection()) else {
             return Step::Starved;
         };
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
@@ -171,7 +169,7 @@ impl<D: Driver> Worker<D> {
                     // The number of frames per turn, and reading no more from a client that takes
                     // nothing, bound what a flood of pings can queue.
                     append(connection, &mut self.net.pool, Opcode::Pong, &payload);
-                    self.net.mark_dirty(index);
+                    self.net.mark_dirty(index.connection());
                 }
             }
             Some(FrameEvent::Pong(_)) => {}

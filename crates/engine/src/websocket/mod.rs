@@ -32,6 +32,7 @@ use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::message::Reader;
 
 use crate::channels::presence::Presence;
+use crate::net::index::ExchangeIndex;
 
 pub use channels::{Format, Join};
 pub(crate) use events::Events;
@@ -53,9 +54,9 @@ pub(crate) struct Sockets {
     /// What the program has still to be told.
     pub events: Events,
     /// Handshakes that the program has to decide on, by connection.
-    pub upgrades: HashMap<u32, Upgrade>,
+    pub upgrades: HashMap<ExchangeIndex, Upgrade>,
     /// Clients that a trusted proxy has named, by connection.
-    pub clients: HashMap<u32, IpAddr>,
+    pub clients: HashMap<ExchangeIndex, IpAddr>,
     /// Decompresses what sockets send; allocates nothing until one does.
     pub inflater: Decompressor,
 }

@@ -12,6 +12,7 @@ use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::http::exchange::{Exchange, Stage};
 use crate::net::connection::Connection;
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
 
@@ -85,7 +86,7 @@ impl<D: Driver> Worker<D> {
         self.net
             .counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
-        self.net.mark_dirty(key.index);
+        self.net.mark_dirty(key.connection());
         Ok(())
     }
 
@@ -103,12 +104,12 @@ impl<D: Driver> Worker<D> {
         let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
         let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
         append(open.connection, &mut self.net.pool, opcode, payload);
-        self.net.mark_dirty(key.index);
+        self.net.mark_dirty(key.connection());
         Ok(())
     }
 
     /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
-    pub(crate) fn send_compressed(&mut self, index: u32) {
+    pub(crate) fn send_compressed(&mut self, index: ExchangeIndex) {
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let mut left = COMPRESS_BYTES_MAX.max(self.settings.channel_log_bytes_max);
         while left > 0 {
@@ -118,11 +119,11 @@ impl<D: Driver> Worker<D> {
             }
         }
         // Others get their turn.
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 
     /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
-    fn send_compressed_piece(&mut self, index: u32) -> Option<usize> {
+    fn send_compressed_piece(&mut self, index: ExchangeIndex) -> Option<usize> {
         let (connection, exchange) = self.net.connections.pair_mut(index)?;
         let chain = exchange.chain;
         let mut slices = Vec::new();
@@ -147,11 +148,11 @@ impl<D: Driver> Worker<D> {
             .local
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         // Comes back for what is left when it is taken.
-        self.write_all(index).then_some(gathered.bytes)
+        self.write_all(index.connection()).then_some(gathered.bytes)
     }
 
     /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
-    pub(super) fn append_frames(&mut self, index: u32, frames: &[u8]) {
+    pub(super) fn append_frames(&mut self, index: ExchangeIndex, frames: &[u8]) {
         let Some(open) = open_socket(self.net.connections.pair_mut(index)) else {
             return;
         };
@@ -178,7 +179,7 @@ impl<D: Driver> Worker<D> {
     /// A full queue: what it has is offered to the kernel, then the route's policy decides.
     #[cold]
     fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
-        self.flush(key.index);
+        self.flush(key.connection());
         let Some(Open {
             connection, socket, ..
         }) = open_socket(self.net.connections.get_mut(key))
@@ -213,7 +214,7 @@ impl<D: Driver> Worker<D> {
                     socket.drop_frames(&mut connection.out, usize::MAX);
                     self.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
-                    self.start_close(key.index, 1013, reason);
+                    self.start_close(key.exchange(), 1013, reason);
                     return Err(SendError::Gone);
                 }
             }

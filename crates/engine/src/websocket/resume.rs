@@ -20,11 +20,18 @@ use crate::admin::stats::Counter;
 use crate::channels::encode;
 use crate::channels::missed::PIECE_BYTES;
 use crate::http::exchange::Exchange;
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Begins to bring a socket what was published to a channel after `after`.
-    pub(super) fn begin_resume(&mut self, index: u32, channel: &[u8], after: Seq, format: u8) {
+    pub(super) fn begin_resume(
+        &mut self,
+        index: ExchangeIndex,
+        channel: &[u8],
+        after: Seq,
+        format: u8,
+    ) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -51,14 +58,14 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a socket that has taken everything the next piece of what it has missed.
-    pub(crate) fn send_missed(&mut self, index: u32) {
+    pub(crate) fn send_missed(&mut self, index: ExchangeIndex) {
         self.append_missed(index);
         // At once, so that thousands share one buffer; `send_held` lists it again.
-        self.flush(index);
+        self.flush(index.connection());
     }
 
-    fn append_missed(&mut self, index: u32) {
-        let own = self.net.connections.key(index);
+    fn append_missed(&mut self, index: ExchangeIndex) {
+        let own = self.net.connections.key(index.connection());
         let own = own.and_then(|key| self.excepted(key.to_u64()));
         let Some(Open { socket, .. }) = open_socket(self.net.connections.pair_mut(index)) else {
             return;
@@ -134,19 +141,19 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Subscribes a socket: it is live in this channel from here on.
-    pub(super) fn go_live_socket(&mut self, index: u32, channel: &[u8], format: u8) {
+    pub(super) fn go_live_socket(&mut self, index: ExchangeIndex, channel: &[u8], format: u8) {
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            exchange.chain = self
-                .channels
-                .local
-                .subscribe(index, exchange.chain, channel, format);
+            exchange.chain =
+                self.channels
+                    .local
+                    .subscribe(index.0, exchange.chain, channel, format);
         }
     }
 
     /// The ring has lost something before the client was ready to take it, and its route says close.
     #[cold]
-    fn stop_resume(&mut self, index: u32) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+    fn stop_resume(&mut self, index: ExchangeIndex) {
+        let Some(connection) = self.net.connections.at_mut(index.connection()) else {
             return;
         };
         let line = format!(

@@ -6,6 +6,7 @@ use super::events::{SocketEvent, SocketInfo, Waiting};
 use super::{PROTOCOL_NONE, PROTOCOL_OWN};
 use crate::admin::stats::{Counter, Counts};
 use crate::embed::event::Event;
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
@@ -69,8 +70,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Tells the program, once, that a socket has ended.
-    pub(crate) fn tell_ended(&mut self, index: u32, code: u16, reason: &str) {
-        let Some(key) = self.net.connections.key(index) else {
+    pub(crate) fn tell_ended(&mut self, index: ExchangeIndex, code: u16, reason: &str) {
+        let Some(key) = self.net.connections.key(index.connection()) else {
             return;
         };
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {

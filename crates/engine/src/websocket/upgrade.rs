@@ -13,11 +13,12 @@ use crate::admin::trace::End;
 use crate::embed::event::Event;
 use crate::http::exchange::Stage;
 use crate::net::connection::Origin;
+use crate::net::index::ExchangeIndex;
 use crate::worker::{Running, Worker};
 
 impl<D: Driver> Worker<D> {
     /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
-    pub(crate) fn begin_upgrade(&mut self, index: u32, route: u16) -> Option<Event> {
+    pub(crate) fn begin_upgrade(&mut self, index: ExchangeIndex, route: u16) -> Option<Event> {
         if self.running != Running::Serving {
             self.refuse(index, 503, "The server is stopping; connect again.\n");
             return None;
@@ -120,7 +121,7 @@ impl<D: Driver> Worker<D> {
     /// subprotocol, `protocol` the place of the server's.
     fn open_socket(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         route: u16,
         handshake: &Handshake,
         protocol: u8,
@@ -129,7 +130,7 @@ impl<D: Driver> Worker<D> {
     ) -> Option<u64> {
         self.tell_reader(index);
         let served = self.sockets.served.get(usize::from(route))?;
-        let key = self.net.connections.key(index)?;
+        let key = self.net.connections.key(index.connection())?;
         let (connection, exchange) = self.net.connections.pair_mut(index)?;
         let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
         let protocol = match own {
@@ -163,19 +164,21 @@ impl<D: Driver> Worker<D> {
         socket.busy().unsent_frame = queued;
         exchange.stage = Stage::Socket(socket);
         exchange.is_deferred = false;
-        let is_late = self.current.is_none_or(|current| current.index != index);
+        let is_late = self
+            .current
+            .is_none_or(|current| current.index != index.connection());
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {
             self.sockets.events.open(key.to_u64(), served.handler);
         }
         self.trace.on_head(index, connection, 101);
         self.trace.on_answer(index, End::Closed, &mut self.net);
-        self.restart_deadline(index);
-        self.mark_settled(index);
-        self.net.mark_dirty(index);
+        self.restart_deadline(index.connection());
+        self.mark_settled(index.connection());
+        self.net.mark_dirty(index.connection());
         if goes_on {
             // What has arrived meanwhile is waiting.
-            self.net.go_on(index);
+            self.net.go_on(index.connection());
         }
         if self.running != Running::Serving {
             self.drain_socket(index);
@@ -184,7 +187,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers a request that is no acceptable handshake. The connection stays what it was.
-    fn refuse_upgrade(&mut self, index: u32, refused: Refused) {
+    fn refuse_upgrade(&mut self, index: ExchangeIndex, refused: Refused) {
         let counter = match refused {
             Refused::Origin => Counter::WebSocketRefusedOrigin,
             Refused::Method | Refused::UpgradeRequired | Refused::Version => {
@@ -210,7 +213,7 @@ impl<D: Driver> Worker<D> {
         let keeps_alive = self
             .net
             .connections
-            .at(index)
+            .at(index.connection())
             .is_some_and(|connection| connection.keeps_alive);
         // Where the connection ends, `Connection: close` is written already.
         let headers = refused.headers().iter().copied();

@@ -15,6 +15,7 @@ use crate::admin::stats::{Counter, Counts};
 use crate::log;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
+use crate::net::index::ExchangeIndex;
 
 use line::{Format, Line, Stamp};
 pub(crate) use sink::{Sink, SinkError};
@@ -98,21 +99,21 @@ impl Trace {
         })
     }
 
-    fn entry(&mut self, index: u32) -> &mut Entry {
-        let at = index as usize;
+    fn entry(&mut self, index: ExchangeIndex) -> &mut Entry {
+        let at = index.0 as usize;
         if at >= self.entries.len() {
             self.entries.resize_with(at + 1, Entry::default);
         }
         &mut self.entries[at]
     }
 
-    fn open_entry(&mut self, index: u32) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(index as usize);
+    fn open_entry(&mut self, index: ExchangeIndex) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(index.0 as usize);
         entry.filter(|entry| entry.is_open)
     }
 
     /// The answer's head is the last of `unsent` bytes that wait for the client.
-    fn on_head(&mut self, index: u32, status: u16, unsent: usize) {
+    fn on_head(&mut self, index: ExchangeIndex, status: u16, unsent: usize) {
         let entry = self.entry(index);
         entry.is_open = true;
         entry.status = status;
@@ -122,7 +123,7 @@ impl Trace {
 
     /// The kernel has taken bytes.
     #[inline(never)]
-    fn on_sent(&mut self, index: u32, bytes: usize) {
+    fn on_sent(&mut self, index: ExchangeIndex, bytes: usize) {
         if let Some(entry) = self.open_entry(index) {
             let bytes = bytes as u64;
             let skipped = entry.skip.min(bytes);
@@ -132,9 +133,9 @@ impl Trace {
     }
 
     /// A request is over.
-    fn end<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+    fn end<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         let unix_ms = net.driver.unix_ms();
-        let Some(connection) = net.connections.at(index) else {
+        let Some(connection) = net.connections.at(index.connection()) else {
             return;
         };
         let peer = connection.peer;
@@ -217,7 +218,13 @@ impl Tracing {
     }
 
     /// The head of a request has been read: `head` was parsed of `bytes`.
-    pub fn on_request(&mut self, index: u32, origin: Origin, head: &http1::Head, bytes: &[u8]) {
+    pub fn on_request(
+        &mut self,
+        index: ExchangeIndex,
+        origin: Origin,
+        head: &http1::Head,
+        bytes: &[u8],
+    ) {
         let Some(trace) = &mut self.0 else {
             return;
         };
@@ -240,7 +247,7 @@ impl Tracing {
 
     /// The body of a request is complete, later than its head: its time begins now.
     #[inline]
-    pub fn on_body(&mut self, index: u32) {
+    pub fn on_body(&mut self, index: ExchangeIndex) {
         if let Some(trace) = &mut self.0 {
             let started_us = trace.turn_us;
             if let Some(entry) = trace.open_entry(index) {
@@ -251,7 +258,7 @@ impl Tracing {
 
     /// The head of an answer has been put into the connection's output.
     #[inline]
-    pub fn on_head(&mut self, index: u32, connection: &Connection, status: u16) {
+    pub fn on_head(&mut self, index: ExchangeIndex, connection: &Connection, status: u16) {
         if let Some(trace) = &mut self.0
             && connection.origin == Origin::Public
         {
@@ -261,7 +268,7 @@ impl Tracing {
 
     /// The kernel has taken bytes.
     #[inline]
-    pub fn on_sent(&mut self, index: u32, bytes: usize) {
+    pub fn on_sent(&mut self, index: ExchangeIndex, bytes: usize) {
         if let Some(trace) = &mut self.0 {
             trace.on_sent(index, bytes);
         }
@@ -269,9 +276,9 @@ impl Tracing {
 
     /// The program has given its answer, which is complete at `end`.
     #[inline]
-    pub fn on_answer<D: Driver>(&mut self, index: u32, end: End, net: &mut Net<D>) {
+    pub fn on_answer<D: Driver>(&mut self, index: ExchangeIndex, end: End, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
-            && let Some(connection) = net.connections.at(index)
+            && let Some(connection) = net.connections.at(index.connection())
             && let Some(entry) = trace.open_entry(index)
         {
             entry.end = end;
@@ -295,7 +302,7 @@ impl Tracing {
 
     /// Everything has been sent to a client that is to be sent another answer.
     #[inline]
-    pub fn on_flushed<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+    pub fn on_flushed<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
             && trace
                 .open_entry(index)
@@ -307,7 +314,7 @@ impl Tracing {
 
     /// The connection is about to be forgotten.
     #[inline]
-    pub fn on_close<D: Driver>(&mut self, index: u32, net: &mut Net<D>) {
+    pub fn on_close<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
             && let Some(entry) = trace.open_entry(index)
         {

@@ -12,6 +12,7 @@ use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
 use crate::net::connection::Origin;
+use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::worker::{Current, Worker};
 
@@ -21,7 +22,7 @@ const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 impl<D: Driver> Worker<D> {
     /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
     #[inline]
-    pub(crate) fn plan_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
+    pub(crate) fn plan_body(&mut self, index: ExchangeIndex, head: &Range<usize>) -> Option<Plan> {
         if self.http.request.head.body == Body::None {
             return Some(Plan {
                 bytes_max: 0,
@@ -33,9 +34,13 @@ impl<D: Driver> Worker<D> {
         self.plan_any_body(index, head)
     }
 
-    fn plan_any_body(&mut self, index: u32, head: &Range<usize>) -> Option<Plan> {
+    fn plan_any_body(&mut self, index: ExchangeIndex, head: &Range<usize>) -> Option<Plan> {
         let head_bytes = &self.input[head.clone()];
-        let origin = self.net.connections.at(index).map(|it| it.origin);
+        let origin = self
+            .net
+            .connections
+            .at(index.connection())
+            .map(|it| it.origin);
         let is_public = origin == Some(Origin::Public);
         let content_type = self
             .http
@@ -115,9 +120,7 @@ impl<D: Driver> Worker<D> {
         rest: BodyRest,
         plan: Plan,
     ) -> Step {
-        let Current {
-            index, at, filled, ..
-        } = current;
+        let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
         if plan.is_early {
             return self.begin_early(current, body_start, rest, &plan);
         }
@@ -146,10 +149,10 @@ impl<D: Driver> Worker<D> {
         self.net.gauges.begin_active(connection, exchange);
         if is_waiting {
             connection.out.extend_from_slice(response::CONTINUE);
-            self.net.mark_dirty(index);
+            self.net.mark_dirty(index.connection());
         }
         self.net
-            .set_deadline(index, begun_ms + self.settings.body_timeout_ms);
+            .set_deadline(index.connection(), begun_ms + self.settings.body_timeout_ms);
         self.advance(body_start);
         Step::Again
     }
@@ -180,9 +183,7 @@ impl<D: Driver> Worker<D> {
 
     /// Adds the current input to the body being collected.
     pub(crate) fn step_body(&mut self, current: Current) -> Step {
-        let Current {
-            index, at, filled, ..
-        } = current;
+        let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
         let stage = self
             .net
             .connections
@@ -215,19 +216,19 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A body that arrives at a fair rate may take as long as it is large.
-    fn prolong_body(&mut self, index: u32, received: u64, begun_ms: u64) {
+    fn prolong_body(&mut self, index: ExchangeIndex, received: u64, begun_ms: u64) {
         let rate = self.settings.body_rate_min as u64;
         // What has come so far was worth this much time. A short body is not worth a store.
         if let Some(earned_ms) = received.saturating_mul(1_000).checked_div(rate)
             && earned_ms > 0
         {
             let deadline_ms = begun_ms + self.settings.body_timeout_ms + earned_ms;
-            self.net.set_deadline(index, deadline_ms);
+            self.net.set_deadline(index.connection(), deadline_ms);
         }
     }
 
     /// The body has arrived: its request is the current one.
-    fn end_body(&mut self, index: u32) -> Step {
+    fn end_body(&mut self, index: ExchangeIndex) -> Step {
         let exchange = self.net.connections.exchange_mut(index);
         let stage = exchange.map(|it| std::mem::replace(&mut it.stage, Stage::Handling(None)));
         let Some(Stage::Body(partial)) = stage else {
@@ -264,7 +265,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn refuse_arriving(&mut self, index: u32, error: &BodyError) -> Step {
+    fn refuse_arriving(&mut self, index: ExchangeIndex, error: &BodyError) -> Step {
         if matches!(error, BodyError::Io { .. }) {
             self.log_for_client(LogLevel::Error, &error.to_string());
         }

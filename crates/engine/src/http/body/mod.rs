@@ -23,6 +23,7 @@ use fermata_config::Settings;
 use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
+use crate::net::index::ConnectionIndex;
 pub(crate) use early::Early;
 #[cfg(test)]
 pub(crate) use early::TURN_BYTES_MAX;
@@ -217,7 +218,7 @@ pub(crate) struct Uploads {
     /// Bytes written to temporary files in this turn.
     pub turn_bytes: u64,
     /// Connections that have had to wait for the next turn because others have written so many.
-    pub postponed: Vec<u32>,
+    pub postponed: Vec<ConnectionIndex>,
     /// What was last read of a body whose handler reads it, as it came.
     raw: Vec<u8>,
     /// The same without the transfer coding.

@@ -9,6 +9,7 @@ use crate::embed::waiting::News;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
 use crate::net::connection::{Connection, Phase, Writing};
+use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::slab::Key;
 use crate::worker::{Current, Running, Worker};
@@ -22,10 +23,8 @@ impl<D: Driver> Worker<D> {
         rest: BodyRest,
         plan: &Plan,
     ) -> Step {
-        let Current {
-            index, at, filled, ..
-        } = current;
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
+        let Some(connection) = self.net.connections.at_mut(index.connection()) else {
             return Step::Starved;
         };
         let early = Early {
@@ -71,8 +70,11 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// [`ReadError`], and the same from then on; the request has still to be answered.
     pub fn read_body(&mut self, handle: u64, bytes_max: usize) -> Result<Read, ReadError> {
-        let Key { index, .. } = Key::from_u64(handle);
-        if self.current.is_some_and(|current| current.index == index) {
+        let index = ExchangeIndex::of_request(handle);
+        if self
+            .current
+            .is_some_and(|current| current.index == index.connection())
+        {
             // What has come with the head waits in the inbox from here on.
             self.stash();
         }
@@ -86,7 +88,7 @@ impl<D: Driver> Worker<D> {
                 && early.has_had_its_turn(turn)
             {
                 early.awaits_turn = true;
-                self.net.go_on(index);
+                self.net.go_on(index.connection());
                 return Ok(Read::Pending);
             }
             let raw = &mut self.http.uploads.raw;
@@ -119,8 +121,8 @@ impl<D: Driver> Worker<D> {
                         return self.wait_for_body(handle);
                     }
                     Err(error) => {
-                        self.note_recv_error(index, &error);
-                        self.close_broken(index, &error);
+                        self.note_recv_error(index.connection(), &error);
+                        self.close_broken(index.connection(), &error);
                         return Err(ReadError::Gone);
                     }
                 }
@@ -153,7 +155,7 @@ impl<D: Driver> Worker<D> {
 
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
     fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
-        let Key { index, .. } = Key::from_u64(handle);
+        let index = ExchangeIndex::of_request(handle);
         let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         // Nothing may stand in the middle of an answer that has begun.
         let may_ask = exchange.body.is_none();
@@ -165,14 +167,14 @@ impl<D: Driver> Worker<D> {
         }
         if std::mem::take(&mut early.is_expected) && may_ask {
             connection.out.extend_from_slice(response::CONTINUE);
-            self.net.mark_dirty(index);
+            self.net.mark_dirty(index.connection());
         }
         Ok(())
     }
 
     /// Decodes what was read. `None` when no byte of the content was among it.
     fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
-        let Key { index, .. } = Key::from_u64(handle);
+        let index = ExchangeIndex::of_request(handle);
         let is_serving = self.running == Running::Serving;
         let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         let Stage::Handling(Some(partial)) = &mut exchange.stage else {
@@ -220,7 +222,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
-    fn end_reading(&mut self, index: u32) {
+    fn end_reading(&mut self, index: ExchangeIndex) {
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             exchange.stage = Stage::Handling(None);
             if connection.has_hung_up {
@@ -231,7 +233,7 @@ impl<D: Driver> Worker<D> {
 
     /// Notes that the handler waits, and until when it may.
     fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
-        let Key { index, .. } = Key::from_u64(handle);
+        let index = ExchangeIndex::of_request(handle);
         let now_ms = self.net.driver.refresh_now();
         let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         if let Some(early) = exchange.early_mut()
@@ -246,12 +248,12 @@ impl<D: Driver> Worker<D> {
             self.net.counts.refusal(408);
             return Err(fail_in(exchange, too_late()));
         }
-        self.net.set_deadline(index, due_ms);
+        self.net.set_deadline(index.connection(), due_ms);
         Ok(Read::Pending)
     }
 
     /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
-    pub(crate) fn body_due_ms(&self, index: u32) -> u64 {
+    pub(crate) fn body_due_ms(&self, index: ExchangeIndex) -> u64 {
         let exchange = self.net.connections.exchange(index);
         let Some((partial, early)) = exchange.and_then(Exchange::early) else {
             return u64::MAX;
@@ -266,7 +268,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The handler does not wait for the body any more. True when it has.
-    fn end_waiting(&mut self, index: u32) -> bool {
+    fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
         let now_ms = self.net.driver.now_ms();
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
@@ -286,7 +288,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Something has come for a connection whose handler runs.
-    pub(crate) fn note_arrived(&mut self, index: u32) {
+    pub(crate) fn note_arrived(&mut self, index: ExchangeIndex) {
         let Some(exchange) = self.net.connections.exchange_mut(index) else {
             return;
         };
@@ -301,7 +303,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
-    pub(crate) fn tell_reader(&mut self, index: u32) {
+    pub(crate) fn tell_reader(&mut self, index: ExchangeIndex) {
         if let Some(exchange) = self.net.connections.exchange(index)
             && let Some((_, early)) = exchange.early()
             && early.is_waited_for()
@@ -312,7 +314,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// A deadline has passed while a handler has the request.
-    pub(crate) fn on_body_deadline(&mut self, index: u32) {
+    pub(crate) fn on_body_deadline(&mut self, index: ExchangeIndex) {
         let due_ms = self.body_due_ms(index);
         if due_ms == u64::MAX || !self.end_waiting(index) {
             return;

@@ -11,6 +11,7 @@ use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
 use crate::log::Detail;
 use crate::net::connection::{Origin, Phase, Writing};
+use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::{Running, Worker};
 
@@ -67,11 +68,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection of a request that is waiting for its answer.
-    pub(crate) fn open_request(&self, handle: u64) -> Result<u32, Gone> {
-        let Key {
-            index,
-            generation: serial,
-        } = Key::from_u64(handle);
+    pub(crate) fn open_request(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
+        let serial = Key::from_u64(handle).generation;
         match self.net.connections.pair(index) {
             Some((connection, exchange))
                 if exchange.serial == serial
@@ -91,7 +90,7 @@ impl<D: Driver> Worker<D> {
     /// A text response of the server itself.
     pub(crate) fn answer_plain(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         allow: Option<&str>,
         body: &[u8],
@@ -104,7 +103,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn answer<'h>(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
@@ -137,8 +136,17 @@ impl<D: Driver> Worker<D> {
     /// What `answer` does, for a client that goes on after an answer without further headers, whom nobody traces.
     /// False when this is not so, and nothing was done.
     #[inline]
-    fn answer_usual(&mut self, index: u32, status: u16, content_type: &[u8], body: &[u8]) -> bool {
-        let Some(current) = self.current.filter(|current| current.index == index) else {
+    fn answer_usual(
+        &mut self,
+        index: ExchangeIndex,
+        status: u16,
+        content_type: &[u8],
+        body: &[u8],
+    ) -> bool {
+        let Some(current) = self
+            .current
+            .filter(|current| current.index == index.connection())
+        else {
             return false;
         };
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
@@ -167,7 +175,7 @@ impl<D: Driver> Worker<D> {
         }
         if !connection.is_dirty {
             connection.is_dirty = true;
-            self.net.dirty.push(index);
+            self.net.dirty.push(index.connection());
         }
         true
     }
@@ -176,7 +184,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn write_head<'h>(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
@@ -192,7 +200,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn write_head_by(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         length: BodyLength,
         write: impl FnOnce(Protocol, &mut Vec<u8>, &[u8; 29], bool),
@@ -216,8 +224,10 @@ impl<D: Driver> Worker<D> {
 
     /// The response is complete: the next request may come, or the connection ends.
     #[inline]
-    pub(crate) fn finish_answer(&mut self, index: u32) {
-        let current = self.current.filter(|current| current.index == index);
+    pub(crate) fn finish_answer(&mut self, index: ExchangeIndex) {
+        let current = self
+            .current
+            .filter(|current| current.index == index.connection());
         let Some(exchange) = self.net.connections.exchange(index) else {
             return;
         };
@@ -250,9 +260,9 @@ impl<D: Driver> Worker<D> {
         let has_more = connection.has_unread || !connection.inbox.is_empty();
         if current.is_none() && connection.keeps_alive && (has_more || connection.has_hung_up) {
             // Answered later than in its own turn: what has arrived meanwhile is waiting.
-            self.net.go_on(index);
+            self.net.go_on(index.connection());
         }
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
     }
 }
 

@@ -7,6 +7,7 @@ use fermata_proto::http1::Method;
 use fermata_proto::negotiate::Coding;
 
 use crate::http::files::{ContentHeaders, is_compressible};
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 /// Codings for bodies that are compressed anew for every client, the fastest first.
@@ -62,7 +63,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn answer_chosen<'h>(
         &mut self,
         handle: u64,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,

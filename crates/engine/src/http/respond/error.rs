@@ -4,18 +4,19 @@ use fermata_io::Driver;
 use fermata_proto::negotiate::ErrorFormat;
 use fermata_proto::response::reason;
 
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Answers the request at hand with an error: `text` is a sentence of the server's own, never of a client's.
     pub(crate) fn answer_error(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         allow: Option<&str>,
         text: &'static str,
     ) {
-        let is_lent = self.http.lent != 0 && self.http.lent as u32 == index;
+        let is_lent = self.http.lent != 0 && ExchangeIndex::of_request(self.http.lent) == index;
         let accept = if is_lent {
             self.http.request.view(&self.input).header(b"accept", 0)
         } else {

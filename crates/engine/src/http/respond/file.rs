@@ -24,6 +24,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
 use crate::log::Detail;
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 /// Up to this size a file is read behind its head and leaves with it in one write. Beyond it the kernel sends it
@@ -86,7 +87,7 @@ impl<D: Driver> Worker<D> {
     /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
     pub(crate) fn answer_static(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         directory: &Arc<Directory>,
         rest: Span,
     ) -> bool {
@@ -229,7 +230,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    fn answer_no_file(&mut self, index: u32, error: FileError) {
+    fn answer_no_file(&mut self, index: ExchangeIndex, error: FileError) {
         match error {
             FileError::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
             FileError::Directory => {
@@ -260,7 +261,7 @@ impl<D: Driver> Worker<D> {
     /// Answers with an open file, or with what the request's conditions make of it.
     pub(crate) fn send_file(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         file: File,
         asked: &ContentHeaders<'_>,
         how: &Sending<'_>,
@@ -284,7 +285,7 @@ impl<D: Driver> Worker<D> {
             etag: Some(etag.as_bytes()),
             ..file.validators()
         };
-        let is_lent = self.http.lent != 0 && self.http.lent as u32 == index;
+        let is_lent = self.http.lent != 0 && ExchangeIndex::of_request(self.http.lent) == index;
         let exchange = self.net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let handle = exchange.map(|it| it.handle(index));
@@ -366,7 +367,7 @@ impl<D: Driver> Worker<D> {
     /// Several parts as one `multipart/byteranges` (RFC 9110, 14.6).
     fn send_parts(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         (file, len): (fs::File, u64),
         ranges: &[std::ops::Range<u64>],
         content_type: &[u8],
@@ -398,14 +399,18 @@ impl<D: Driver> Worker<D> {
     /// A head, and the body behind it unless the request was HEAD.
     fn send_body(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         status: u16,
         content_type: &[u8],
         lines: &[Line<'_>],
         body: FileBody,
     ) {
         let len = body.unsent();
-        let head_start = self.net.connections.at(index).map_or(0, |it| it.out.len());
+        let head_start = self
+            .net
+            .connections
+            .at(index.connection())
+            .map_or(0, |it| it.out.len());
         let headers = lines.iter().copied();
         let length = BodyLength::Known(len);
         self.write_head(index, status, Some(content_type), headers, length);

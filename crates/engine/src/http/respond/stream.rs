@@ -14,7 +14,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
-use crate::net::slab::Key;
+use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 /// Most of a piece that is copied at once.
@@ -77,7 +77,7 @@ impl<D: Driver> Worker<D> {
     /// The head is written: pieces follow. False when none is wanted.
     pub(crate) fn start_stream(
         &mut self,
-        index: u32,
+        index: ExchangeIndex,
         handle: u64,
         left: Option<u64>,
         status: u16,
@@ -127,7 +127,7 @@ impl<D: Driver> Worker<D> {
         } else {
             exchange.protocol.write_piece(out, taken);
         }
-        self.net.mark_dirty(index);
+        self.net.mark_dirty(index.connection());
         Ok(taken.len())
     }
 
@@ -180,7 +180,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a stream without its end.
-    pub(crate) fn cut_stream(&mut self, index: u32) {
+    pub(crate) fn cut_stream(&mut self, index: ExchangeIndex) {
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
             && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref()
         {
@@ -192,7 +192,7 @@ impl<D: Driver> Worker<D> {
                 // The end of the connection would look like that of a whole body.
                 let fd = connection.fd;
                 self.net.driver.reset_on_close(fd);
-                self.close(index);
+                self.close(index.connection());
             } else {
                 self.finish_answer(index);
             }
@@ -210,7 +210,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Everything that was given has been taken: the program is asked for more.
-    pub(crate) fn list_stream(&mut self, index: u32) {
+    pub(crate) fn list_stream(&mut self, index: ExchangeIndex) {
         if let Some(exchange) = self.net.connections.exchange_mut(index)
             && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
             && !stream.is_listed
@@ -271,8 +271,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The connection of a stream that has not ended.
-    pub(crate) fn open_stream(&self, handle: u64) -> Result<u32, Gone> {
-        let Key { index, .. } = Key::from_u64(handle);
+    pub(crate) fn open_stream(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
         let exchange = self.net.connections.exchange(index);
         match exchange.map(|it| it.body.as_deref()) {
             Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),

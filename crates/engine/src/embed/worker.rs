@@ -1,0 +1,107 @@
+//! What an embedder asks of a worker besides events, and tells it about itself.
+
+use fermata_config::{LogLevel, Settings};
+use fermata_io::{Driver, Fd};
+
+use crate::http::body::Upload;
+use crate::http::request::RequestView;
+use crate::log::{Detail, Logger};
+use crate::net::connection::Origin;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
+    #[inline]
+    pub fn request(&self) -> RequestView<'_> {
+        self.http.request.view(&self.input)
+    }
+
+    /// What a body has left outside of memory, by the number that `RequestView::upload` gave.
+    pub fn upload(&self, number: u32) -> Option<&Upload> {
+        self.http.uploads.get(number)
+    }
+
+    /// The request is over: removes its files, but for those that were moved away.
+    pub fn release_upload(&mut self, number: u32) {
+        self.http.uploads.release(number);
+    }
+
+    /// Stops taking requests for good because PHP can no longer run, tells the master to start a
+    /// replacement, and lets what has been written go out.
+    pub fn retire(&mut self) {
+        self.has_fatal = true;
+        self.begin_drain(true);
+    }
+
+    /// What the process should exit with: 0, or `master::EXIT_RETIRED` after `retire`.
+    pub fn exit_code(&self) -> i32 {
+        if self.has_fatal {
+            crate::master::link::EXIT_RETIRED
+        } else {
+            0
+        }
+    }
+
+    /// Writes a log line of the embedder.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.log.write(level, self.net.driver.unix_ms(), message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.net.driver.unix_ms();
+        self.log.write_detailed(level, unix_ms, message, detail);
+    }
+
+    /// What a handler was added for, for a log line: the pattern of its route without the method.
+    pub fn route_of(&self, handler: u32) -> &str {
+        if handler == crate::http::router::TASK {
+            return "a task";
+        }
+        let label = self.http.router.label(handler).unwrap_or_default();
+        label.find('/').map_or(label, |at| &label[at..])
+    }
+
+    /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
+    pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
+        let unix_ms = self.net.driver.unix_ms();
+        self.log.write_limited(level, unix_ms, message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.net.driver.unix_ms();
+        self.log
+            .write_limited_detailed(level, unix_ms, message, detail);
+    }
+
+    /// The worker's event loop driver.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.net.driver
+    }
+
+    /// Takes over a connected stream, for tests and inherited sockets.
+    pub fn adopt(&mut self, fd: Fd, peer: fermata_io::Peer) {
+        self.open(fd, peer, Origin::Public);
+    }
+
+    /// Effective settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where its log lines go.
+    pub fn logger(&self) -> Logger {
+        self.log.logger().clone()
+    }
+
+    /// Number of the worker, from 0.
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// Number of connections, for tests and statistics.
+    pub fn connections_len(&self) -> usize {
+        self.net.connections.len()
+    }
+}

@@ -1,0 +1,47 @@
+//! Places of connections and of exchanges, which are two things although they are equal with HTTP/1.
+
+use super::slab::Key;
+
+/// The place of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConnectionIndex(pub u32);
+
+/// The place of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ExchangeIndex(pub u32);
+
+impl ConnectionIndex {
+    /// Its exchange: HTTP/1 has one at a time.
+    #[inline]
+    pub fn exchange(self) -> ExchangeIndex {
+        ExchangeIndex(self.0)
+    }
+}
+
+impl ExchangeIndex {
+    /// The connection that carries it.
+    #[inline]
+    pub fn connection(self) -> ConnectionIndex {
+        ConnectionIndex(self.0)
+    }
+
+    /// The exchange of a request, by the handle of that.
+    #[inline]
+    pub fn of_request(handle: u64) -> ExchangeIndex {
+        ExchangeIndex(handle as u32)
+    }
+}
+
+impl Key {
+    /// The connection that it was made for.
+    #[inline]
+    pub fn connection(self) -> ConnectionIndex {
+        ConnectionIndex(self.index)
+    }
+
+    /// The exchange that it was made for.
+    #[inline]
+    pub fn exchange(self) -> ExchangeIndex {
+        ExchangeIndex(self.index)
+    }
+}
