@@ -40,7 +40,6 @@ CIRCLES = {
     "cli": [3, 2],
     "config": [3],
     "edge": [47, 5],
-    "engine": [7],
     "ffi": [4],
     "grip": [2, 2],
     "hub": [3, 2],

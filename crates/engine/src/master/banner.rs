@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use fermata_config::{LogFormat, LogLevel};
 use fermata_io::{Driver, process};
 
-use super::Master;
+use super::state::Master;
 
 impl Master {
     pub(super) fn announce(&self) {

@@ -4,19 +4,16 @@
 //! the embedder ends it by its own means, after the workers.
 
 use fermata_config::LogLevel;
-use fermata_io::process::{self, Exit, Fork};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use fermata_io::{Driver, clock};
+use fermata_io::clock;
 
-use super::{Master, RESTART_DELAY_MS, STABLE_MS};
 use crate::admin::stats;
 use crate::log::Logger;
 
 /// The server as its companion has it: a log, and figures of what it does.
 pub struct Companion {
-    logger: Logger,
-    stats: stats::Shared,
-    memory_bytes_max: usize,
+    pub(super) logger: Logger,
+    pub(super) stats: stats::Shared,
+    pub(super) memory_bytes_max: usize,
 }
 
 impl Companion {
@@ -49,13 +46,13 @@ impl Companion {
 /// The companion as the master sees it.
 pub(super) struct Beside {
     /// The name its log lines have; `None` = the embedder wants none.
-    name: Option<String>,
-    /// 0 = it does not run.
-    pid: i32,
-    started_ms: u64,
+    pub name: Option<String>,
+    /// For whoever ends it; 0 = it does not run.
+    pub pid: i32,
+    pub started_ms: u64,
     /// When it is started; `u64::MAX` = not by itself.
     pub due_ms: u64,
-    delay_ms: u64,
+    pub delay_ms: u64,
 }
 
 impl Beside {
@@ -67,87 +64,5 @@ impl Beside {
             started_ms: 0,
             delay_ms: 0,
         }
-    }
-
-    /// For whoever ends it.
-    pub fn pid(&self) -> i32 {
-        self.pid
-    }
-}
-
-impl Master {
-    /// Forks the companion when it is due. `Some` in it: the rest of the master is to be dropped there.
-    ///
-    /// It is started anew while the server stops as well: handlers that the workers still wait for may need it.
-    pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
-        if now_ms < self.beside.due_ms {
-            return None;
-        }
-        let name = self.beside.name.as_deref()?;
-        let logger = self.logger.named(name);
-        match process::fork() {
-            Ok(Fork::Child) => {
-                // What a process does from its start on; the embedder sets up its own.
-                for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
-                    let _ = signal::restore_default(signal);
-                }
-                if let Some(identity) = &self.identity
-                    && let Err(error) = identity.take_on()
-                {
-                    logger.write(LogLevel::Error, clock::unix_ms(), &error.to_string());
-                    process::exit_now(1);
-                }
-                let stats = self.stats;
-                Some(Companion {
-                    logger,
-                    stats,
-                    memory_bytes_max: self.settings.worker_memory_bytes_max,
-                })
-            }
-            Ok(Fork::Parent(pid)) => {
-                self.beside.pid = pid;
-                self.beside.started_ms = now_ms;
-                self.beside.due_ms = u64::MAX;
-                None
-            }
-            Err(error) => {
-                self.delay_companion(now_ms);
-                let message = format!(
-                    "the process that supervises jobs cannot be started: fork: {error}; tried again in {} ms",
-                    self.beside.delay_ms
-                );
-                self.log(LogLevel::Error, &message);
-                None
-            }
-        }
-    }
-
-    /// A child of this process has ended: starts the companion anew if it was that.
-    pub(super) fn on_companion_exit(&mut self, pid: i32, exit: Exit) {
-        if pid != self.beside.pid {
-            return;
-        }
-        let now_ms = self.driver.refresh_now();
-        self.beside.pid = 0;
-        self.stats.companion_ended();
-        if now_ms.saturating_sub(self.beside.started_ms) >= STABLE_MS {
-            self.beside.delay_ms = 0;
-            self.beside.due_ms = now_ms;
-        } else {
-            self.delay_companion(now_ms);
-        }
-        let message = format!(
-            "the process that supervises jobs has ended pid={pid} ({exit}), and with it the jobs that ran; it is started \
-             anew in {} ms",
-            self.beside.delay_ms
-        );
-        self.log(LogLevel::Error, &message);
-    }
-
-    fn delay_companion(&mut self, now_ms: u64) {
-        let longest_ms = self.settings.restart_delay_ms_max;
-        let beside = &mut self.beside;
-        beside.delay_ms = (beside.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        beside.due_ms = now_ms + beside.delay_ms;
     }
 }

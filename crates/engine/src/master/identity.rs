@@ -6,11 +6,11 @@
 use std::os::unix::fs::lchown;
 use std::path::Path;
 
-use fermata_config::{LogLevel, Settings};
+use fermata_config::Settings;
 use fermata_io::process::{self, ROOT};
 use fermata_io::users::{self, GROUPS, USERS};
 
-use super::{Master, StartError};
+use super::error::StartError;
 use crate::admin::trace::Sink;
 
 /// The user and groups of workers.
@@ -92,21 +92,4 @@ pub(super) fn warning(identity: Option<&Identity>) -> Option<String> {
          start the server as another user"
             .to_owned()
     })
-}
-
-impl Master {
-    /// Makes the access log where it is gone, as root can everywhere, and gives it to the workers, who open it anew.
-    pub(super) fn renew_access_log(&self) {
-        let Some(identity) = &self.identity else {
-            return;
-        };
-        let renewed = Sink::open(&self.settings).map_err(|error| error.to_string());
-        let given = renewed.and_then(|log| match log {
-            Some(log) => identity.own_log(&log).map_err(|error| error.to_string()),
-            None => Ok(()),
-        });
-        if let Err(error) = given {
-            self.log(LogLevel::Error, &error);
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use fermata_io::Driver;
 use fermata_io::handover::Taken;
 
-use super::Master;
+use super::state::Master;
 
 impl Master {
     /// Hands what is in the inbox of an ended worker to the others. Without any it stays there for the next worker that

@@ -1,9 +1,7 @@
 //! The service manager (systemd): told when the server is ready, reloads and stops, and that it lives.
 
+use fermata_io::clock;
 use fermata_io::systemd::Notifier;
-use fermata_io::{Driver, clock};
-
-use super::Master;
 
 /// What is told to the service manager, if there is one.
 pub(super) struct Manager {
@@ -49,21 +47,15 @@ impl Manager {
         self.tell("STOPPING=1\nSTATUS=stopping");
         self.is_ready = true;
     }
-}
 
-impl Master {
-    /// Tells the manager that the master's loop goes round. Workers that stand still are the master's
+    /// Tells it that the master's loop goes round. Workers that stand still are the master's
     /// business, which replaces them.
-    pub(super) fn tell_alive(&mut self, now_ms: u64) {
-        if now_ms < self.manager.due_ms {
+    pub(super) fn alive(&mut self, now_ms: u64) {
+        if now_ms < self.due_ms {
             return;
         }
-        self.manager.tell("WATCHDOG=1");
-        let watchdog_ms = self
-            .manager
-            .notifier
-            .as_ref()
-            .and_then(Notifier::watchdog_ms);
-        self.manager.due_ms = watchdog_ms.map_or(u64::MAX, |ms| self.driver.now_ms() + ms);
+        self.tell("WATCHDOG=1");
+        let watchdog_ms = self.notifier.as_ref().and_then(Notifier::watchdog_ms);
+        self.due_ms = watchdog_ms.map_or(u64::MAX, |ms| now_ms + ms);
     }
 }

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use fermata_config::{Access, LISTENERS_MAX, Listen, Scheme, Settings, Transport};
 use fermata_io::{net, systemd, users};
 
-use crate::master::{BACKLOG, StartError};
+use crate::master::error::StartError;
+
+/// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// An address at which the server listens.
 pub(crate) struct Bound {

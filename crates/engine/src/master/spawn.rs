@@ -1,0 +1,219 @@
+//! Forking workers.
+
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fermata_config::{LogLevel, Scheme};
+use fermata_io::process::{self, Fork};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
+use fermata_io::{Driver, Fd, Kernel};
+use fermata_tls::Tls;
+
+use super::blocking::Seen;
+use super::error::StartError;
+use super::link::Link;
+use super::stall::Pulse;
+use super::state::{Child, Master, RESTART_DELAY_MS, STABLE_MS};
+use super::workers_of;
+use crate::net::backend;
+use crate::start::Parts;
+use crate::worker::Worker;
+
+/// From one start of a worker to the next, when it could start and has run a handler: a page that ends its worker
+/// with every request may not have the master do nothing but fork.
+const RESTART_GAP_MS: u64 = 50;
+
+impl Master {
+    /// Forks the worker of a seat. `Some` in the worker.
+    pub(super) fn spawn(
+        &mut self,
+        index: u16,
+    ) -> Result<Option<Box<Worker<Tls<Kernel>>>>, StartError> {
+        let seat = &mut self.seats[usize::from(index)];
+        seat.due_ms = None;
+        if self.stopping_until_ms.is_some() {
+            return Ok(None);
+        }
+        let Some(slot) = (0..self.wakers.len() as u16)
+            .find(|slot| self.children.iter().all(|child| child.slot != *slot))
+        else {
+            // Both slots of this seat are held by workers that are still draining.
+            seat.due_ms = Some(self.driver.now_ms() + RESTART_DELAY_MS);
+            return Ok(None);
+        };
+        let io = |what| move |source| StartError::Io { what, source };
+        let (ours, theirs) = UnixStream::pair().map_err(io("socketpair"))?;
+        ours.set_nonblocking(true).map_err(io("socketpair"))?;
+        theirs.set_nonblocking(true).map_err(io("socketpair"))?;
+        let master_pid = process::pid();
+        // Where those may have left connections that have ended, and those of this seat that have retired.
+        let left: Vec<u16> = (0..self.inboxes.len() as u16)
+            .filter(|slot| {
+                let owner = self.children.iter().find(|child| child.slot == *slot);
+                owner.is_none_or(|child| child.index == index)
+            })
+            .collect();
+        match process::fork() {
+            Err(error) => {
+                let message = format!("worker {index} cannot be started: fork: {error}");
+                self.log(LogLevel::Error, &message);
+                self.delay_restart(index);
+                Ok(None)
+            }
+            Ok(Fork::Child) => {
+                drop(ours);
+                let begun = self.become_worker(index, slot, theirs, master_pid);
+                match begun {
+                    Ok(mut worker) => {
+                        for slot in left {
+                            worker.inherit(slot);
+                        }
+                        Ok(Some(worker))
+                    }
+                    Err(error) => {
+                        // Not for the caller, whose code is the master's: it is tried again.
+                        let message = format!("worker {index} cannot start: {error}");
+                        self.log(LogLevel::Error, &message);
+                        process::exit_now(1)
+                    }
+                }
+            }
+            Ok(Fork::Parent(pid)) => {
+                self.stats.worker_forked();
+                let token = pid as u64;
+                self.driver
+                    .add_wake(ours.as_raw_fd(), token)
+                    .map_err(io("epoll"))?;
+                let started_ms = self.driver.now_ms();
+                let message = format!("worker {index} started pid={pid}");
+                self.log(LogLevel::Info, &message);
+                let is_replaced = false;
+                let stream = ours;
+                self.children.push(Child {
+                    pid,
+                    index,
+                    slot,
+                    stream,
+                    started_ms,
+                    is_replaced,
+                    pulse: Pulse::new(started_ms),
+                    seen: Seen::default(),
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// The first steps of a forked worker: it lets go of what belongs to the master.
+    fn become_worker(
+        &mut self,
+        index: u16,
+        slot: u16,
+        stream: UnixStream,
+        master_pid: i32,
+    ) -> Result<Box<Worker<Tls<Kernel>>>, StartError> {
+        let io = |what| move |source| StartError::Io { what, source };
+        // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
+        let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
+        // And sendfile() to a client that has left raises SIGPIPE, whatever PHP has set up.
+        // Who reopens logs may tell the whole group, too.
+        for signal in [SIGINT, SIGHUP, SIGPIPE, SIGUSR1] {
+            signal::ignore(signal).map_err(io("signal handlers"))?;
+        }
+        signal::restore_default(SIGCHLD).map_err(io("signal handlers"))?;
+        self.children.clear();
+        let ring = self
+            .ring
+            .take()
+            .expect("the ring is taken only here, and only in a child");
+        // Dropping the seats closes this process' copies of the other workers' listeners.
+        let seats = std::mem::take(&mut self.seats);
+        let listeners: Vec<Fd> = seats
+            .into_iter()
+            .nth(usize::from(index))
+            .into_iter()
+            .flat_map(|seat| seat.listeners)
+            .map(IntoRawFd::into_raw_fd)
+            .collect();
+        let tls = self.tls.take().map(|tls| tls.for_worker());
+        let handle = tls.as_ref().map(|tls| Rc::clone(&tls.handle));
+        let logger = self.logger.named(&format!("worker {index}"));
+        logger.take_panics();
+        let kernel = backend::open(self.backend, &logger).map_err(io("the event loop"))?;
+        let mut driver = Tls::new(kernel, handle.unwrap_or_default());
+        let mut prefaced = Vec::new();
+        for (bound, &listener) in self.addresses.iter().zip(&listeners) {
+            if bound.has_preface {
+                prefaced.push(listener);
+            }
+            match bound.scheme {
+                Scheme::Https if bound.has_preface => driver.secure_later(listener),
+                Scheme::Https => driver.secure(listener),
+                Scheme::Http => {}
+            }
+        }
+        let parts = Parts {
+            index,
+            slot,
+            listeners,
+            prefaced,
+            control: self
+                .control
+                .take()
+                .map(|(listener, _)| listener.into_raw_fd()),
+            wakers: Arc::clone(&self.wakers),
+            inboxes: Arc::clone(&self.inboxes),
+            balances: self.settings.balance == "on" && workers_of(&self.settings) > 1,
+            link: Some(Link { stream, signals }),
+            ring,
+            stats: self.stats,
+            router: Arc::clone(&self.router),
+            websockets: Arc::clone(&self.websockets),
+            logger,
+            settings: Arc::clone(&self.settings),
+            spools: self.spools.clone(),
+            tls,
+            metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
+            access_log: self.open_access_log(),
+            looker: match self.settings.blocking_call_ms {
+                0 => None,
+                _ => Some(self.looker.waker.share().map_err(io("eventfd"))?),
+            },
+        };
+        // Everything that takes root's rights is open.
+        if let Some(identity) = &self.identity {
+            identity.take_on()?;
+        }
+        process::end_with_parent(master_pid).map_err(io("watching the master"))?;
+        let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;
+        Ok(Box::new(worker))
+    }
+
+    /// Plans the replacement of a worker that was started at `started_ms`.
+    ///
+    /// One that could start is replaced at once, however often a handler ends it. One that keeps ending right
+    /// after its start, before it has run a handler, is restarted more and more slowly, so that a broken script,
+    /// or a kernel without memory that kills it again and again, costs little.
+    pub(super) fn schedule(&mut self, index: u16, started_ms: u64, has_run: bool) {
+        let now_ms = self.driver.now_ms();
+        let seat = &mut self.seats[usize::from(index)];
+        if has_run || now_ms - started_ms >= STABLE_MS {
+            seat.delay_ms = 0;
+            seat.due_ms = Some(now_ms.max(started_ms + RESTART_GAP_MS));
+        } else {
+            self.delay_restart(index);
+        }
+    }
+
+    fn delay_restart(&mut self, index: u16) {
+        let now_ms = self.driver.now_ms();
+        let longest_ms = self.settings.restart_delay_ms_max;
+        let seat = &mut self.seats[usize::from(index)];
+        seat.delay_ms = (seat.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
+        seat.due_ms = Some(now_ms + seat.delay_ms);
+        let message = format!("worker {index} is restarted in {} ms", seat.delay_ms);
+        self.log(LogLevel::Warning, &message);
+    }
+}

@@ -1,0 +1,134 @@
+//! What the master knows: its listeners, its workers, and what they share.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fermata_config::{LogLevel, Settings};
+use fermata_hub::Ring;
+use fermata_io::handover::Inbox;
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::wake::Waker;
+use fermata_io::{Backend, Driver, signal};
+
+use super::blocking::{Looker, Seen};
+use super::companion::Beside;
+use super::frames::Frames;
+use super::identity::Identity;
+use super::manager::Manager;
+use super::stall::Pulse;
+use crate::admin::stats;
+use crate::http::body::Spools;
+use crate::http::router::Router;
+use crate::log::Logger;
+use crate::net::listeners::Bound;
+use crate::net::tls::ServerTls;
+use crate::websocket::Route;
+
+/// A process that has lived this long was not a failed start: the restart delay begins anew.
+pub(super) const STABLE_MS: u64 = 1_000;
+
+/// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
+pub(super) const RESTART_DELAY_MS: u64 = 100;
+
+pub(super) const TOKEN_SIGNALS: u64 = 0;
+/// No pid.
+pub(super) const TOKEN_LOOKER: u64 = u64::MAX;
+
+/// The terminal of whatever process opens it; there is none for a daemon.
+pub(super) const TERMINAL: &str = "/dev/tty";
+
+/// What the embedder says of the program that runs in workers.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its name, version and what else is worth knowing, for the banner.
+    pub name: Option<String>,
+    /// What else there is, one line each.
+    pub notes: Vec<String>,
+    /// What is probably not meant, one sentence each.
+    pub warnings: Vec<String>,
+    /// Workers have files to read again when the operator says so.
+    pub takes_reloads: bool,
+    /// How its frames are found in a worker's memory.
+    pub frames: Option<Frames>,
+    /// The name of its companion in the log; none without a name.
+    pub companion: Option<String>,
+}
+
+/// One worker process as the master sees it.
+pub(super) struct Child {
+    pub pid: i32,
+    pub index: u16,
+    pub slot: u16,
+    pub stream: UnixStream,
+    pub started_ms: u64,
+    pub is_replaced: bool,
+    pub pulse: Pulse,
+    pub seen: Seen,
+}
+
+/// The place of a worker: its listeners, and when to fill the place again.
+pub(super) struct Seat {
+    /// In the order of the addresses. Given up when the server stops, so that new clients are
+    /// refused instead of left waiting.
+    pub listeners: Vec<OwnedFd>,
+    pub due_ms: Option<u64>,
+    pub delay_ms: u64,
+}
+
+/// The master's state. It is also what a forked worker starts from.
+pub(crate) struct Master {
+    pub(super) settings: Arc<Settings>,
+    pub(super) router: Arc<Router>,
+    pub(super) websockets: Arc<Vec<Route>>,
+    pub(super) logger: Logger,
+    /// What is spoken where, ports as the kernel has chosen them.
+    pub(super) addresses: Vec<Bound>,
+    pub(super) tls: Option<ServerTls>,
+    pub(super) seats: Vec<Seat>,
+    pub(super) children: Vec<Child>,
+    pub(super) control: Option<(OwnedFd, PathBuf)>,
+    /// Where metrics are read.
+    pub(super) metrics: Option<(OwnedFd, SocketAddr)>,
+    /// The access log is a file, which may be moved away.
+    pub(super) has_log_file: bool,
+    /// Workers have files of the program's to read again.
+    pub(super) takes_reloads: bool,
+    pub(super) wakers: Arc<Vec<Waker>>,
+    pub(super) inboxes: Arc<Vec<Inbox>>,
+    /// `Some` in the master; a worker takes it with it.
+    pub(super) ring: Option<Ring>,
+    pub(super) stats: stats::Shared,
+    pub(super) signals: signal::Pipe,
+    pub(super) driver: Epoll,
+    /// What workers wait with.
+    pub(super) backend: Backend,
+    /// The server was started in a terminal.
+    pub(super) has_terminal: bool,
+    pub(super) stopping_until_ms: Option<u64>,
+    /// When the last signal to stop came.
+    pub(super) stop_signal_ms: u64,
+    /// Whose rights workers get; `None` = those of the master.
+    pub(super) identity: Option<Identity>,
+    pub(super) looker: Looker,
+    pub(super) manager: Manager,
+    pub(super) beside: Beside,
+    pub(super) spools: Spools,
+    /// What runs the handlers, for the banner.
+    pub(super) program: Option<String>,
+    pub(super) program_notes: Vec<String>,
+    /// What is probably not meant, for the log.
+    pub(super) warnings: Vec<String>,
+    /// Why another kernel interface is used than was asked for.
+    pub(super) backend_refusal: Option<String>,
+    /// When workers are next asked for a sign of life; `u64::MAX` = never.
+    pub(super) check_due_ms: u64,
+}
+
+impl Master {
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, self.driver.unix_ms(), message);
+    }
+}

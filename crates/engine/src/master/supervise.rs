@@ -1,0 +1,311 @@
+//! The master's loop: workers that end, signals, and the end of the server.
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+
+use fermata_config::LogLevel;
+use fermata_hub::Owner;
+use fermata_io::process::{self, Exit};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1};
+use fermata_io::{Driver, Kernel};
+use fermata_tls::Tls;
+
+use super::companion::Companion;
+use super::error::StartError;
+use super::link::{EXIT_RETIRED, NOTE_RETIRING, ORDER_DRAIN};
+use super::state::{Master, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
+use crate::channels::follow::Archive;
+use crate::channels::memory;
+use crate::log::Logger;
+use crate::worker::Worker;
+
+/// A signal to stop that follows another one so soon is the same wish: shells send it to the group and to the
+/// process, container runtimes twice.
+const SAME_SIGNAL_MS: u64 = 500;
+
+/// The process that every system and container has, and that orphans become children of.
+const INIT_PID: i32 = 1;
+
+/// What a worker gets on top of `drain_timeout_ms` before it is killed.
+const KILL_GRACE_MS: u64 = 2_000;
+
+/// Which process `start` has returned in.
+pub enum Started {
+    /// In a worker: pull events from it.
+    Worker(Box<Worker<Tls<Kernel>>>),
+    /// In the companion, each time the master has started one.
+    Companion(Companion),
+    /// In the process that called: all workers have ended.
+    Ended {
+        /// What the process should exit with: 0 after an orderly stop.
+        exit_code: i32,
+        /// The companion, which goes on until the caller ends it; 0 = there is none.
+        companion_pid: i32,
+        /// All that was published, for who has not read it yet.
+        published: Option<Box<Archive>>,
+        /// The master's.
+        logger: Logger,
+    },
+}
+
+impl Master {
+    /// Runs until every worker has ended; in a worker it returns at once.
+    pub fn supervise(mut self) -> Result<Started, StartError> {
+        self.logger.take_panics();
+        self.announce();
+        let (pid, seats) = (process::pid() as u32, self.seats.len() as u16);
+        self.stats.server_started(pid, seats, self.driver.unix_ms());
+        let mut events = Vec::new();
+        loop {
+            let now_ms = self.driver.refresh_now();
+            if let Some(companion) = self.start_companion(now_ms) {
+                return Ok(Started::Companion(companion));
+            }
+            for index in 0..self.seats.len() {
+                if self.seats[index]
+                    .due_ms
+                    .is_some_and(|due_ms| due_ms <= now_ms)
+                    && let Some(worker) = self.spawn(index as u16)?
+                {
+                    return Ok(Started::Worker(worker));
+                }
+            }
+            if self.stopping_until_ms.is_some() && self.children.is_empty() {
+                return Ok(self.end());
+            }
+            if self
+                .stopping_until_ms
+                .is_some_and(|until_ms| until_ms <= now_ms)
+            {
+                self.log(
+                    LogLevel::Warning,
+                    "workers did not stop in time; killing them",
+                );
+                self.kill_all();
+            }
+            if self.stopping_until_ms.is_none() {
+                self.manager.ready("serving");
+            }
+            self.manager.alive(now_ms);
+            self.logger.tell_dropped(self.driver.unix_ms());
+            self.check_workers(now_ms);
+            self.look_at_handlers(now_ms);
+            if let Some(tls) = &self.tls {
+                tls.forget();
+            }
+            events.clear();
+            let timeout = self
+                .next_due_ms()
+                .map(|due_ms| due_ms.saturating_sub(now_ms));
+            self.driver
+                .wait(&mut events, timeout)
+                .map_err(|source| StartError::Io {
+                    what: "waiting for workers",
+                    source,
+                })?;
+            for event in &events {
+                match event.token {
+                    TOKEN_SIGNALS => {}
+                    TOKEN_LOOKER => self.begin_looking(),
+                    token => self.on_note(token),
+                }
+            }
+            while let Some(signal) = self.signals.read() {
+                self.on_signal(signal);
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: i32) {
+        match signal {
+            SIGCHLD if process::pid() == INIT_PID => {
+                // Whoever is left behind in the container becomes our child, and a zombie until we look.
+                while let Some((pid, exit)) = process::reap() {
+                    self.on_exit(pid, exit);
+                    self.on_companion_exit(pid, exit);
+                }
+            }
+            SIGCHLD => {
+                // One pid at a time: children that the script itself has started are not ours.
+                for pid in self
+                    .children
+                    .iter()
+                    .map(|child| child.pid)
+                    .collect::<Vec<_>>()
+                {
+                    if let Some(exit) = process::reap_pid(pid) {
+                        self.on_exit(pid, exit);
+                    }
+                }
+                if let Some(exit) = process::reap_pid(self.beside.pid) {
+                    self.on_companion_exit(self.beside.pid, exit);
+                }
+            }
+            SIGUSR1 => self.reopen_access_log(),
+            SIGHUP if !self.has_lost_terminal() => {
+                if !self.can_reload() {
+                    let message =
+                        "SIGHUP: there is nothing to read again; restart to run a changed program";
+                    self.log(LogLevel::Info, message);
+                }
+                self.manager.reloading();
+                self.reload_tls();
+                self.reopen_access_log();
+                self.reload_program();
+            }
+            _ if self.stopping_until_ms.is_none() => self.stop(),
+            _ if self.is_same_signal() => {}
+            _ => {
+                self.log(LogLevel::Warning, "second signal: stopping at once");
+                self.kill_all();
+            }
+        }
+    }
+
+    /// Whether a signal to stop belongs to the one before it.
+    fn is_same_signal(&mut self) -> bool {
+        let now_ms = self.driver.refresh_now();
+        let before_ms = std::mem::replace(&mut self.stop_signal_ms, now_ms);
+        now_ms.saturating_sub(before_ms) < SAME_SIGNAL_MS
+    }
+
+    /// SIGHUP says that the terminal we were started in is gone, not that somebody sent it.
+    fn has_lost_terminal(&self) -> bool {
+        self.has_terminal && std::fs::File::open(TERMINAL).is_err()
+    }
+
+    /// Asks all workers to finish.
+    fn stop(&mut self) {
+        let now_ms = self.driver.refresh_now();
+        self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
+        self.stop_signal_ms = now_ms;
+        self.stats.set_stopping();
+        self.manager.stopping();
+        self.log(
+            LogLevel::Info,
+            "stopping; send the signal again to stop at once",
+        );
+        for seat in &mut self.seats {
+            seat.due_ms = None;
+            seat.listeners.clear();
+        }
+        // Not at the end: a server that is started while this one drains listens at the same paths.
+        let control = self.control.as_ref().map(|(_, path)| path);
+        let listening = self.addresses.iter().filter_map(|it| it.path.as_ref());
+        for path in listening.chain(control) {
+            let _ = std::fs::remove_file(path);
+        }
+        for child in &mut self.children {
+            let _ = child.stream.write(&[ORDER_DRAIN]);
+        }
+    }
+
+    fn kill_all(&mut self) {
+        let now_ms = self.driver.refresh_now();
+        self.stopping_until_ms = Some(now_ms + KILL_GRACE_MS);
+        for child in &self.children {
+            let _ = process::kill(child.pid, SIGKILL);
+        }
+    }
+
+    /// A worker has written to us: it retires, and its seat is free for a new one.
+    fn on_note(&mut self, token: u64) {
+        let Some(child) = self
+            .children
+            .iter_mut()
+            .find(|child| child.pid as u64 == token)
+        else {
+            return;
+        };
+        let mut note = [0];
+        match child.stream.read(&mut note) {
+            Ok(1) if note[0] == NOTE_RETIRING && !child.is_replaced => {
+                child.is_replaced = true;
+                let (index, slot, started_ms) = (child.index, child.slot, child.started_ms);
+                if self.stopping_until_ms.is_none() {
+                    self.schedule(index, started_ms, self.stats.has_run_handler(slot));
+                }
+            }
+            Ok(0) => {
+                // Its end of the stream is closed; SIGCHLD follows.
+                let _ = self.driver.remove(child.stream.as_raw_fd());
+            }
+            _ => {}
+        }
+    }
+
+    fn on_exit(&mut self, pid: i32, exit: Exit) {
+        let Some(at) = self.children.iter().position(|child| child.pid == pid) else {
+            return;
+        };
+        let child = self.children.swap_remove(at);
+        let _ = self.driver.remove(child.stream.as_raw_fd());
+        self.driver.refresh_now();
+        let owner = memory::owner(Owner::MASTER_SLOT);
+        let unix_ms = self.driver.unix_ms();
+        if let Some(ring) = &mut self.ring
+            && let Err(error) =
+                ring.worker_ended(&owner, u32::from(child.slot), pid as u32, unix_ms)
+        {
+            self.log(
+                LogLevel::Error,
+                &format!("cleaning up after pid {pid}: {error}"),
+            );
+        }
+        // Users of the dead worker may have to be announced as gone, and a full ring has room now.
+        for waker in self.wakers.iter() {
+            waker.wake();
+        }
+        let index = child.index;
+        let (handler, has_run) = (
+            self.stats.handler(child.slot),
+            self.stats.has_run_handler(child.slot),
+        );
+        let is_expected = exit == Exit::Code(0) || exit == Exit::Code(EXIT_RETIRED);
+        self.stats.worker_ended(child.slot, index, !is_expected);
+        self.spools.sweep(pid as u32);
+        self.pass_on(child.slot);
+        let level = if is_expected {
+            LogLevel::Info
+        } else {
+            LogLevel::Warning
+        };
+        let place = match (exit, handler) {
+            (Exit::Signal(_), Some(handler)) => format!(" in {}", self.router.what_runs(handler)),
+            _ => String::new(),
+        };
+        let message = format!("worker {index} ended pid={pid} ({exit}){place}");
+        self.log(level, &message);
+        if !child.is_replaced && self.stopping_until_ms.is_none() {
+            self.schedule(index, child.started_ms, has_run);
+        }
+    }
+
+    fn next_due_ms(&self) -> Option<u64> {
+        let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
+        let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
+        let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
+        let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
+        let beside = (self.beside.due_ms != u64::MAX).then_some(self.beside.due_ms);
+        let own = check.into_iter().chain(look).chain(alive).chain(beside);
+        let others = self.stopping_until_ms.into_iter().chain(own);
+        restarts.chain(others).min()
+    }
+
+    fn end(&mut self) -> Started {
+        let published = self.ring.take().map(|mut ring| {
+            ring.close();
+            Box::new(Archive(ring))
+        });
+        self.log(LogLevel::Info, "stopped");
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
+            let _ = signal::restore_default(signal);
+        }
+        Started::Ended {
+            exit_code: 0,
+            companion_pid: self.beside.pid,
+            published,
+            logger: self.logger.clone(),
+        }
+    }
+}
