@@ -20,7 +20,7 @@
 //! Nobody waits for a log (`log.rs`, `io/log_file.rs`): a line that standard error does not take at once is left out and
 //! counted.
 //! A worker that could run a handler is replaced at once when it ends or retires, one that could not after a pause that
-//! grows (`master/mod.rs`); one that retires gives its idle connections to others or leaves them in its inbox for its
+//! grows (`master/spawn.rs`); one that retires gives its idle connections to others or leaves them in its inbox for its
 //! replacement (`net/balance.rs`).
 //!
 //! `embed/wires.rs` has sockets of the embedder in the loop: connections it opens (also encrypted), listeners of its own,
