@@ -593,16 +593,15 @@ impl<D: Driver> Worker<D> {
                 self.restart_deadline(index);
             }
             Stage::Head if connection.is_paused => {}
-            Stage::Head if at < filled => {
-                // The limit counts from a head's first byte, so a client that drips bytes gains
-                // nothing. A fresh connection has had its deadline since it was opened.
-                if connection.awaited == Awaited::Next {
-                    connection.awaited = Awaited::Begun;
-                    let now_ms = self.net.driver.refresh_now();
-                    self.net
-                        .set_deadline(index, now_ms + self.settings.header_timeout_ms);
-                }
+            // The limit counts from a head's first byte, so a client that drips bytes gains
+            // nothing. A fresh connection has had its deadline since it was opened.
+            Stage::Head if at < filled && connection.awaited == Awaited::Next => {
+                connection.awaited = Awaited::Begun;
+                let now_ms = self.net.driver.refresh_now();
+                self.net
+                    .set_deadline(index, now_ms + self.settings.header_timeout_ms);
             }
+            Stage::Head if at < filled => {}
             // With output, idleness begins when it has gone out.
             Stage::Head
                 if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
