@@ -6,9 +6,8 @@
 //! while a handler runs, and a handler may leave by `longjmp` without hurting us.
 //!
 //! A *turn* of the loop: all requests of one batch of events, then the output of all of them in one
-//! write per connection, then a slice of fan-out, then timers, then waiting. Methods live by
-//! subject: `input` (bytes to requests), `answer` (responses), `output` (bytes to sockets and
-//! closing), `hold` (held clients and fan-out), `control` (the control socket).
+//! write per connection, then a slice of fan-out, then timers, then waiting. What happens in each of
+//! these is in the folders of their subjects.
 
 use std::sync::Arc;
 
@@ -242,13 +241,10 @@ impl<D: Driver> Worker<D> {
         if timeout != Some(0) {
             // Announce the sleep, then look once more: a record published in between has either
             // been seen by this look, or its publisher has seen the announcement and wakes us.
-            let timeout = if self.channels.reader.set_sleeping() {
-                timeout
-            } else {
-                Some(
-                    self.channels
-                        .gathering_ms(self.net.driver.now_ms(), timeout),
-                )
+            let now_ms = self.net.driver.now_ms();
+            let timeout = match self.channels.reader.set_sleeping() {
+                true => timeout,
+                false => Some(self.channels.gathering_ms(now_ms, timeout)),
             };
             self.wait(timeout);
             self.channels.reader.set_awake();

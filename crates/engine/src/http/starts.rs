@@ -306,7 +306,7 @@ impl<D: Driver> Worker<D> {
             if self.take_queued(queued) {
                 self.http.lent = 0;
                 self.drop_upload();
-                let index = self.http.request.handle as u32;
+                let index = self.http.request.index();
                 self.refuse(index, 503, ALL_WAIT);
             }
         }
