@@ -99,6 +99,35 @@ static void restore_timeout(const fermata_fiber *fiber)
 	}
 }
 
+/* The last error may be about what a client has sent, and nobody asks whose it was. */
+static void save_last_error(fermata_fiber *fiber)
+{
+	if (UNEXPECTED(PG(last_error_message))) {
+		fiber->last_error = (fermata_last_error){PG(last_error_message), PG(last_error_file), PG(last_error_type),
+			PG(last_error_lineno)};
+		PG(last_error_message) = PG(last_error_file) = NULL;
+		PG(last_error_type) = PG(last_error_lineno) = 0;
+	}
+}
+
+static void restore_last_error(fermata_fiber *fiber)
+{
+	if (EXPECTED(!PG(last_error_message) && !fiber->last_error.message)) {
+		return;
+	}
+	if (PG(last_error_message)) {
+		zend_string_release(PG(last_error_message));
+	}
+	if (PG(last_error_file)) {
+		zend_string_release(PG(last_error_file));
+	}
+	PG(last_error_message) = fiber->last_error.message;
+	PG(last_error_file) = fiber->last_error.file;
+	PG(last_error_type) = fiber->last_error.type;
+	PG(last_error_lineno) = fiber->last_error.line;
+	fiber->last_error = (fermata_last_error){0};
+}
+
 /* Whoever has waited and goes on is what the core counts the time for. */
 static void note_resumed(const fermata_fiber *to)
 {
@@ -126,6 +155,7 @@ static void switch_to(fermata_fiber *to)
 	from->handling = fermata.handling;
 	save_output(from);
 	save_timeout(from);
+	save_last_error(from);
 	if (UNEXPECTED(from->changes || fermata_globals_differ())) {
 		fermata_changes_leave(from);
 	}
@@ -145,6 +175,7 @@ static void switch_to(fermata_fiber *to)
 	fermata.handling = from->handling;
 	restore_output(from);
 	restore_timeout(from);
+	restore_last_error(from);
 	if (UNEXPECTED(from->changes)) {
 		fermata_changes_enter(from);
 	}

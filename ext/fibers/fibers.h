@@ -48,6 +48,12 @@ typedef struct fermata_waiters {
 	fermata_waiter *first, *last;
 } fermata_waiters;
 
+typedef struct fermata_last_error {
+	zend_string *message; /* NULL = none */
+	zend_string *file;
+	int type, line;
+} fermata_last_error;
+
 typedef struct fermata_claim fermata_claim;
 typedef struct fermata_mutex fermata_mutex;
 typedef struct fermata_future fermata_future;
@@ -106,6 +112,7 @@ struct fermata_fiber {
 	php_output_handler **output;
 	int output_len;
 	zend_long timeout_seconds;
+	fermata_last_error last_error; /* what error_get_last() tells its handler */
 	/* what it works on */
 	fermata_client *client;
 	fermata_future *future; /* NULL = a handler */

@@ -1,5 +1,5 @@
 --TEST--
-What belongs to a handler that waits stays its own: output buffers, silenced errors, time limit, request
+What belongs to a handler that waits stays its own: output buffers, silenced errors, the last error, time limit, request
 --EXTENSIONS--
 fermata
 --FILE--
@@ -18,6 +18,8 @@ $server->get('/buffer/{n}', function (Request $r) {
 $server->get('/plain', function () { $before = ob_get_level(); delay(0.03); return Response::text("$before " . ob_get_level()); });
 $server->get('/silent', function () { $x = @(function () { delay(0.03); return $undefined; })(); return Response::text('silent ' . error_reporting()); });
 $server->get('/loud', function () { delay(0.01); return Response::text((string) error_reporting()); });
+$server->get('/fails', function () { @trigger_error('mine'); delay(0.03); return Response::text(error_get_last()['message'] ?? 'none'); });
+$server->get('/succeeds', function () { $before = error_get_last(); delay(0.05); return Response::text(json_encode([$before, error_get_last()])); });
 $server->get('/limit', function () { set_time_limit(7); delay(0.02); return Response::text(ini_get('max_execution_time')); });
 $server->get('/limitless', function () { delay(0.01); delay(0.03); return Response::text(ini_get('max_execution_time')); });
 $server->get('/reference/{n}', function (Request $r) { static $all = []; $all[] = $r; delay(0.01); return Response::text(implode(',', array_map(fn ($r) => $r->route('n'), $all))); });
@@ -35,6 +37,8 @@ $ask = function (string ...$targets) use ($server) {
 };
 $ask('/buffer/3', '/buffer/1', '/plain', '/buffer/2');
 $ask('/silent', '/loud');
+$ask('/fails', '/succeeds', '/fails');
+$ask('/succeeds');
 $ask('/limit');
 $ask('/limitless');
 $ask('/reference/a', '/reference/b');
@@ -49,6 +53,10 @@ echo $server->output(), $server->logged('/undefined/'), "\n";
 200 outer 2 INNER 2 AFTER 2 0
 200 silent 32767
 200 32767
+200 mine
+200 [null,null]
+200 mine
+200 [null,null]
 200 7
 200 0
 200 a,b
