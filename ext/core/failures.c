@@ -203,6 +203,8 @@ static bool fail_without_error(const fermata_handler *handler)
 /* Answers the client of an exception, and clears it. */
 ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 {
+	/* Or a generator has, which makes a body. */
+	fermata_run.fiber->has_failed = true;
 	if (fail_without_error(handler)) {
 		return;
 	}

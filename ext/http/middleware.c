@@ -537,6 +537,8 @@ ZEND_COLD bool fermata_error_handled(void)
 	ZVAL_OBJ(&arguments[1], &fermata_run.request->std);
 	bool is_here = fermata_call(handler, arguments, 2, &result);
 	OBJ_RELEASE(exception);
+	/* That it was answered for leaves what it was in the middle of as it is. */
+	fiber->has_failed = true;
 	if (!is_here) {
 		return true;
 	}
