@@ -31,22 +31,21 @@ $server->get('/start', function () use ($server, $pairs, $bytes) {
 });
 $ask = fn (string $name) => "*2\r\n\$3\r\nGET\r\n$" . strlen($name) . "\r\n$name\r\n";
 $read = function ($stream) use ($bytes) { fgets($stream); $len = (int) substr(fgets($stream), 1); $value = substr($bytes($stream, $len + 2), 0, $len); fgets($stream); fgets($stream); fgets($stream); return $value; };
-$server->get('/lines/{how}/{id}', function (Request $request) use ($pairs) {
-    [$how, $id, $stream] = [$request->route('how'), $request->route('id'), $pairs['lines'][0]];
+$server->get('/lines/{how}/{id}', function (string $how, string $id) use ($pairs) {
+    $stream = $pairs['lines'][0];
     if (@fwrite($stream, "$id\n") === false) { return Response::text('broken'); }
     if ($how === 'throws') { throw new LogicException('between a question and its reply'); }
     if ($how === 'returns') { return Response::text('nothing'); }
     return Response::text(trim((string) fgets($stream)) ?: 'broken');
 });
-$server->get('/redis/{how}/{id}', function (Request $request) use ($pairs, $ask, $read) {
-    [$how, $id, $stream] = [$request->route('how'), $request->route('id'), $pairs['redis'][0]];
+$server->get('/redis/{how}/{id}', function (string $how, string $id) use ($pairs, $ask, $read) {
+    $stream = $pairs['redis'][0];
     if (@fwrite($stream, $how === 'reads' ? $ask($id) : $ask($id) . $ask("$id-2")) === false) { return Response::text('broken'); }
     $first = $read($stream);
     if ($how === 'waits') { touch('waits'); delay(0.2); return Response::text($first . ' ' . $read($stream)); }
     return Response::text($first ?: 'broken');
 });
-$server->get('/silent/{how}', function (Request $request) use ($pairs) {
-    $how = $request->route('how');
+$server->get('/silent/{how}', function (string $how) use ($pairs) {
     if ($how === 'asks') { fwrite($pairs['silent'][0], "a log line\n"); return Response::text('written'); }
     $how === 'writes' && fwrite($pairs['silent'][0], "a question\n");
     fwrite($pairs['silent'][1], "the reply to it\n");
