@@ -97,11 +97,11 @@ soak-leaving: ## Conversations with the edge that end in every way, for an hour,
 
 soak-trust: all ## Handlers ended in every way, and what the next one finds, for an hour; SECONDS=60 is shorter, SEED=1 repeats
 	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
-		cargo test --locked -p fermata-tests --test trust -- --ignored --nocapture the_next_finds_nothing programs_that_are_made_up
+		cargo test --locked -p fermata-tests --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
 
 soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
 	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
-		cargo test --locked -p fermata-tests --test trust -- --ignored --nocapture programs_that_are_made_up
+		cargo test --locked -p fermata-tests --test trust -- --nocapture programs_that_are_made_up
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench

@@ -26,8 +26,8 @@ pub struct Service {
     pub socket: PathBuf,
     /// What clients connect to on 127.0.0.1; 0 when that is a socket.
     pub port: u16,
-    /// What ends processes of it that are not its children.
-    end: Option<Command>,
+    /// The process that keeps its names, if it needs one. The process group of such a service is its own.
+    names: Option<Child>,
     _directory: Directory,
 }
 
@@ -44,7 +44,7 @@ impl Service {
             child,
             socket,
             port: 0,
-            end: None,
+            names: None,
             _directory: directory,
         }
     }
@@ -68,7 +68,7 @@ impl Service {
             child,
             socket: PathBuf::new(),
             port,
-            end: None,
+            names: None,
             _directory: directory,
         })
     }
@@ -99,7 +99,14 @@ impl Service {
             command.env(name, directory.join(folder));
         }
         std::fs::create_dir(directory.join("home")).expect("a folder");
-        // Its parts find each other by names, which a process of its own keeps: not that of the machine.
+        // Its parts find each other by names, which a process of its own keeps: not that of the machine. It is started here,
+        // as the one that RabbitMQ starts is nobody's child and does not end with it.
+        let mut keeper = Command::new("epmd");
+        keeper
+            .args(["-port", &names.to_string()])
+            .env("ERL_EPMD_ADDRESS", "127.0.0.1");
+        let keeper = spawn("epmd", &mut keeper);
+        wait_until("epmd", || TcpStream::connect(("127.0.0.1", names)).ok());
         command
             .env("RABBITMQ_NODENAME", "trust@localhost")
             .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
@@ -113,13 +120,11 @@ impl Service {
             )
             // Its script does not end with it.
             .process_group(0);
-        let mut end = Command::new("epmd");
-        end.args(["-port", &names.to_string(), "-kill"]);
         let mut service = Service {
             child: spawn("rabbitmq-server", &mut command),
             socket: PathBuf::new(),
             port,
-            end: Some(end),
+            names: Some(keeper),
             _directory: directory,
         };
         let end = Instant::now() + RABBITMQ_STARTS_WITHIN;
@@ -225,10 +230,11 @@ impl Service {
 
     /// Ends it as a power cut would.
     pub fn kill(&mut self) {
-        if let Some(mut end) = self.end.take() {
+        if let Some(mut names) = self.names.take() {
             let group = format!("-{}", self.child.id());
             let _ = quiet(Command::new("kill").args(["-KILL", "--", &group])).status();
-            let _ = quiet(&mut end).status();
+            let _ = names.kill();
+            let _ = names.wait();
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

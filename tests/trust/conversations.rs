@@ -57,12 +57,8 @@ const MODES: [&str; 2] = ["same", "pool"];
 struct Client {
     name: String,
     stages: Vec<String>,
-    /// Whether handlers that use one connection at the same time are refused.
-    is_refused: bool,
-    /// Whether what is open in a session is ended by a pool alone.
-    is_pooled: bool,
-    /// Whether its library gets into disorder when handlers use one connection at the same time.
-    is_alone: bool,
+    /// Who may use one connection at the same time, as the fixture says it.
+    shared_by: String,
 }
 
 /// Another handler that asks for something of its own meanwhile.
@@ -116,13 +112,12 @@ impl Case {
         if case.needs_pool() {
             case.mode = "pool";
         }
-        if (case.client_leaves() || matches!(case.ending, "return" | "throw" | "exit"))
-            && case.is_between()
+        if matches!(case.ending, "all" | "race" | "cancel" | "throw")
+            && !case.is_question()
+            && case.mode == "same"
+            && case.client.shared_by != "tasks"
         {
-            // The next one may be there before the leaving is noticed.
-            case.mode = "pool";
-        }
-        if matches!(case.ending, "all" | "race" | "cancel") && case.is_between() {
+            // The conversation is that of the handler as well, which goes on in the middle of it.
             case.goes_on = false;
         }
         for _ in 0..random.within(0..BYSTANDERS_MAX + 1) {
@@ -130,7 +125,7 @@ impl Case {
                 at_ms: random.within(0..ENDED_WITHIN_MS),
                 takes_ms: random.within(0..8),
                 count: [1, 3, 5_000][random.within(0..3)],
-                mode: match case.is_between() {
+                mode: match case.client.shared_by == "nobody" {
                     true => "pool",
                     false => MODES[random.within(0..MODES.len())],
                 },
@@ -140,21 +135,18 @@ impl Case {
         case
     }
 
-    /// Whether it is asked for what nobody promises of one connection for all.
+    /// Whether it is asked for what nobody promises of one connection for all: the tasks of a handler are its own to keep apart.
     fn needs_pool(&self) -> bool {
-        // What a library has said in a conversation nobody else knows.
-        let keeps_session = matches!(self.stage.as_str(), "multi" | "transaction" | "recipient");
-        // Nor how much of a reply is still to come.
-        let is_partly = matches!(self.stage.as_str(), "two" | "partly") && self.client.is_refused;
-        self.client.is_pooled && keeps_session
-            || is_partly
-            || self.client.is_alone && self.stage == "wait"
+        match self.client.shared_by.as_str() {
+            "nobody" => true,
+            "handlers" => self.stage == "wait",
+            _ => false,
+        }
     }
 
-    /// Whether another one that uses the same connection meanwhile would be in the middle of its conversation.
-    fn is_between(&self) -> bool {
-        let is_complete = matches!(self.stage.as_str(), "reply" | "connect" | "wait" | "idle");
-        self.client.is_alone || self.client.is_refused && !is_complete
+    /// Whether nothing is asked but whole questions.
+    fn is_question(&self) -> bool {
+        matches!(self.stage.as_str(), "reply" | "connect" | "wait" | "idle")
     }
 
     /// The wait it is ended in.
@@ -307,9 +299,7 @@ impl Place {
             clients.push(Client {
                 name: name.clone(),
                 stages: names(&client["stages"]),
-                is_refused: client["refused"] == true,
-                is_pooled: client["pooled"] == true,
-                is_alone: client["alone"] == true,
+                shared_by: client["shared_by"].as_str().expect("a text").into(),
             });
         }
         if !missing.is_empty() {
@@ -418,7 +408,6 @@ impl Place {
             200 => response.text() == "ended",
             // Its wait, or the exception that it has thrown.
             503 => true,
-            409 => case.client.is_refused && case.mode == "same",
             500 => matches!(case.ending, "exit" | "memory" | "fatal"),
             _ => false,
         };
@@ -446,7 +435,6 @@ impl Place {
             200 => response.text() == id,
             // The connection that both use is gone.
             503 => mode == "same" || case.ends_worker(),
-            409 => mode == "same" && case.client.is_refused,
             500 => case.ends_worker(),
             _ => false,
         };
@@ -498,10 +486,6 @@ impl Place {
                     if gone > GONE_MAX {
                         return Err(format!("still gone: {}", shown(id, &response)));
                     }
-                }
-                // Who is ended has not noticed yet.
-                409 if case.client.is_refused && case.mode == "same" && Instant::now() < end => {
-                    thread::sleep(Duration::from_millis(2));
                 }
                 _ => return Err(shown(id, &response)),
             }
@@ -706,7 +690,6 @@ pub fn seconds() -> Option<u64> {
 }
 
 #[test]
-#[ignore = "random: make soak-trust plays it"]
 fn the_next_finds_nothing_of_a_handler_that_was_ended() {
     let seed = seed();
     let mut place = Place::start();
