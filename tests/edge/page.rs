@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use fermata_testkit::install::skipped;
@@ -55,16 +56,30 @@ fn every_row_says_how_it_is_and_why() {
     }
 }
 
+/// The names of the tests below a folder.
+fn add_tests(folder: &Path, known: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            add_tests(&path, known);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            let names = text.split("#[test]\n").skip(1);
+            known.extend(names.filter_map(|rest| {
+                let (_, name) = rest.split_once("fn ")?;
+                Some(name.split_once('(')?.0.to_owned())
+            }));
+        }
+    }
+}
+
 #[test]
 fn cases_of_the_page_exist() {
     let mut known: BTreeSet<String> = crate::cases::all()
         .map(|(name, _)| name.to_owned())
         .collect();
-    let folder = fs::read_dir(workspace_root().join("tests/edge")).expect("this folder");
-    for file in folder.flatten().filter(|file| file.path().is_file()) {
-        let text = fs::read_to_string(file.path()).expect("a source");
-        let names = text.split("#[test]\nfn ").skip(1);
-        known.extend(names.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
+    for folder in ["tests/edge", "crates"] {
+        add_tests(&workspace_root().join(folder), &mut known);
     }
     let page = page();
     let is_verdict = |cell: &str| matches!(cell, "same" | "stricter" | "differs");
@@ -78,6 +93,40 @@ fn cases_of_the_page_exist() {
     for name in named {
         assert!(known.contains(&name), "{name} is no case");
     }
+}
+
+#[test]
+fn every_test_of_pushpin_has_a_row() {
+    let page = page();
+    let mut told: BTreeSet<(String, String)> = BTreeSet::new();
+    for row in rows(&page).iter().filter(|row| row[0].starts_with('`')) {
+        let Some((file, tests)) = row[0][1..].split_once("` ") else {
+            continue;
+        };
+        for test in tests.split(", ") {
+            let is_new = told.insert((file.to_owned(), test.to_owned()));
+            assert!(is_new, "{file} {test} has two rows");
+        }
+        // What somebody outside can see has a test here that shows it.
+        let has_test = quoted(&row[3]).next().is_some();
+        assert!(has_test || row[1] == "differs", "no test: {row:?}");
+    }
+    let list = workspace_root().join("tests/edge/pushpin-tests.txt");
+    let list = fs::read_to_string(list).expect("the list of Pushpin's tests");
+    let mut count = 0;
+    for line in list.lines() {
+        let (file, tests) = line.split_once(": ").expect("FILE: TESTS");
+        for test in tests.split(' ') {
+            let is_told = told.remove(&(file.to_owned(), test.to_owned()));
+            assert!(is_told, "{file} {test} has no row in {PAGE}");
+            count += 1;
+        }
+    }
+    assert!(told.is_empty(), "Pushpin has no such tests: {told:?}");
+    assert!(page.contains(&format!(
+        "All {count} tests of the {} files",
+        list.lines().count()
+    )));
 }
 
 #[test]
