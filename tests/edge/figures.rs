@@ -248,6 +248,104 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
     }
 }
 
+#[test]
+fn routes_are_reported_by_themselves_and_in_bytes() {
+    const BODY: &[u8] = &[b'b'; 1_000];
+    const ANSWER: &[u8] = &[b'a'; 2_000];
+    let (origin, folder, metrics) = (Origin::start(), Directory::new(), free_port());
+    origin.on("plain", |_| ok(&[], ANSWER));
+    let socket = folder.join("stats");
+    let edge = start(
+        &origin,
+        &[
+            format!("--zmq-stats=ipc://{}", socket.display()),
+            format!("--prometheus=127.0.0.1:{metrics}"),
+            "--stats-format=json".to_owned(),
+            "--stats-report-interval-ms=200".to_owned(),
+            format!("--route=*,path_beg=/plain,id=p 127.0.0.1:{}", origin.port()),
+        ],
+    );
+    let mut stats = Zmq::unix(&socket, Socket::Sub);
+    stats.subscribe(b"report");
+    stats.subscribe(b"activity");
+    while packet(&mut stats).0 != "report" {}
+    let mut client = Client::open(edge.port, "localhost");
+    assert_eq!(client.request("POST", "/plain", &[], BODY).body, ANSWER);
+    let _clients = edge.clients(CLIENTS);
+    // By route and field, added up; of connections the most.
+    let mut sums = std::collections::BTreeMap::new();
+    let mut sum = |wanted: &[(&str, &str, u64)], and: &dyn Fn()| loop {
+        and();
+        let (kind, fields) = packet(&mut stats);
+        let route = fields["route"].as_str().unwrap_or_default().to_owned();
+        for (name, value) in fields.as_object().expect("fields") {
+            let Some(value) = value.as_u64() else {
+                continue;
+            };
+            let sum = sums
+                .entry((route.clone(), format!("{kind}.{name}")))
+                .or_insert(0);
+            *sum = match name.as_str() {
+                "connections" => value.max(*sum),
+                _ => value + *sum,
+            };
+        }
+        let get = |route: &str, name: &str| {
+            let key = (route.to_owned(), name.to_owned());
+            sums.get(&key).copied().unwrap_or_default()
+        };
+        if wanted
+            .iter()
+            .all(|(route, name, at_least)| get(route, name) >= *at_least)
+        {
+            break;
+        }
+    };
+    let wanted = [
+        ("p", "activity.count", 1),
+        ("p", "report.client-content-bytes-received", 1_000),
+        ("p", "report.client-content-bytes-sent", 2_000),
+        ("p", "report.server-content-bytes-received", 2_000),
+        ("p", "report.server-content-bytes-sent", 1_000),
+        ("r", "activity.count", CLIENTS),
+        ("r", "report.connections", CLIENTS),
+        ("", "report.connections", CLIENTS),
+        ("", "report.client-content-bytes-received", 1_000),
+    ];
+    sum(&wanted, &|| {});
+    // Each item counts once for each client: "opened" at the beginning, and "one" for as many as there are.
+    let sent = CLIENTS * 7 + 3;
+    let published = [
+        ("r", "report.sent", 1),
+        ("r", "report.received", 1),
+        ("r", "report.client-content-bytes-sent", sent),
+        ("", "report.client-content-bytes-sent", 2_000 + sent),
+    ];
+    sum(&published, &|| edge.publish());
+    let get = |name: &str| {
+        let key = ("p".to_owned(), name.to_owned());
+        sums.get(&key).copied().unwrap_or_default()
+    };
+    assert_eq!(get("activity.count"), 1);
+    assert_eq!(get("report.client-content-bytes-sent"), 2_000);
+    assert_eq!(get("report.sent"), 0);
+    for (name, value) in [
+        ("fermata_edge_route_requests_total{route=\"p\"}", 1),
+        ("fermata_edge_route_requests_total{route=\"r\"}", CLIENTS),
+        ("fermata_edge_route_failures_total{route=\"p\"}", 0),
+        (
+            "fermata_edge_route_bytes_total{route=\"p\",kind=\"client_received\"}",
+            1_000,
+        ),
+        (
+            "fermata_edge_route_bytes_total{route=\"p\",kind=\"server_received\"}",
+            2_000,
+        ),
+    ] {
+        assert_eq!(figure(metrics, name), Some(value), "{name}");
+    }
+}
+
 /// Sends a command; its reply.
 fn command(socket: &Path, method: &str, args: Value) -> Value {
     let mut socket = Zmq::unix(socket, Socket::Req);

@@ -4,10 +4,11 @@ use std::process::{Child, Command, Stdio};
 
 use fermata_grip::value::{Value, map};
 use fermata_grip::zmtp::Socket;
-use fermata_testkit::{command_path, free_port, wait_until};
+use fermata_testkit::{Signal, command_path, deadline, free_port, send_signal, wait_until};
 
 use crate::client::Client;
 use crate::origin::{Origin, text};
+use crate::own::children;
 use crate::zhttp_backend::{Backend, bytes, is_on};
 use crate::zmq::Zmq;
 
@@ -154,5 +155,46 @@ fn every_worker_has_sessions_with_a_backend() {
     for client in clients {
         let answer = client.join().expect("an answer");
         assert_eq!((answer.status, answer.text()), (200, "300000"));
+    }
+}
+
+#[test]
+fn sessions_end_with_the_worker_that_has_the_ports() {
+    let (port, backend) = (free_port(), free_ports());
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "3", "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--route", &format!("* zhttp/tcp://127.0.0.1:{backend}")]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let edge = Edge(child.expect("our own program"));
+    wait_until("it listens", || {
+        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        [port, backend, backend + 1, backend + 2]
+            .into_iter()
+            .all(is_listening)
+            .then_some(())
+    });
+    let mut backend = Backend::tcp(backend);
+    let mut clients: Vec<Client> = (0..REQUESTS)
+        .map(|_| {
+            let mut client = Client::open(port, "localhost");
+            client.send("GET", "/stream", &[], b"");
+            let mut session = backend.next();
+            let begun = [
+                ("code", Value::Integer(200)),
+                ("body", "begun".into()),
+                ("more", Value::Bool(true)),
+            ];
+            backend.say(&mut session, begun);
+            assert_eq!(client.read_head().status, 200);
+            client.read_until("begun");
+            client
+        })
+        .collect();
+    let first = children(edge.0.id())[0];
+    assert!(send_signal(first, Signal::Kill));
+    // Not after the minute that a silent backend has.
+    for client in &mut clients {
+        assert!(client.has_ended(deadline()), "a session is waited for");
     }
 }

@@ -52,6 +52,21 @@ pub struct Report {
     pub blocks_sent: Option<u64>,
     /// Milliseconds the report covers.
     pub duration_ms: u64,
+    /// Bytes of bodies and messages, where they are counted.
+    pub bytes: Option<ContentBytes>,
+}
+
+/// Bytes of bodies and messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContentBytes {
+    /// From clients.
+    pub client_received: u64,
+    /// To clients.
+    pub client_sent: u64,
+    /// From backends.
+    pub server_received: u64,
+    /// To backends.
+    pub server_sent: u64,
 }
 
 /// A packet.
@@ -196,6 +211,16 @@ impl Packet<'_> {
                 fields.optional_number("blocks-received", report.blocks_received);
                 fields.optional_number("blocks-sent", report.blocks_sent);
                 fields.number("duration", report.duration_ms);
+                if let Some(bytes) = report.bytes {
+                    for (name, number) in [
+                        ("client-content-bytes-received", bytes.client_received),
+                        ("client-content-bytes-sent", bytes.client_sent),
+                        ("server-content-bytes-received", bytes.server_received),
+                        ("server-content-bytes-sent", bytes.server_sent),
+                    ] {
+                        fields.number(name, number);
+                    }
+                }
             }
             Self::Counts { requests_received } => {
                 fields.number("requests-received", requests_received)

@@ -201,6 +201,7 @@ impl Edge {
         };
         arriving.has_begun = true;
         *turn_bytes += piece.len();
+        talk.noted.body_bytes += piece.len() as u64;
         talk.out.clear();
         talk.sent = 0;
         let has_length = talk.source.request.said_length().is_some();

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
@@ -24,6 +23,7 @@ use super::hold::Session;
 use super::journal::Journal;
 use super::jsonp::Script;
 use super::origin::{Sharing, Talk};
+use super::per_route::{Count, RouteFigures};
 use super::publishers::Publisher;
 use super::rate::Pacer;
 use super::reliable::{FirstSubscriptions, Updates};
@@ -31,6 +31,7 @@ use super::reload::RoutesFile;
 use super::request::ClientRequest;
 use super::resolve::Resolver;
 use super::rooms::Rooms;
+use super::route_keys::RouteKeys;
 use super::services::Services;
 use super::sockjs::{self, SockJs};
 use super::start::Prepared;
@@ -218,6 +219,7 @@ pub(super) struct Edge {
     pub bells: usize,
     /// How targets fare.
     pub targets: Targets,
+    pub route_figures: RouteFigures,
     /// The routes of now, for figures.
     shown: Rc<RefCell<Rc<Table>>>,
     pub sessions: HashMap<u64, Box<Session>>,
@@ -300,6 +302,7 @@ impl Edge {
             shown: Rc::new(RefCell::new(Rc::clone(&table))),
             table,
             targets: prepared.targets,
+            route_figures: prepared.route_figures,
             generation: 0,
             routes_file: prepared.routes_file.clone(),
             signatures: Signatures::new(prepared),
@@ -486,6 +489,7 @@ impl Edge {
             is_sockjs: false,
             session_id: None,
         };
+        self.count_route(&source, Count::Requests, 1);
         // A handshake is looked at here and now, so it is refused before anything waits for its body.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
             self.answer_text(handle, 400, "A WebSocket handshake has no body.");
@@ -671,7 +675,7 @@ pub(super) struct Signatures {
     key: Option<Rc<sig::Key>>,
     /// When each was made.
     made: HashMap<Signer, (u64, Rc<str>)>,
-    directory: PathBuf,
+    of_routes: RouteKeys,
 }
 
 impl Signatures {
@@ -680,7 +684,7 @@ impl Signatures {
             issuer: prepared.settings.text("sig_iss").to_owned(),
             key: prepared.key("sig_key"),
             made: HashMap::new(),
-            directory: prepared.directory.clone(),
+            of_routes: prepared.route_keys.clone(),
         }
     }
 
@@ -694,10 +698,10 @@ impl Signatures {
             return Some(Rc::clone(token));
         }
         let own_key = match &rule.sig_key {
-            Some(text) => Some(super::start::read_key(text, &self.directory).ok()?),
+            Some(text) => Some(self.of_routes.get(text)?),
             None => None,
         };
-        let key = own_key.as_ref().or(self.key.as_deref())?;
+        let key = own_key.as_deref().or(self.key.as_deref())?;
         let issuer = rule.sig_iss.as_deref().unwrap_or(&self.issuer);
         if issuer.is_empty() {
             return None;
@@ -715,5 +719,11 @@ impl Signatures {
     /// Routes have changed, and files of keys may have.
     pub fn forget(&mut self) {
         self.made.clear();
+        self.of_routes.forget();
+    }
+
+    /// What is wrong with the key of a route, once.
+    pub fn take_problem(&mut self) -> Option<String> {
+        self.of_routes.take_problem()
     }
 }

@@ -10,6 +10,7 @@ use fermata_grip::stats::Figure;
 use fermata_io::clock;
 
 use super::edge::Table;
+use super::per_route::{Count, RouteFigures};
 use super::start::url;
 use super::targets::Targets;
 use crate::settings::Settings;
@@ -26,6 +27,7 @@ pub(super) fn prometheus_address(settings: &Settings) -> String {
 pub(super) fn more_metrics(
     settings: &Settings,
     targets: Targets,
+    routes: RouteFigures,
     shown: Rc<RefCell<Rc<Table>>>,
 ) -> Box<MoreMetrics> {
     let prefix = settings.text("prometheus_prefix").to_owned();
@@ -34,6 +36,7 @@ pub(super) fn more_metrics(
             figure.write(out, &prefix, value(&snapshot.total, figure));
         }
         write_targets(out, &shown.borrow(), targets.health, clock::monotonic_ms());
+        write_routes(out, &shown.borrow(), routes);
     })
 }
 
@@ -83,6 +86,45 @@ fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
         help,
         &|seat| health.figures(seat).failed,
     );
+}
+
+/// What routes with an id have had. Figures are of all workers together.
+fn write_routes(out: &mut String, table: &Table, routes: RouteFigures) {
+    let counted = routes.by_route(&table.routes);
+    if counted.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, help: &str, counts: &[(&str, Count)]| {
+        // Writing into a text cannot fail.
+        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n");
+        for (id, values) in &counted {
+            for (label, count) in counts {
+                let route = escaped(id);
+                let value = values[*count as usize];
+                let _ = writeln!(out, "{name}{{route=\"{route}\"{label}}} {value}");
+            }
+        }
+    };
+    let help = "Requests of clients by a route with an id, handshakes of WebSockets among them.";
+    family(
+        "fermata_edge_route_requests_total",
+        help,
+        &[("", Count::Requests)],
+    );
+    let help = "Those that no target has answered.";
+    family(
+        "fermata_edge_route_failures_total",
+        help,
+        &[("", Count::Failed)],
+    );
+    let help = "Bytes of bodies and of messages of WebSockets by a route with an id: from and to clients, from and to backends; without heads, and without what is published.";
+    let kinds = [
+        (",kind=\"client_received\"", Count::ClientReceived),
+        (",kind=\"client_sent\"", Count::ClientSent),
+        (",kind=\"server_received\"", Count::ServerReceived),
+        (",kind=\"server_sent\"", Count::ServerSent),
+    ];
+    family("fermata_edge_route_bytes_total", help, &kinds);
 }
 
 fn escaped(label: &str) -> String {

@@ -45,6 +45,8 @@ pub(super) struct Noted {
     pub outcome: Outcome,
     /// Bytes of the response's body.
     pub bytes: u64,
+    /// Bytes of the request's body that came while it was sent on.
+    pub body_bytes: u64,
     is_written: bool,
 }
 

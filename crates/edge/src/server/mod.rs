@@ -5,7 +5,7 @@
 //! the origin (`connect` its connection, `authority` its certificates, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
 //! whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items
 //! do, `filtering` what servers are asked about them, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
-//! `link_body` and `gone` where links lead, `figures` and `stats` what dashboards are told, `jsonp` how a script element
+//! `link_body` and `gone` where links lead, `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element
 //! asks, `sockjs` how a browser without WebSockets does.
 
 mod answer;
@@ -33,6 +33,7 @@ mod meeting;
 mod notices;
 mod origin;
 mod over_http;
+mod per_route;
 mod poll;
 mod publish;
 mod publishers;
@@ -43,6 +44,7 @@ mod request;
 mod resolve;
 mod response;
 mod rooms;
+mod route_keys;
 mod send;
 mod services;
 mod sharing;

@@ -292,6 +292,7 @@ impl Edge {
     fn end(&mut self, talk: Box<Talk>) {
         let mut talk = talk;
         self.release_sharers(&mut talk);
+        self.count_talk(&talk);
         self.log_talk(&mut talk);
         self.drop_wire(&mut talk);
         self.leave_target(&mut talk);

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use fermata_config::LogLevel;
+
 use super::answer::Phase;
 use super::arriving::Arriving;
 use super::edge::{Edge, Owner};
@@ -59,6 +61,10 @@ impl Edge {
             true => None,
             false => self.signatures.get(rule, self.worker.unix_s()),
         };
+        if let Some(problem) = self.signatures.take_problem() {
+            let line = format!("route {}: {problem}", rule.label());
+            self.worker.log(LogLevel::Warning, &line);
+        }
         let hop = Hop {
             rule,
             target,

@@ -13,6 +13,7 @@ use super::hold::{Kind, Session, Subscription};
 use super::items::kept_back;
 use super::notices::Mode;
 use super::over_http::OverHttp;
+use super::per_route::Count;
 use super::timers::Timer;
 
 /// The code of a socket whose origin has failed.
@@ -357,6 +358,7 @@ impl Edge {
             true => MessageKind::Text,
             false => MessageKind::Binary,
         };
+        self.count_message(handle, Count::ClientSent, message.len());
         self.send_kind(handle, kind, message);
         self.touch_socket(handle);
     }
@@ -475,6 +477,7 @@ impl Edge {
 
     /// A message of the client, whatever it was wrapped in.
     pub(super) fn on_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
+        self.count_message(handle, Count::ClientReceived, message.len());
         let Some(socket) = self.socket(handle) else {
             return;
         };

@@ -15,9 +15,11 @@ use super::authority::Authority;
 use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use super::figures::{self, prometheus_address};
 use super::meeting::{Meeting, SocketFile};
+use super::per_route::RouteFigures;
 use super::publish;
 use super::publishers::{self, Publisher};
 use super::reload::{RoutesFile, Stamp};
+use super::route_keys::RouteKeys;
 use super::services::{self, Addresses};
 use super::sockjs;
 use super::stats;
@@ -66,11 +68,15 @@ pub(super) struct Prepared {
     pub routes_file: Option<RoutesFile>,
     /// How targets fare, for all workers.
     pub targets: Targets,
+    /// What is counted of routes, for all workers.
+    pub route_figures: RouteFigures,
     pub websocket: u16,
     pub port: u16,
     control: Option<Control>,
     /// Keys that are settings: read before workers become another user, who may not read their files.
     keys: Vec<(&'static str, Rc<sig::Key>)>,
+    /// Those that routes name.
+    pub route_keys: RouteKeys,
     /// The ZeroMQ ports of publishers.
     zmq: Vec<(Port, OwnedFd)>,
     /// Publishers to connect to.
@@ -136,7 +142,9 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     for line in &in_vain {
         server.warn(line);
     }
-    let problems = Authority::new(&settings, directory).problems(&routes);
+    let mut problems = Authority::new(&settings, directory).problems(&routes);
+    let (route_keys, without_key) = RouteKeys::read(&routes, directory.to_owned());
+    problems.extend(without_key);
     if routes_file.is_none() && !problems.is_empty() {
         return Err(StartError::Setting(problems.join("\n")));
     }
@@ -181,6 +189,9 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         targets: Targets::new(&settings).map_err(|error| {
             StartError::Setting(format!("memory for the state of targets: {error}"))
         })?,
+        route_figures: RouteFigures::new(settings.number("workers")).map_err(|error| {
+            StartError::Setting(format!("memory for figures of routes: {error}"))
+        })?,
         websocket,
         port: listen
             .first()
@@ -189,6 +200,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             .unwrap_or(80),
         control,
         keys,
+        route_keys,
         zmq,
         publishers: publishers::read(&settings)?,
         meeting: stats::bind(&settings)?,
@@ -227,7 +239,12 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             }
             let publishes = worker.index() == 0;
             let mut edge = Edge::new(worker, &prepared);
-            let more = figures::more_metrics(&prepared.settings, edge.targets, edge.shown());
+            let more = figures::more_metrics(
+                &prepared.settings,
+                edge.targets,
+                edge.route_figures,
+                edge.shown(),
+            );
             edge.worker.add_metrics(more);
             if publishes {
                 for (port, listener) in &prepared.zmq {

@@ -12,6 +12,7 @@ use super::answer::{Phase, borrowed};
 use super::edge::{Edge, Owner, Source};
 use super::origin::{Purpose, Step, Talk};
 use super::over_http::OverHttp;
+use super::per_route::Count;
 use super::response::Head;
 use super::sockets::{Socket, Via};
 use super::timers::Timer;
@@ -175,6 +176,7 @@ impl Edge {
                     match received {
                         Some(Received::Message(kind, message)) => {
                             let message = message.to_vec();
+                            self.count_message(handle, Count::ServerReceived, message.len());
                             self.on_origin_message(handle, kind == Kind::Text, &message);
                         }
                         Some(Received::Pong(payload)) => {
@@ -253,6 +255,7 @@ impl Edge {
 
     /// A message of the client for its origin.
     pub(super) fn pass_message(&mut self, id: u64, handle: u64, is_text: bool, message: &[u8]) {
+        self.count_message(handle, Count::ServerSent, message.len());
         self.with_talk(id, |edge, talk| {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();

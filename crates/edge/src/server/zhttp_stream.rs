@@ -197,10 +197,13 @@ impl Edge {
         let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
             return;
         };
-        if let Some((packet, bytes)) = exchange.credit()
-            && self.send_to_session(stream.service, exchange.peer(), &packet)
-        {
-            exchange.sent_credit(bytes);
+        let Some((packet, bytes)) = exchange.credit() else {
+            return;
+        };
+        match self.send_to_session(stream.service, exchange.peer(), &packet) {
+            true => exchange.sent_credit(bytes),
+            // The backend waits for it: nothing else would have it sent.
+            false => self.pause_streams(),
         }
     }
 
@@ -331,7 +334,33 @@ impl Edge {
     pub(super) fn on_streams_due(&mut self) {
         let talks: Vec<u64> = self.services.sessions.values().copied().collect();
         for talk in talks {
-            self.with_talk(talk, |edge, talk| edge.flush_stream(talk));
+            self.with_talk(talk, |edge, talk| {
+                let step = edge.flush_stream(talk);
+                if step == Step::Goes {
+                    edge.give_credit(talk);
+                }
+                step
+            });
+        }
+    }
+
+    /// The worker that has the ports has ended, and with it what was under way between it and backends.
+    pub(super) fn on_sessions_lost(&mut self) {
+        let reason = "the worker that has the ports of zhttp backends has ended";
+        self.lose_questions(reason);
+        let sessions = self.services.sessions.iter();
+        let begun: Vec<u64> = sessions
+            .filter(|(number, _)| !self.services.is_asked(**number))
+            .map(|(_, talk)| *talk)
+            .collect();
+        for talk in begun {
+            self.with_talk(talk, |edge, talk| {
+                let failure = match talk.has_response {
+                    true => Failure::Response,
+                    false => Failure::NoResponse,
+                };
+                edge.retry(talk, failure, reason)
+            });
         }
     }
 

@@ -147,6 +147,7 @@ impl Edge {
     pub(in super::super) fn on_line_gone(&mut self, wire: u64) {
         if self.services.line.wire == Some(wire) {
             self.services.line.wire = None;
+            self.on_sessions_lost();
         }
     }
 
@@ -182,8 +183,15 @@ impl Edge {
         if !empty.is_empty() {
             let peer = empty;
             return match self.ports.named(Port::Sessions(service), &peer) {
-                // Nobody would hear it, which a backend that never listens does not mind.
-                None => None,
+                // A backend that never listens does not mind; another one waits for it.
+                None => {
+                    let line = format!(
+                        "zhttp: a packet for the backend {:?} is dropped: it has no connection for what belongs to sessions",
+                        String::from_utf8_lossy(&peer)
+                    );
+                    self.worker.log_for_client(LogLevel::Debug, &line);
+                    None
+                }
                 Some(it) if self.send_parts(it, &[b"", &payload]) => None,
                 // Those behind it would have wrong numbers.
                 Some(_) => refusal(&payload, LOST),

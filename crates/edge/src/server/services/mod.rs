@@ -300,6 +300,11 @@ impl Services {
         Some((asked.what, is_unheard))
     }
 
+    /// Whether a question has no answer yet.
+    pub fn is_asked(&self, id: u64) -> bool {
+        self.asked.contains_key(&id)
+    }
+
     fn is_waiting(&self, service: u16, id: u64) -> bool {
         let queue = self.outbox.get(&service);
         queue.is_some_and(|it| it.iter().any(|it| it.id == id))
@@ -397,6 +402,24 @@ impl Edge {
         let relayed = fronts.filter(|it| it.id == 0).map(|it| it.due_ms);
         if let Some(due_ms) = asked.chain(relayed).min() {
             self.timers.at(due_ms, Timer::Services);
+        }
+    }
+
+    /// What was asked by a worker that has ended is not answered. What waits for somebody to ask goes on waiting.
+    pub(super) fn lose_questions(&mut self, reason: &str) {
+        let asked = self.services.asked.iter();
+        let lost: Vec<u64> = asked
+            .filter(|(id, asked)| !self.services.is_waiting(asked.service, **id))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in lost {
+            if let Some((what, _)) = self.services.take(id) {
+                let unanswered = Unanswered {
+                    reason: reason.to_owned(),
+                    is_unheard: false,
+                };
+                self.on_service_answer(what, Err(unanswered));
+            }
         }
     }
 

@@ -40,12 +40,21 @@ pub(super) struct Held<'a> {
     pub is_tls: bool,
 }
 
+/// Clients of one route that are subscribed to one channel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Counted {
+    route: Rc<[u8]>,
+    channel: Rc<[u8]>,
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Clients {
     known: HashMap<u64, Known>,
-    /// By mode and channel.
-    counts: [HashMap<Rc<[u8]>, u64>; 3],
+    /// By mode, and by route and channel.
+    counts: [HashMap<Counted, u64>; 3],
+    /// Clients by route.
+    by_route: HashMap<Rc<[u8]>, u64>,
     routes: HashSet<Rc<[u8]>>,
     /// When each is told of again.
     due: VecDeque<(u64, u64, u32)>,
@@ -69,6 +78,7 @@ impl Clients {
         Self {
             known: HashMap::new(),
             counts: Default::default(),
+            by_route: HashMap::new(),
             routes: HashSet::new(),
             due: VecDeque::new(),
             again_ms: again_ms.max(1),
@@ -109,15 +119,30 @@ impl Clients {
             let entry = (now_ms + self.again_ms, handle, self.serial);
             self.due.push_back(entry);
         }
+        let route = Rc::clone(&known.route);
         self.known.insert(handle, known);
+        if !route.is_empty() {
+            let count = self.by_route.entry(Rc::clone(&route)).or_default();
+            *count += 1;
+            notes.push(connections(&route, *count));
+        }
     }
 
     pub fn leave(&mut self, handle: u64, notes: &mut Vec<Note>) {
         let Some(known) = self.known.remove(&handle) else {
             return;
         };
+        let route = Rc::clone(&known.route);
         for (mode, channel) in known.subscriptions {
-            self.count_down(mode, channel, notes);
+            self.count_down(mode, Rc::clone(&route), channel, notes);
+        }
+        if !route.is_empty() {
+            let count = self.by_route.get(&route).map_or(0, |count| count - 1);
+            notes.push(connections(&route, count));
+            match count {
+                0 => self.by_route.remove(&route),
+                count => self.by_route.insert(Rc::clone(&route), count),
+            };
         }
         if self.is_told {
             notes.push(Note::Gone {
@@ -136,16 +161,23 @@ impl Clients {
             return;
         }
         let counts = &mut self.counts[mode as usize];
-        let name = match counts.get_key_value(channel) {
-            Some((name, _)) => Rc::clone(name),
-            None => Rc::from(channel),
+        let counted = Counted {
+            route: Rc::clone(&known.route),
+            channel: Rc::from(channel),
+        };
+        // One copy of the name for all of them.
+        let counted = match counts.get_key_value(&counted) {
+            Some((counted, _)) => counted.clone(),
+            None => counted,
         };
         // Most have one.
         known.subscriptions.reserve_exact(1);
-        known.subscriptions.push((mode, Rc::clone(&name)));
-        let count = counts.entry(name).or_default();
+        known
+            .subscriptions
+            .push((mode, Rc::clone(&counted.channel)));
+        let count = counts.entry(counted).or_default();
         *count += 1;
-        notes.push(subscribers(mode, channel, *count));
+        notes.push(subscribers(mode, &known.route, channel, *count));
     }
 
     pub fn unsubscribe(&mut self, handle: u64, channel: &[u8], notes: &mut Vec<Note>) {
@@ -155,7 +187,8 @@ impl Clients {
         let position = known.subscriptions.iter().position(|it| *it.1 == *channel);
         if let Some(at) = position {
             let (mode, channel) = known.subscriptions.swap_remove(at);
-            self.count_down(mode, channel, notes);
+            let route = Rc::clone(&known.route);
+            self.count_down(mode, route, channel, notes);
         }
     }
 
@@ -166,13 +199,20 @@ impl Clients {
         all.map(|(_, channel)| channel.to_vec()).collect()
     }
 
-    fn count_down(&mut self, mode: Mode, channel: Rc<[u8]>, notes: &mut Vec<Note>) {
+    fn count_down(
+        &mut self,
+        mode: Mode,
+        route: Rc<[u8]>,
+        channel: Rc<[u8]>,
+        notes: &mut Vec<Note>,
+    ) {
         let counts = &mut self.counts[mode as usize];
-        let count = counts.get(&channel).map_or(0, |count| count - 1);
-        notes.push(subscribers(mode, &channel, count));
+        let counted = Counted { route, channel };
+        let count = counts.get(&counted).map_or(0, |count| count - 1);
+        notes.push(subscribers(mode, &counted.route, &counted.channel, count));
         match count {
-            0 => counts.remove(&channel),
-            count => counts.insert(channel, count),
+            0 => counts.remove(&counted),
+            count => counts.insert(counted, count),
         };
     }
 
@@ -207,10 +247,12 @@ impl Clients {
     /// Everything, for one that knows nothing.
     pub fn all(&self, notes: &mut Vec<Note>) {
         for (mode, counts) in MODES.iter().zip(&self.counts) {
-            for (channel, count) in counts {
-                notes.push(subscribers(*mode, channel, *count));
+            for (Counted { route, channel }, count) in counts {
+                notes.push(subscribers(*mode, route, channel, *count));
             }
         }
+        let by_route = self.by_route.iter();
+        notes.extend(by_route.map(|(route, count)| connections(route, *count)));
         if self.is_told {
             let clients = self.known.iter();
             notes.extend(clients.map(|(&handle, it)| Note::Client(it.told(self.own, handle))));
@@ -239,9 +281,17 @@ fn id_of(own: Own, handle: u64) -> Vec<u8> {
     format!("{worker}:{process}:{handle:x}").into_bytes()
 }
 
-fn subscribers(mode: Mode, channel: &[u8], count: u64) -> Note {
+fn connections(route: &[u8], count: u64) -> Note {
+    Note::Connections {
+        route: route.to_vec(),
+        count,
+    }
+}
+
+fn subscribers(mode: Mode, route: &[u8], channel: &[u8], count: u64) -> Note {
     Note::Subscribers {
         mode,
+        route: route.to_vec(),
         channel: channel.to_vec(),
         count,
     }
@@ -275,7 +325,7 @@ mod tests {
     }
 
     fn count(count: u64) -> Note {
-        subscribers(Mode::Stream, b"c", count)
+        subscribers(Mode::Stream, b"r", b"c", count)
     }
 
     #[test]
@@ -297,10 +347,12 @@ mod tests {
             notes,
             [
                 Note::Client(client("7:42:1")),
+                connections(b"r", 1),
                 count(1),
                 count(2),
                 count(1),
                 count(0),
+                connections(b"r", 1),
                 gone
             ]
         );
@@ -309,6 +361,8 @@ mod tests {
         clients.expire(19, &mut notes);
         assert_eq!(notes, [Note::Client(client("7:42:2"))]);
         assert!(clients.counts.iter().all(HashMap::is_empty));
+        clients.leave(2, &mut notes);
+        assert!(clients.by_route.is_empty());
     }
 
     #[test]
@@ -346,6 +400,8 @@ mod tests {
         clients.expire(100, &mut notes);
         clients.all(&mut notes);
         clients.leave(1, &mut notes);
-        assert_eq!(notes, [count(1), count(1), count(0)]);
+        let (one, none) = (connections(b"r", 1), connections(b"r", 0));
+        let told = [one.clone(), count(1), count(1), one, count(0), none];
+        assert_eq!(notes, told);
     }
 }

@@ -126,6 +126,7 @@ impl Edge {
         }
         let mut news = Vec::new();
         speaker.tally.forget(now_ms, wire, &mut news);
+        speaker.routes.forget(wire);
         self.worker.close_wire(wire);
         self.tell_news(news);
     }

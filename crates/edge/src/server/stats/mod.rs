@@ -7,25 +7,29 @@
 mod clients;
 mod feed;
 mod note;
+mod routes;
 mod tally;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
 use fermata_grip::packet::Notation;
-use fermata_grip::stats::{Packet, Report, Transport};
+use fermata_grip::stats::{ContentBytes, Packet, Report, Transport};
 
 use super::edge::{Edge, Source};
 use super::figures::{connected, minutes};
 use super::notices::Mode;
+use super::per_route::{Count, Counts};
 use super::timers::Timer;
 use crate::settings::Settings;
 
 use clients::{Clients, Held, Own};
 use feed::{Feed, Feeders};
 use note::Note;
+use routes::RouteReports;
 use tally::{News, Tally};
 
 pub(super) use feed::bind;
@@ -63,6 +67,10 @@ struct Speaker {
     last: [u64; 4],
     connections_max: u64,
     http_response_sent: u64,
+    /// Bytes of what was published, once for each client.
+    published_bytes: u64,
+    last_counts: Counts,
+    routes: RouteReports,
 }
 
 impl Stats {
@@ -94,6 +102,9 @@ impl Stats {
                 last: [0; 4],
                 connections_max: 0,
                 http_response_sent: 0,
+                published_bytes: 0,
+                last_counts: Counts::default(),
+                routes: RouteReports::default(),
             })),
         };
         Some(Box::new(Self {
@@ -133,6 +144,17 @@ fn totals(figures: &Figures) -> [u64; 4] {
     ]
 }
 
+/// What was counted since, with what was published to clients.
+fn content_bytes(now: Counts, last: Counts, published_bytes: u64) -> ContentBytes {
+    let since = |count: Count| now[count as usize].saturating_sub(last[count as usize]);
+    ContentBytes {
+        client_received: since(Count::ClientReceived),
+        client_sent: since(Count::ClientSent) + published_bytes,
+        server_received: since(Count::ServerReceived),
+        server_sent: since(Count::ServerSent),
+    }
+}
+
 fn transport(mode: Mode) -> Transport {
     match mode {
         Mode::Response => Transport::HttpResponse,
@@ -150,6 +172,7 @@ impl Edge {
     /// Begins to look after the clock.
     pub(super) fn begin_stats(&mut self) {
         let now_ms = self.worker.now_ms();
+        let table = Rc::clone(self.table());
         let Some(stats) = &mut self.stats else {
             return;
         };
@@ -158,6 +181,13 @@ impl Edge {
             speaker.last = totals(&self.worker.figures().total);
             speaker.since_ms = now_ms;
             speaker.due_ms = now_ms + speaker.report_ms;
+            speaker.routes.pass(now_ms);
+            speaker.last_counts = self.route_figures.total();
+            for (name, counts) in self.route_figures.by_route(&table.routes) {
+                if let Some(route) = speaker.routes.get(name.as_bytes()) {
+                    route.last = counts;
+                }
+            }
         }
         self.timers.at(now_ms, Timer::Stats);
     }
@@ -260,20 +290,42 @@ impl Edge {
             return;
         };
         let mut counts = Vec::new();
-        for (mode, is_for_it) in [
-            (Mode::Response, item.http_response.is_some()),
-            (Mode::Stream, item.http_stream.is_some()),
-            (Mode::Socket, item.ws_message.is_some()),
+        let mut reached: Vec<Vec<u8>> = Vec::new();
+        for (mode, bytes) in [
+            (
+                Mode::Response,
+                item.http_response.as_ref().map(|it| it.action.bytes()),
+            ),
+            (
+                Mode::Stream,
+                item.http_stream.as_ref().map(|it| it.action.bytes()),
+            ),
+            (
+                Mode::Socket,
+                item.ws_message.as_ref().map(|it| it.action.bytes()),
+            ),
         ] {
-            let count = match is_for_it {
-                true => speaker.tally.count(mode, &item.channel),
-                false => 0,
+            let Some(bytes) = bytes else {
+                continue;
             };
+            let count = speaker.tally.count(mode, &item.channel);
             if count > 0 {
                 counts.push((mode, count));
             }
-            if mode == Mode::Response {
-                speaker.http_response_sent += count;
+            let polls = |count| if mode == Mode::Response { count } else { 0 };
+            speaker.http_response_sent += polls(count);
+            speaker.published_bytes += count * bytes as u64;
+            for (name, count) in speaker.tally.by_route(mode, &item.channel) {
+                let Some(route) = speaker.routes.get(name) else {
+                    continue;
+                };
+                route.sent += count;
+                route.http_response_sent += polls(count);
+                route.published_bytes += count * bytes as u64;
+                if !reached.iter().any(|it| it == name) {
+                    route.received += 1;
+                    reached.push(name.to_vec());
+                }
             }
         }
         for (mode, count) in counts {
@@ -314,9 +366,13 @@ impl Edge {
         };
         let figures = self.worker.figures().total;
         speaker.connections_max = speaker.connections_max.max(connected(&figures));
+        speaker.routes.pass(now_ms);
         if now_ms < speaker.due_ms {
             return;
         }
+        let counts = self.route_figures.total();
+        let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
+        let published_bytes = std::mem::take(&mut speaker.published_bytes);
         let totals = totals(&figures);
         let last = std::mem::replace(&mut speaker.last, totals);
         // The counters of a server go on over restarts of its workers, but not over those of a machine.
@@ -330,8 +386,10 @@ impl Edge {
             sent: next(),
             http_response_sent: std::mem::take(&mut speaker.http_response_sent),
             duration_ms: now_ms - speaker.since_ms,
+            bytes: Some(content_bytes(counts, last_counts, published_bytes)),
             ..Report::default()
         };
+        let duration_ms = report.duration_ms;
         speaker.since_ms = now_ms;
         speaker.due_ms = now_ms + speaker.report_ms;
         self.send_stats(&Packet::Activity { count: requests }, b"");
@@ -340,6 +398,41 @@ impl Edge {
         };
         self.send_stats(&counts, b"");
         self.send_stats(&Packet::Report(report), b"");
+        self.report_routes(duration_ms);
+    }
+
+    /// The same of each route with an id, but for those where nothing has been.
+    fn report_routes(&mut self, duration_ms: u64) {
+        let table = Rc::clone(self.table());
+        let figures = self.route_figures.by_route(&table.routes);
+        for (name, counts) in figures {
+            let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+                return;
+            };
+            let Some(route) = speaker.routes.get(name.as_bytes()) else {
+                continue;
+            };
+            let last = std::mem::replace(&mut route.last, counts);
+            let connections = route.take_connections();
+            let published_bytes = std::mem::take(&mut route.published_bytes);
+            let report = Report {
+                connections,
+                minutes: route.take_minutes(),
+                received: std::mem::take(&mut route.received),
+                sent: std::mem::take(&mut route.sent),
+                http_response_sent: std::mem::take(&mut route.http_response_sent),
+                duration_ms,
+                bytes: Some(content_bytes(counts, last, published_bytes)),
+                ..Report::default()
+            };
+            if counts == last && connections == 0 && report.minutes == 0 {
+                continue;
+            }
+            let at = Count::Requests as usize;
+            let count = counts[at].saturating_sub(last[at]);
+            self.send_stats(&Packet::Activity { count }, name.as_bytes());
+            self.send_stats(&Packet::Report(report), name.as_bytes());
+        }
     }
 
     /// Passes on what has changed at this worker.
@@ -365,13 +458,18 @@ impl Edge {
             match note {
                 Note::Subscribers {
                     mode,
+                    route,
                     channel,
                     count,
                 } => {
                     let mut news = Vec::new();
-                    let key = (mode, channel);
-                    speaker.tally.set(now_ms, worker, key, count, &mut news);
+                    let (part, key) = ((worker, route), (mode, channel));
+                    speaker.tally.set(now_ms, part, key, count, &mut news);
                     self.tell_news(news);
+                }
+                Note::Connections { route, count } => {
+                    speaker.routes.pass(now_ms);
+                    speaker.routes.set(worker, &route, count);
                 }
                 Note::Client(client) => {
                     let packet = Packet::Connection {

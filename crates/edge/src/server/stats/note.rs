@@ -13,9 +13,13 @@ pub(super) enum Note {
     /// So many of its clients are subscribed to a channel now.
     Subscribers {
         mode: Mode,
+        /// Empty: routes without a name.
+        route: Vec<u8>,
         channel: Vec<u8>,
         count: u64,
     },
+    /// So many of its clients have come by a route now.
+    Connections { route: Vec<u8>, count: u64 },
     /// A client is there, or still there.
     Client(Client),
     /// One is not any more.
@@ -35,6 +39,7 @@ pub(super) struct Client {
 const SUBSCRIBERS: u8 = 0;
 const CLIENT: u8 = 1;
 const GONE: u8 = 2;
+const CONNECTIONS: u8 = 3;
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 
 impl Note {
@@ -45,13 +50,20 @@ impl Note {
         match self {
             Self::Subscribers {
                 mode,
+                route,
                 channel,
                 count,
             } => {
                 let mode = MODES.iter().position(|it| it == mode).unwrap_or(0);
                 out.extend_from_slice(&[SUBSCRIBERS, mode as u8]);
                 out.extend_from_slice(&count.to_le_bytes());
+                text(out, route);
                 text(out, channel);
+            }
+            Self::Connections { route, count } => {
+                out.push(CONNECTIONS);
+                out.extend_from_slice(&count.to_le_bytes());
+                text(out, route);
             }
             Self::Client(client) => {
                 let flags = u8::from(client.is_websocket) | u8::from(client.is_tls) << 1;
@@ -113,7 +125,16 @@ fn read(bytes: &[u8]) -> Option<Note> {
             Note::Subscribers {
                 mode,
                 count: u64::from_le_bytes(*count),
+                route: read_text(&mut rest)?,
                 channel: read_text(&mut rest)?,
+            }
+        }
+        CONNECTIONS => {
+            let (count, after) = rest.split_first_chunk::<8>()?;
+            rest = after;
+            Note::Connections {
+                count: u64::from_le_bytes(*count),
+                route: read_text(&mut rest)?,
             }
         }
         CLIENT => {
@@ -156,8 +177,13 @@ mod tests {
         vec![
             Note::Subscribers {
                 mode: Mode::Socket,
+                route: b"r".to_vec(),
                 channel: b"c".to_vec(),
                 count: u64::MAX,
+            },
+            Note::Connections {
+                route: b"r".to_vec(),
+                count: 7,
             },
             Note::Client(Client {
                 id: b"1:a".to_vec(),

@@ -8,6 +8,9 @@ use super::super::notices::Mode;
 /// A channel, for one kind of clients.
 pub(super) type Key = (Mode, Vec<u8>);
 
+/// Clients of one route in one worker.
+pub(super) type Part = (u64, Vec<u8>);
+
 /// What is to be told of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
@@ -18,14 +21,14 @@ pub(super) enum News {
 
 #[derive(Debug, Default)]
 struct Entry {
-    by_worker: HashMap<u64, u64>,
+    parts: HashMap<Part, u64>,
     /// When it is told of again, or that it is gone; what the queue has for another time counts no longer.
     due_ms: u64,
 }
 
 impl Entry {
     fn count(&self) -> u64 {
-        self.by_worker.values().sum()
+        self.parts.values().sum()
     }
 }
 
@@ -56,8 +59,18 @@ impl Tally {
         self.channels.get(&key).map_or(0, Entry::count)
     }
 
-    /// A worker has so many.
-    pub fn set(&mut self, now_ms: u64, worker: u64, key: Key, count: u64, news: &mut Vec<News>) {
+    /// The same by route.
+    pub fn by_route(&self, mode: Mode, channel: &[u8]) -> Vec<(&[u8], u64)> {
+        let key = (mode, channel.to_vec());
+        let parts = self.channels.get(&key).map(|it| it.parts.iter());
+        let parts = parts.into_iter().flatten();
+        parts
+            .map(|((_, route), count)| (&route[..], *count))
+            .collect()
+    }
+
+    /// A worker has so many by a route.
+    pub fn set(&mut self, now_ms: u64, part: Part, key: Key, count: u64, news: &mut Vec<News>) {
         let is_new = !self.channels.contains_key(&key);
         if is_new && count == 0 {
             return;
@@ -65,8 +78,8 @@ impl Tally {
         let entry = self.channels.entry(key.clone()).or_default();
         let had = entry.count();
         match count {
-            0 => entry.by_worker.remove(&worker),
-            count => entry.by_worker.insert(worker, count),
+            0 => entry.parts.remove(&part),
+            count => entry.parts.insert(part, count),
         };
         let has = entry.count();
         let linger_ms = match key.0 {
@@ -95,12 +108,13 @@ impl Tally {
 
     /// A worker is gone, with its clients.
     pub fn forget(&mut self, now_ms: u64, worker: u64, news: &mut Vec<News>) {
-        let of_worker = |(key, entry): (&Key, &Entry)| {
-            entry.by_worker.contains_key(&worker).then(|| key.clone())
-        };
-        let keys: Vec<Key> = self.channels.iter().filter_map(of_worker).collect();
-        for key in keys {
-            self.set(now_ms, worker, key, 0, news);
+        let mut gone = Vec::new();
+        for (key, entry) in &self.channels {
+            let parts = entry.parts.keys().filter(|(of, _)| *of == worker);
+            gone.extend(parts.map(|part| (part.clone(), key.clone())));
+        }
+        for (part, key) in gone {
+            self.set(now_ms, part, key, 0, news);
         }
     }
 
@@ -137,6 +151,10 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn part(worker: u64) -> Part {
+        (worker, b"r".to_vec())
+    }
+
     fn key(mode: Mode) -> Key {
         (mode, b"c".to_vec())
     }
@@ -144,12 +162,14 @@ mod tests {
     #[test]
     fn a_channel_is_there_as_long_as_any_worker_has_clients() {
         let (mut tally, mut news) = (Tally::new(30, 60), Vec::new());
-        tally.set(0, 1, key(Mode::Stream), 2, &mut news);
-        tally.set(0, 2, key(Mode::Stream), 3, &mut news);
+        tally.set(0, part(1), key(Mode::Stream), 2, &mut news);
+        tally.set(0, part(2), key(Mode::Stream), 3, &mut news);
         assert_eq!(news, [News::There(key(Mode::Stream), 2)]);
         assert_eq!(tally.count(Mode::Stream, b"c"), 5);
+        let by_route = tally.by_route(Mode::Stream, b"c");
+        assert_eq!(by_route.iter().map(|it| it.1).sum::<u64>(), 5);
         news.clear();
-        tally.set(0, 1, key(Mode::Stream), 0, &mut news);
+        tally.set(0, part(1), key(Mode::Stream), 0, &mut news);
         tally.expire(29, &mut news);
         assert_eq!(news, []);
         tally.expire(30, &mut news);
@@ -163,12 +183,12 @@ mod tests {
     #[test]
     fn long_polls_linger_between_two_requests() {
         let (mut tally, mut news) = (Tally::new(1_000, 60), Vec::new());
-        tally.set(0, 1, key(Mode::Response), 1, &mut news);
-        tally.set(1, 1, key(Mode::Response), 0, &mut news);
-        tally.set(50, 1, key(Mode::Response), 1, &mut news);
+        tally.set(0, part(1), key(Mode::Response), 1, &mut news);
+        tally.set(1, part(1), key(Mode::Response), 0, &mut news);
+        tally.set(50, part(1), key(Mode::Response), 1, &mut news);
         tally.expire(100, &mut news);
         assert_eq!(news, [News::There(key(Mode::Response), 1)]);
-        tally.set(200, 1, key(Mode::Response), 0, &mut news);
+        tally.set(200, part(1), key(Mode::Response), 0, &mut news);
         tally.expire(259, &mut news);
         assert_eq!(news.len(), 1);
         tally.expire(260, &mut news);
