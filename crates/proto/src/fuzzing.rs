@@ -7,10 +7,12 @@ use crate::response::{valid_name, valid_value};
 use crate::{Refusal, Span, chunk, chunked, date, percent, proxy, sse};
 
 mod content;
+mod http2;
 mod multipart;
 mod ws;
 
 pub use content::content;
+pub use http2::{http2, http2_exchange, http2_hpack};
 #[cfg(test)]
 pub(crate) use multipart::events as multipart_events;
 pub use multipart::multipart;
@@ -590,6 +592,58 @@ mod tests {
                 b"\x0a\0Sun, 09 Sep 2001 01:46:40 GMT",
                 b"\0\0gzip;q=0.5, br, *;q=0, identity",
                 b"\0\0text/html, application/json;q=0.9, */*;q=0.1",
+            ],
+        );
+    }
+
+    #[test]
+    fn http2_hpack() {
+        run(
+            "http2_hpack",
+            super::http2_hpack,
+            &[
+                b"",
+                b"\x11\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff\x05\x82\x86\x84\xbe\xbe",
+                b"\x1d\x40\x0acustom-key\x0dcustom-header\x02\xbe\xbe\x04\x20\x3f\xe1\x1f",
+                b"\x10\x10\x08password\x06secret\x07\x7e\x01a\x7e\x01b\xbe",
+                b"\x04\x0f\x10\x01a\x06\x5f\x10\x83\x1f\xff\xff",
+            ],
+        );
+    }
+
+    #[test]
+    fn http2() {
+        run(
+            "http2",
+            super::http2,
+            &[
+                b"",
+                // A request and its body with padding, then trailers.
+                b"\x31\x05\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\x0f\x0d\x01\x30\x40\x01b\x01c\0\0\x05\0\x08\0\0\0\x01\x02ab\0\0",
+                b"\0\x09\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\0\0\x03\0\0\0\0\0\x01abc\0\0\x05\x01\x05\0\0\0\x01\x40\x01b\x01c",
+                // Header block in three frames, a second request that uses the table.
+                b"\x11\x0b\0\0\x03\x01\x01\0\0\0\x03\x82\x86\x84\0\0\x03\x09\0\0\0\0\x03\x41\x01a\0\0\0\x09\x04\0\0\0\x03\0\0\x04\x01\x05\0\0\0\x05\x82\x86\x84\xbe",
+                // Every frame of control.
+                b"\x01\x03\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\x07\0\0\x08\x06\0\0\0\0\0pingpong\0\0\x04\x08\0\0\0\0\0\0\0\x01\0\0\0\x09\x10\0\0\0\0\0\0\0\0\x01u=1,i\0\0\x05\x02\0\0\0\0\x01\0\0\0\x03\x10\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\x0b\x07\0\0\0\0hi",
+                // Reset, and frames for what is over.
+                b"\x21\x02\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x01\0\x01\0\0\0\x01x\0\0\x04\x08\0\0\0\0\x01\0\0\0\x08",
+                // A client's: an interim head, a head, data, the end; then GOAWAY.
+                b"\x03\x04\0\0\x05\x01\x04\0\0\0\x01\x08\x03103\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0",
+            ],
+        );
+    }
+
+    #[test]
+    fn http2_exchange() {
+        run(
+            "http2_exchange",
+            super::http2_exchange,
+            &[
+                b"\x01",
+                b"\x79\0\x23\x02\xff\x05\xff\x03\xff\0\x05\0\x11\x02\xff\x03\xff\x04\xff\x06\x10\x06\x11",
+                b"\0\x01\x1d\x01\x1c\x02\x05\x07\0\x02\xff\x03\x09\x05\x03\x03\xff\x06\x01",
+                b"\x06\0\x22\0\x21\0\x20\0\x1f\0\x1e\0\x1d\0\x1c\0\x1b\0\x1a\x02\xff\x02\xff\x05\xff\x04\xff\x03\xff",
+                b"\x07\0\x08\x02\xff\x04\x01\x02\xff\x07\0\x03\xff",
             ],
         );
     }

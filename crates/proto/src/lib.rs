@@ -22,6 +22,7 @@ pub mod date;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod http1;
+pub mod http2;
 pub mod multipart;
 pub mod negotiate;
 pub mod number;

@@ -79,6 +79,35 @@ pub enum Refusal {
     /// `Transfer-Encoding` in an HTTP/1.0 request (RFC 9112, 6.1).
     #[error("HTTP/1.0 has no Transfer-Encoding; send Content-Length or use HTTP/1.1")]
     TransferEncodingVersion,
+    /// A pseudo-header that is unknown, repeated or malformed (RFC 9113, 8.3).
+    #[error("a pseudo-header is unknown, repeated or malformed")]
+    PseudoHeader,
+    /// A pseudo-header behind another header (RFC 9113, 8.3).
+    #[error("a pseudo-header comes behind another header; send it first")]
+    PseudoHeaderLate,
+    /// A request without `:method`, `:scheme` or `:path` (RFC 9113, 8.3.1).
+    #[error("a pseudo-header is missing; send :method, :scheme and :path")]
+    PseudoHeaderMissing,
+    /// A header name in upper case, over HTTP/2 (RFC 9113, 8.2.1).
+    #[error("a header name is in upper case; HTTP/2 has them in lower case")]
+    HeaderNameCase,
+    /// A header of the connection, over HTTP/2 (RFC 9113, 8.2.2).
+    #[error(
+        "a header of the connection came over HTTP/2; leave out Connection, Keep-Alive, Proxy-Connection, Transfer-Encoding, Upgrade and TE"
+    )]
+    ConnectionHeader,
+    /// `host` is another than `:authority`: the mark of request smuggling (RFC 9113, 8.3.1).
+    #[error("the Host header is another than :authority; send only one of them")]
+    AuthorityDiffers,
+    /// `content-length` although the stream has ended, over HTTP/2 (RFC 9113, 8.1.1).
+    #[error("Content-Length is not what the body has; send its length or none")]
+    ContentLengthMismatch,
+    /// A stream that depends on itself, over HTTP/2 (RFC 7540, 5.3.1).
+    #[error("a stream depends on itself; leave the deprecated priority out")]
+    PriorityInvalid,
+    /// More streams than the server takes (RFC 9113, 5.1.2).
+    #[error("there are too many streams; wait until one has ended")]
+    StreamsTooMany,
     /// An expectation other than `100-continue` (RFC 9110, 10.1.1).
     #[error("the expectation is unknown; only 100-continue is supported")]
     Expectation,
@@ -145,6 +174,7 @@ impl Refusal {
             Self::Expectation => 417,
             Self::HeadTooLarge | Self::HeadersTooMany | Self::TrailersTooLarge => 431,
             Self::MethodTooLong | Self::Connect | Self::TransferEncodingUnknown => 501,
+            Self::StreamsTooMany => 503,
             Self::Version => 505,
             _ => 400,
         }

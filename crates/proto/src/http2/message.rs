@@ -1,0 +1,403 @@
+//! Header fields to a head (RFC 9113, 8): what a request over HTTP/1.1 would have said, in the same form.
+//!
+//! A head that two servers could read differently is refused, as in HTTP/1: pseudo-headers out of place or twice, names
+//! in upper case, control bytes and line ends, headers of a connection, `host` that is not `:authority`, lengths that repeat.
+
+use super::hpack::{ENTRY_OVERHEAD, Field};
+use super::limits::Limits;
+use super::priority::Priority;
+use crate::http1::{Body, Head, HeaderSpan, METHOD_BYTES_MAX, Method, valid_host};
+use crate::http1::{is_token_byte, target_end, value_end};
+use crate::number::parse_decimal;
+use crate::{Refusal, Span};
+
+/// A head or trailers, filled by [`super::Connection::handle`]. One per worker is enough: it is good until the next call.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// What a request says. Its spans are positions in `text`.
+    ///
+    /// `:authority` is also there as `host`, and the crumbs of a cookie are joined, so its lines are those of the same
+    /// request over HTTP/1.1. A body whose length is not told is [`Body::Chunked`]; it ends with the stream.
+    /// Of a response and of trailers only `headers` counts.
+    pub head: Head,
+    /// Names and values.
+    pub text: Vec<u8>,
+    /// `:scheme`; `http` or `https`.
+    pub scheme: Option<Span>,
+    /// `:protocol` of extended CONNECT (RFC 8441, 4). `head.method` is [`Method::Connect`] then, and there is a path.
+    pub protocol: Option<Span>,
+    /// `:status` of a response; 0 otherwise.
+    pub status: u16,
+    /// The header `priority`, or what goes without it.
+    pub priority: Priority,
+    /// The crumbs of `cookie`.
+    crumbs: Vec<Span>,
+}
+
+impl Message {
+    /// Empty, to be filled.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of the `nth` (from 0) line with this name, which is in lower case.
+    #[must_use]
+    pub fn header(&self, name: &[u8], nth: usize) -> Option<&[u8]> {
+        self.head.header(&self.text, name, nth)
+    }
+
+    /// Name and value of each line.
+    pub fn headers(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
+        let lines = self.head.headers.iter();
+        lines.map(|line| (line.name.of(&self.text), line.value.of(&self.text)))
+    }
+
+    fn clear(&mut self) {
+        self.head.headers.clear();
+        self.head.host = None;
+        self.text.clear();
+        self.scheme = None;
+        self.protocol = None;
+        self.status = 0;
+        self.priority = Priority::USUAL;
+        self.crumbs.clear();
+    }
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Request,
+    Response,
+    Trailers,
+}
+
+/// What is left of the limits of a head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub list_bytes: u32,
+    pub fields: u16,
+}
+
+impl Allowance {
+    /// Of a head that begins.
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            list_bytes: limits.header_list_bytes_max,
+            fields: limits.headers_count_max,
+        }
+    }
+}
+
+/// Fills a [`Message`] with one field after the other.
+pub(super) struct Builder<'a> {
+    message: &'a mut Message,
+    part: Part,
+    limits: &'a Limits,
+    allowance: Allowance,
+    refusal: Option<Refusal>,
+    method: Option<Span>,
+    path: Option<Span>,
+    authority: Option<Span>,
+    host: Option<Span>,
+    content_length: Option<u64>,
+    expect_continue: bool,
+    /// A field that is no pseudo-header has come.
+    regular: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(
+        message: &'a mut Message,
+        part: Part,
+        limits: &'a Limits,
+        allowance: Allowance,
+    ) -> Self {
+        message.clear();
+        Self {
+            message,
+            part,
+            limits,
+            allowance,
+            refusal: None,
+            method: None,
+            path: None,
+            authority: None,
+            host: None,
+            content_length: None,
+            expect_continue: false,
+            regular: false,
+        }
+    }
+
+    /// Where fields are to be decoded to, and whether they are of use at all.
+    #[inline]
+    pub(super) fn text(&mut self) -> (&mut Vec<u8>, bool) {
+        (&mut self.message.text, self.refusal.is_none())
+    }
+
+    /// What is left of the limits.
+    pub(super) fn allowance(&self) -> Allowance {
+        self.allowance
+    }
+
+    /// Takes the field that was appended to the text last.
+    #[inline]
+    pub(super) fn take(&mut self, field: Field) {
+        if self.refusal.is_some() {
+            self.message.text.truncate(field.name.start as usize);
+            return;
+        }
+        if let Err(refusal) = self.take_checked(field) {
+            self.refusal = Some(refusal);
+            self.message.text.truncate(field.name.start as usize);
+        }
+    }
+
+    #[inline]
+    fn take_checked(&mut self, field: Field) -> Result<(), Refusal> {
+        // RFC 9113, 6.5.2: crumbs and pseudo-headers count like all others.
+        let size = (field.name.len + field.value.len).saturating_add(ENTRY_OVERHEAD as u32);
+        let left = self.allowance.list_bytes.checked_sub(size);
+        self.allowance.list_bytes = left.ok_or(Refusal::HeadTooLarge)?;
+        let left = self.allowance.fields.checked_sub(1);
+        self.allowance.fields = left.ok_or(Refusal::HeadersTooMany)?;
+
+        let text = &self.message.text[..];
+        let (name, value) = (field.name.of(text), field.value.of(text));
+        if value_end(value, 0) != value.len()
+            || matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
+        {
+            return Err(Refusal::HeaderValue);
+        }
+        if name.first() == Some(&b':') {
+            return self.pseudo(field);
+        }
+        self.regular = true;
+        if field.name_index == 0 {
+            check_name(name)?;
+        }
+        self.regular(field)
+    }
+
+    /// A pseudo-header (RFC 9113, 8.3).
+    fn pseudo(&mut self, field: Field) -> Result<(), Refusal> {
+        if self.regular {
+            return Err(Refusal::PseudoHeaderLate);
+        }
+        let text = &self.message.text[..];
+        let (name, value) = (field.name.of(text), field.value);
+        let place = match (self.part, name) {
+            (Part::Request, b":method") => &mut self.method,
+            (Part::Request, b":path") => &mut self.path,
+            (Part::Request, b":scheme") => &mut self.message.scheme,
+            (Part::Request, b":authority") => &mut self.authority,
+            (Part::Request, b":protocol") if self.limits.connect_protocol => {
+                &mut self.message.protocol
+            }
+            (Part::Response, b":status") if self.message.status == 0 => {
+                let digits = parse_decimal(value.of(text)).filter(|_| value.len == 3);
+                let status = digits.filter(|status| (100..=999).contains(status));
+                self.message.status = status.ok_or(Refusal::PseudoHeader)? as u16;
+                return Ok(());
+            }
+            _ => return Err(Refusal::PseudoHeader),
+        };
+        if place.replace(value).is_some() {
+            return Err(Refusal::PseudoHeader);
+        }
+        Ok(())
+    }
+
+    /// Any other field. Most are told apart by their length alone.
+    #[inline]
+    fn regular(&mut self, field: Field) -> Result<(), Refusal> {
+        let text = &self.message.text[..];
+        let (name, value) = (field.name.of(text), field.value.of(text));
+        match name {
+            b"te" if value != b"trailers" => return Err(Refusal::ConnectionHeader),
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => {
+                return Err(Refusal::ConnectionHeader);
+            }
+            b"cookie" if self.part == Part::Request => {
+                self.message.crumbs.push(field.value);
+                return Ok(());
+            }
+            b"host" if self.part == Part::Request => {
+                if self.host.is_some() {
+                    return Err(Refusal::HostRepeated);
+                }
+                self.host = Some(field.value);
+                // It is written from `:authority` where there is one.
+                return Ok(());
+            }
+            b"content-length" if self.part != Part::Trailers => {
+                let length = parse_decimal(value).ok_or(Refusal::ContentLengthInvalid)?;
+                if self.content_length.replace(length).is_some() {
+                    return Err(Refusal::ContentLengthRepeated);
+                }
+            }
+            b"expect" if self.part == Part::Request => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Refusal::Expectation);
+                }
+                self.expect_continue = true;
+            }
+            b"priority" if self.part == Part::Request => {
+                self.message.priority = Priority::parse(value);
+            }
+            _ => {}
+        }
+        self.message.head.headers.push(HeaderSpan {
+            name: field.name,
+            value: field.value,
+        });
+        Ok(())
+    }
+
+    /// All fields are in; gives `content-length`. `ends` is whether no body follows.
+    pub(super) fn finish(mut self, ends: bool) -> Result<Option<u64>, Refusal> {
+        if let Some(refusal) = self.refusal {
+            return Err(refusal);
+        }
+        match self.part {
+            Part::Request => self.finish_request(ends)?,
+            Part::Response if self.message.status < 100 || self.message.status == 101 => {
+                return Err(Refusal::PseudoHeader);
+            }
+            Part::Response | Part::Trailers => {}
+        }
+        Ok(self.content_length)
+    }
+
+    /// RFC 9113, 8.3.1 and 8.5; RFC 8441, 4.
+    fn finish_request(&mut self, ends: bool) -> Result<(), Refusal> {
+        let message = &mut *self.message;
+        let text = &message.text[..];
+        let head = &mut message.head;
+
+        let method = self.method.ok_or(Refusal::PseudoHeaderMissing)?;
+        check_method(method.of(text))?;
+        head.method_span = method;
+        head.method = Method::from_bytes(method.of(text));
+        if head.method == Method::Connect && message.protocol.is_none() {
+            // `:scheme` and `:path` must be left out, but what follows is the same with them: this is not a tunnel.
+            return Err(Refusal::Connect);
+        }
+        if message.protocol.is_some_and(|protocol| {
+            head.method != Method::Connect || !protocol.of(text).iter().all(|&b| is_token_byte(b))
+        }) {
+            return Err(Refusal::PseudoHeader);
+        }
+        match message.scheme.map(|scheme| scheme.of(text)) {
+            Some(b"http" | b"https") => {}
+            Some(_) => return Err(Refusal::PseudoHeader),
+            None => return Err(Refusal::PseudoHeaderMissing),
+        }
+        let path = self.path.ok_or(Refusal::PseudoHeaderMissing)?;
+        set_path(head, text, path, self.limits)?;
+
+        let host = match (self.authority, self.host) {
+            (Some(authority), Some(host))
+                if !authority.of(text).eq_ignore_ascii_case(host.of(text)) =>
+            {
+                return Err(Refusal::AuthorityDiffers);
+            }
+            (Some(host), _) | (None, Some(host)) => host,
+            (None, None) => return Err(Refusal::HostMissing),
+        };
+        if !valid_host(host.of(text)) {
+            return Err(Refusal::HostInvalid);
+        }
+        head.host = Some(host);
+        head.minor_version = 1;
+        head.body = match self.content_length {
+            _ if ends => Body::None,
+            None => Body::Chunked,
+            Some(0) => Body::None,
+            Some(length) => Body::Length(length),
+        };
+        head.keep_alive = true;
+        head.expect_continue = self.expect_continue && head.body != Body::None;
+        head.upgrade = false;
+        message.add_host(host);
+        message.add_cookie();
+        Ok(())
+    }
+}
+
+impl Message {
+    fn add_host(&mut self, value: Span) {
+        let start = self.text.len();
+        self.text.extend_from_slice(b"host");
+        let name = Span::new(start, start + 4);
+        self.head.headers.push(HeaderSpan { name, value });
+    }
+
+    /// Joins the crumbs (RFC 9113, 8.2.3).
+    fn add_cookie(&mut self) {
+        let Some((&first, others)) = self.crumbs.split_first() else {
+            return;
+        };
+        let start = self.text.len();
+        self.text.extend_from_slice(b"cookie");
+        let name = Span::new(start, start + 6);
+        let value = if others.is_empty() {
+            first
+        } else {
+            let start = self.text.len();
+            self.text.extend_from_within(first.range());
+            for crumb in others {
+                self.text.extend_from_slice(b"; ");
+                self.text.extend_from_within(crumb.range());
+            }
+            Span::new(start, self.text.len())
+        };
+        self.head.headers.push(HeaderSpan { name, value });
+    }
+}
+
+/// A token in lower case (RFC 9113, 8.2.1).
+fn check_name(name: &[u8]) -> Result<(), Refusal> {
+    if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(Refusal::HeaderName);
+    }
+    if name.iter().any(u8::is_ascii_uppercase) {
+        return Err(Refusal::HeaderNameCase);
+    }
+    Ok(())
+}
+
+fn check_method(method: &[u8]) -> Result<(), Refusal> {
+    if method.len() > METHOD_BYTES_MAX {
+        return Err(Refusal::MethodTooLong);
+    }
+    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(Refusal::PseudoHeader);
+    }
+    Ok(())
+}
+
+/// `:path` is a path with or without a query, or `*` for OPTIONS.
+fn set_path(head: &mut Head, text: &[u8], path: Span, limits: &Limits) -> Result<(), Refusal> {
+    if path.len > limits.target_bytes_max {
+        return Err(Refusal::TargetTooLong);
+    }
+    let target = path.of(text);
+    let (end, question) = target_end(target, 0);
+    let valid = match target {
+        [b'/', ..] => end == target.len(),
+        b"*" => head.method == Method::Options,
+        _ => false,
+    };
+    if !valid {
+        return Err(Refusal::Target);
+    }
+    let start = path.start as usize;
+    head.target = path;
+    head.path = Span::new(start, start + question.unwrap_or(end));
+    head.query = question.map(|question| Span::new(start + question + 1, start + end));
+    Ok(())
+}

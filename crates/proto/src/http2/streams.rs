@@ -1,0 +1,572 @@
+//! The streams of a connection: found by number, queued by urgency.
+//!
+//! A stream has a place from its head until the embedder lets go of it. Places are kept in a vector, their numbers apart and
+//! in order, so a look-up touches few cache lines. Nothing is kept of a stream that is over but the last few numbers:
+//! what comes for it is answered by its number alone.
+
+use super::priority::{Priority, URGENCIES};
+
+/// No place.
+const NONE: u16 = u16::MAX;
+
+/// Streams that there can be at all: places are 16-bit numbers.
+pub(super) const STREAMS_MAX: usize = NONE as usize - 1;
+
+/// Numbers of streams that are over. Frames for them may still be on the way.
+const RECENT: usize = 16;
+
+/// Places that an idle connection keeps.
+const KEPT_WHEN_IDLE: usize = 1;
+
+/// What still comes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// A response's head (a client's stream only). `bodiless` is whether its `content-length` says nothing, as after HEAD.
+    Head { bodiless: bool },
+    /// DATA, of which so many bytes are missing by `content-length`.
+    Body { missing: Option<u64> },
+    /// Nothing: END_STREAM has come.
+    Ended,
+}
+
+/// What still goes out on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// A head, perhaps informational ones before it.
+    Head,
+    /// DATA and trailers.
+    Body,
+    /// Nothing: END_STREAM was sent.
+    Ended,
+}
+
+/// Whether both sides still keep to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// They do.
+    Open,
+    /// The peer has reset it.
+    ResetByPeer,
+    /// This side has.
+    ResetHere,
+}
+
+/// One stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub id: u32,
+    /// The embedder's own number.
+    pub context: u32,
+    pub reading: Reading,
+    pub writing: Writing,
+    pub standing: Standing,
+    /// What may be sent. Below zero after SETTINGS have shrunk it (RFC 9113, 6.9.2).
+    pub send_window: i32,
+    /// What the peer may send.
+    pub receive_window: i32,
+    /// Bytes handed to the embedder that it has not consumed.
+    pub unconsumed: u32,
+    /// Bytes consumed that the peer was not told of.
+    pub unreported: u32,
+    /// What the head has left of `Limits::header_list_bytes_max` and `headers_count_max` for trailers.
+    pub list_bytes_left: u32,
+    pub fields_left: u16,
+    pub priority: Priority,
+    /// Whether the embedder has more to send.
+    pub pending: bool,
+    /// Whether DATA went out since the last WINDOW_UPDATE.
+    pub window_used: bool,
+    queued: bool,
+    previous: u16,
+    next: u16,
+    /// Output waits for a window: bytes sent since `stalled_at_ms`. `None` when it does not wait.
+    pub stalled: Option<Stalled>,
+}
+
+/// Output that waits for a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stalled {
+    /// Low half of the embedder's clock, wrapping.
+    pub at_ms: u32,
+    /// Bytes sent since.
+    pub bytes: u16,
+}
+
+impl Stream {
+    pub(super) fn new(id: u32, reading: Reading, send_window: i32, receive_window: i32) -> Self {
+        Self {
+            id,
+            context: 0,
+            reading,
+            writing: Writing::Head,
+            standing: Standing::Open,
+            send_window,
+            receive_window,
+            unconsumed: 0,
+            unreported: 0,
+            list_bytes_left: 0,
+            fields_left: 0,
+            priority: Priority::USUAL,
+            pending: false,
+            // The first WINDOW_UPDATE of a stream is a matter of course: Firefox sends one with each request.
+            window_used: true,
+            queued: false,
+            previous: NONE,
+            next: NONE,
+            stalled: None,
+        }
+    }
+
+    /// Whether anything more may go out.
+    #[inline]
+    pub(super) fn can_send(&self) -> bool {
+        self.standing == Standing::Open && self.writing != Writing::Ended
+    }
+
+    /// Whether anything more may come.
+    #[inline]
+    pub(super) fn can_receive(&self) -> bool {
+        self.standing == Standing::Open && self.reading != Reading::Ended
+    }
+}
+
+/// Where a stream is. Good until it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u16);
+
+/// First and last of a queue.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u16,
+    last: u16,
+}
+
+/// How a stream went, when it is among the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// This side has reset it: frames on the way are to be ignored (RFC 9113, 5.1).
+    ResetHere,
+    /// It ended, or the peer reset it.
+    Closed,
+    /// Long ago, or its number was passed over.
+    Forgotten,
+}
+
+/// The bit above a number in `recent`.
+const WAS_RESET_HERE: u32 = 1 << 31;
+
+/// Room for a stream.
+#[derive(Debug)]
+enum Slot {
+    Taken(Stream),
+    /// Free, with the next one that is.
+    Free(u16),
+}
+
+#[derive(Debug)]
+pub(super) struct Streams {
+    slots: Vec<Slot>,
+    /// The first free slot.
+    free: u16,
+    /// Number and place of each stream, ascending.
+    order: Vec<(u32, u16)>,
+    queues: [Ends; URGENCIES],
+    recent: [u32; RECENT],
+    recent_next: u8,
+}
+
+impl Streams {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            order: Vec::new(),
+            queues: [Ends {
+                first: NONE,
+                last: NONE,
+            }; URGENCIES],
+            recent: [0; RECENT],
+            recent_next: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<Place> {
+        // The newest is asked for most.
+        if let Some(&(last, place)) = self.order.last()
+            && last == id
+        {
+            return Some(Place(place));
+        }
+        let index = self.order.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(Place(self.order[index].1))
+    }
+
+    #[inline]
+    pub(super) fn get(&self, place: Place) -> &Stream {
+        match &self.slots[usize::from(place.0)] {
+            Slot::Taken(stream) => stream,
+            Slot::Free(_) => unreachable!("a place is good until its stream is removed"),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut Stream {
+        match &mut self.slots[usize::from(place.0)] {
+            Slot::Taken(stream) => stream,
+            Slot::Free(_) => unreachable!("a place is good until its stream is removed"),
+        }
+    }
+
+    /// Adds a stream with a higher number than all others; there are fewer than [`STREAMS_MAX`].
+    pub(super) fn add(&mut self, stream: Stream) -> Place {
+        debug_assert!(self.order.last().is_none_or(|&(last, _)| last < stream.id));
+        let id = stream.id;
+        if self.order.len() == self.order.capacity() {
+            self.order.reserve_exact(growth(self.order.len()));
+        }
+        let place = match self.slots.get_mut(usize::from(self.free)) {
+            Some(slot) => {
+                let place = self.free;
+                if let Slot::Free(next) = std::mem::replace(slot, Slot::Taken(stream)) {
+                    self.free = next;
+                }
+                place
+            }
+            None => {
+                if self.slots.len() == self.slots.capacity() {
+                    self.slots.reserve_exact(growth(self.slots.len()));
+                }
+                self.slots.push(Slot::Taken(stream));
+                self.slots.len() as u16 - 1
+            }
+        };
+        self.order.push((id, place));
+        Place(place)
+    }
+
+    /// Forgets a stream but for its number.
+    pub(super) fn remove(&mut self, place: Place) -> Stream {
+        self.dequeue(place);
+        let slot = &mut self.slots[usize::from(place.0)];
+        let Slot::Taken(stream) = std::mem::replace(slot, Slot::Free(self.free)) else {
+            unreachable!("a place is good until its stream is removed");
+        };
+        self.free = place.0;
+        let index = self.order.binary_search_by_key(&stream.id, |&(id, _)| id);
+        if let Ok(index) = index {
+            self.order.remove(index);
+        }
+        self.remember(stream.id, stream.standing == Standing::ResetHere);
+        if self.order.is_empty() && self.slots.capacity() > KEPT_WHEN_IDLE {
+            self.slots.clear();
+            self.free = NONE;
+            self.slots.shrink_to(KEPT_WHEN_IDLE);
+            self.order.shrink_to(KEPT_WHEN_IDLE);
+        }
+        stream
+    }
+
+    /// A stream is over that had no place or has none any more.
+    pub(super) fn remember(&mut self, id: u32, reset_here: bool) {
+        let mark = if reset_here { WAS_RESET_HERE } else { 0 };
+        self.recent[usize::from(self.recent_next)] = id | mark;
+        self.recent_next = (self.recent_next + 1) % RECENT as u8;
+    }
+
+    /// The peer has reset a stream that this side had reset: nothing of it is on the way any more.
+    pub(super) fn reset_from_both(&mut self, id: u32) {
+        for recent in &mut self.recent {
+            if *recent == id | WAS_RESET_HERE {
+                *recent = id;
+            }
+        }
+    }
+
+    /// How a stream went that was opened, or passed over, and has no place.
+    pub(super) fn gone(&self, id: u32) -> Gone {
+        for &recent in &self.recent {
+            if recent == id | WAS_RESET_HERE {
+                return Gone::ResetHere;
+            }
+            if recent == id {
+                return Gone::Closed;
+            }
+        }
+        Gone::Forgotten
+    }
+
+    /// Those there are, ascending.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.order.iter().map(|&(_, place)| Place(place))
+    }
+
+    /// The `nth` in ascending order.
+    pub(super) fn nth(&self, nth: usize) -> Option<Place> {
+        self.order.get(nth).map(|&(_, place)| Place(place))
+    }
+
+    /// The stream whose turn it is: of the most urgent the first (RFC 9218, 10).
+    #[inline]
+    pub(super) fn first_queued(&self) -> Option<Place> {
+        let ends = self.queues.iter().find(|ends| ends.first != NONE)?;
+        Some(Place(ends.first))
+    }
+
+    /// Whether others of the same urgency wait for a turn.
+    #[inline]
+    pub(super) fn shares_turns(&self, place: Place) -> bool {
+        let ends = self.queues[usize::from(self.get(place).priority.urgency())];
+        ends.first != ends.last
+    }
+
+    /// Queues a stream that has output and a window, or takes it from the queue when it does not.
+    #[inline]
+    pub(super) fn requeue(&mut self, place: Place) {
+        let stream = self.get(place);
+        let belongs = stream.pending && stream.send_window > 0 && stream.can_send();
+        if belongs && !stream.queued {
+            self.enqueue(place);
+        } else if !belongs && stream.queued {
+            self.dequeue(place);
+        }
+    }
+
+    /// The stream had its turn. One that is incremental goes behind the others of its urgency.
+    #[inline]
+    pub(super) fn turn_over(&mut self, place: Place) {
+        let stream = self.get(place);
+        if stream.queued && stream.priority.is_incremental() && self.shares_turns(place) {
+            self.dequeue(place);
+            self.enqueue(place);
+        }
+    }
+
+    pub(super) fn set_priority(&mut self, place: Place, priority: Priority) {
+        let queued = self.get(place).queued;
+        self.dequeue(place);
+        self.get_mut(place).priority = priority;
+        if queued {
+            self.enqueue(place);
+        }
+    }
+
+    /// Behind all of its urgency; one that is not incremental goes before those with higher numbers, which were asked for
+    /// later (RFC 9218, 10).
+    fn enqueue(&mut self, place: Place) {
+        let stream = self.get(place);
+        let (id, priority) = (stream.id, stream.priority);
+        let urgency = usize::from(priority.urgency());
+        let mut before = self.queues[urgency].last;
+        if !priority.is_incremental() {
+            while before != NONE {
+                let other = self.get(Place(before));
+                if other.priority.is_incremental() || other.id < id {
+                    break;
+                }
+                before = other.previous;
+            }
+        }
+        let next = if before == NONE {
+            std::mem::replace(&mut self.queues[urgency].first, place.0)
+        } else {
+            std::mem::replace(&mut self.get_mut(Place(before)).next, place.0)
+        };
+        if next == NONE {
+            self.queues[urgency].last = place.0;
+        } else {
+            self.get_mut(Place(next)).previous = place.0;
+        }
+        let stream = self.get_mut(place);
+        stream.queued = true;
+        stream.previous = before;
+        stream.next = next;
+    }
+
+    fn dequeue(&mut self, place: Place) {
+        let stream = self.get_mut(place);
+        if !stream.queued {
+            return;
+        }
+        stream.queued = false;
+        let (previous, next) = (stream.previous, stream.next);
+        let urgency = usize::from(stream.priority.urgency());
+        if previous == NONE {
+            self.queues[urgency].first = next;
+        } else {
+            self.get_mut(Place(previous)).next = next;
+        }
+        if next == NONE {
+            self.queues[urgency].last = previous;
+        } else {
+            self.get_mut(Place(next)).previous = previous;
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.order.capacity() * size_of::<(u32, u16)>()
+    }
+}
+
+/// How many more places to make room for: a quarter more, so that little stays unused.
+fn growth(len: usize) -> usize {
+    if len == 0 {
+        KEPT_WHEN_IDLE
+    } else {
+        (len / 4).max(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stream(id: u32, priority: Priority) -> Stream {
+        let mut stream = Stream::new(id, Reading::Ended, 100, 100);
+        stream.priority = priority;
+        stream.pending = true;
+        stream
+    }
+
+    /// The numbers of those that are served when each turn sends something and `turns` say when it was all.
+    fn served(streams: &mut Streams, turns: usize) -> Vec<u32> {
+        (0..turns)
+            .filter_map(|_| {
+                let place = streams.first_queued()?;
+                streams.turn_over(place);
+                Some(streams.get(place).id)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_stream_is_small() {
+        let bytes = size_of::<Slot>() + size_of::<(u32, u16)>();
+        // With the quarter that a growing vector may leave unused.
+        assert!(bytes * 5 / 4 <= 96 + 16, "{bytes}");
+        assert!(bytes <= 96, "{bytes}");
+    }
+
+    #[test]
+    fn urgency_goes_first_and_incremental_ones_take_turns() {
+        let mut streams = Streams::new();
+        for (id, priority) in [
+            (1, Priority::new(5, false)),
+            (3, Priority::new(3, true)),
+            (5, Priority::new(3, true)),
+            (7, Priority::new(3, true)),
+            (9, Priority::new(0, false)),
+            (11, Priority::new(0, false)),
+        ] {
+            let place = streams.add(stream(id, priority));
+            streams.requeue(place);
+        }
+        assert_eq!(served(&mut streams, 2), [9, 9]);
+        for id in [9, 11] {
+            let place = streams.find(id).expect("there");
+            streams.remove(place);
+        }
+        assert_eq!(served(&mut streams, 7), [3, 5, 7, 3, 5, 7, 3]);
+        // Without a window it is passed over, and comes back behind the others.
+        let place = streams.find(5).expect("there");
+        streams.get_mut(place).send_window = 0;
+        streams.requeue(place);
+        assert_eq!(served(&mut streams, 3), [7, 3, 7]);
+        streams.get_mut(place).send_window = 1;
+        streams.requeue(place);
+        assert_eq!(served(&mut streams, 3), [3, 7, 5]);
+        streams.set_priority(place, Priority::new(1, true));
+        assert_eq!(served(&mut streams, 2), [5, 5]);
+    }
+
+    #[test]
+    fn what_is_not_incremental_goes_in_the_order_of_requests() {
+        let mut streams = Streams::new();
+        for id in [1, 3, 5, 7] {
+            streams.add(stream(id, Priority::USUAL));
+        }
+        for id in [5, 1, 7, 3] {
+            let place = streams.find(id).expect("there");
+            streams.requeue(place);
+        }
+        for id in [1, 3, 5, 7] {
+            let place = streams.first_queued().expect("some wait");
+            assert_eq!(streams.get(place).id, id);
+            streams.remove(place);
+        }
+        assert_eq!(streams.first_queued(), None);
+    }
+
+    #[test]
+    fn the_last_streams_are_known() {
+        let mut streams = Streams::new();
+        for i in 0..20 {
+            let place = streams.add(stream(i * 2 + 1, Priority::USUAL));
+            if i % 2 == 0 {
+                streams.get_mut(place).standing = Standing::ResetHere;
+            }
+            streams.remove(place);
+        }
+        assert_eq!(streams.gone(39), Gone::Closed);
+        assert_eq!(streams.gone(37), Gone::ResetHere);
+        assert_eq!(streams.gone(1), Gone::Forgotten);
+        assert!(streams.kept_bytes() < 300);
+    }
+
+    proptest! {
+        /// Queues are what a sorted list says, whatever is added, taken and changed.
+        #[test]
+        fn queues_hold_together(steps in prop::collection::vec((0u8..5, 0usize..20, 0u8..16), 1..300)) {
+            let mut streams = Streams::new();
+            let mut next = 1;
+            for (what, which, priority) in steps {
+                let priority = Priority::new(priority & 7, priority & 8 != 0);
+                let place = streams.nth(which);
+                match (what, place) {
+                    (0, _) | (_, None) => {
+                        let place = streams.add(stream(next, priority));
+                        streams.requeue(place);
+                        next += 2;
+                    }
+                    (1, Some(place)) => {
+                        streams.remove(place);
+                    }
+                    (2, Some(place)) => streams.set_priority(place, priority),
+                    (3, Some(place)) => {
+                        let stream = streams.get_mut(place);
+                        stream.pending = !stream.pending;
+                        streams.requeue(place);
+                    }
+                    (_, Some(place)) => streams.turn_over(place),
+                }
+                let mut queued: Vec<u32> = Vec::new();
+                for ends in &streams.queues {
+                    let (mut at, mut before) = (ends.first, NONE);
+                    while at != NONE {
+                        let stream = streams.get(Place(at));
+                        prop_assert!(stream.queued && stream.previous == before);
+                        queued.push(stream.id);
+                        (before, at) = (at, stream.next);
+                    }
+                    prop_assert_eq!(before, ends.last);
+                }
+                queued.sort_unstable();
+                let expected: Vec<u32> = streams
+                    .places()
+                    .map(|place| streams.get(place))
+                    .filter(|stream| stream.pending)
+                    .map(|stream| stream.id)
+                    .collect();
+                prop_assert_eq!(queued, expected);
+            }
+        }
+    }
+}

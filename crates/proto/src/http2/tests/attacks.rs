@@ -1,0 +1,261 @@
+//! Floods and bombs: each ends at its bound, costs no more than that, and a peer that keeps to the rate lives on.
+
+use super::super::Flood;
+use super::*;
+
+/// Sends a frame until it is too much. `allowed` go through at once, then `per_second` for as long as one likes.
+fn flood(
+    flood: Flood,
+    allowed: u32,
+    per_second: u32,
+    mut prepare: impl FnMut(&mut End),
+    mut attack: impl FnMut(&mut End) -> Result<Vec<Told>, Violation>,
+) {
+    let mut end = End::server(Limits::default());
+    prepare(&mut end);
+    for i in 0..allowed {
+        assert!(attack(&mut end).is_ok(), "{flood:?}: {i} of {allowed}");
+    }
+    assert_eq!(attack(&mut end), Err(Violation::Flood(flood)));
+    assert_eq!(go_away(&end.sent()).1, ErrorCode::ENHANCE_YOUR_CALM);
+    // An honest peer, for hours.
+    let mut end = End::server(Limits::default());
+    prepare(&mut end);
+    for _ in 0..10_000 {
+        end.now_ms += u64::from(1000_u32.div_ceil(per_second));
+        assert!(attack(&mut end).is_ok(), "{flood:?} at its rate");
+        end.out.clear();
+    }
+}
+
+/// CVE-2023-44487.
+#[test]
+fn rapid_reset() {
+    let attack = |end: &mut End| {
+        let id = end.next_id();
+        let stream = end.open(id, true);
+        let told = end.frame(Kind::RstStream, 0, id, &8u32.to_be_bytes());
+        end.release(stream);
+        told
+    };
+    flood(Flood::Resets, 1000, 33, |_| {}, attack);
+}
+
+/// A stream that was reset counts until its handler has returned.
+#[test]
+fn resets_do_not_make_room_for_handlers() {
+    let mut end = End::server(Limits::default());
+    for i in 0..500u32 {
+        let stream = i * 2 + 1;
+        let told = end.request(stream, true, &[]).expect("goes on");
+        if i < 100 {
+            assert_eq!(told, [Told::Request(stream, true)]);
+        } else {
+            assert_eq!(told, [Told::Refused(stream, Refusal::StreamsTooMany)]);
+            assert_eq!(end.sent(), [reset(stream, ErrorCode::REFUSED_STREAM)]);
+        }
+        end.frame(Kind::RstStream, 0, stream, &8u32.to_be_bytes())
+            .expect("goes on");
+        assert!(end.connection.streams_count() <= 100);
+    }
+    end.release(StreamId(1));
+    end.open(1001, true);
+}
+
+/// CVE-2025-8671: every way to make this side reset a stream.
+#[test]
+fn made_you_reset() {
+    for way in 0..6 {
+        let attack = move |end: &mut End| {
+            let id = end.next_id();
+            let told = match way {
+                0 => {
+                    end.open(id, true);
+                    end.frame(Kind::Data, 0, id, b"x")?
+                }
+                1 => {
+                    end.open(id, false);
+                    end.frame(Kind::WindowUpdate, 0, id, &[0; 4])?
+                }
+                2 => {
+                    end.open(id, false);
+                    end.frame(
+                        Kind::Priority,
+                        0,
+                        id,
+                        &[&id.to_be_bytes()[..], &[0]].concat(),
+                    )?
+                }
+                3 => end.request(id, true, &[("Bad", "x")])?,
+                4 => {
+                    end.open(id, true);
+                    end.frame(Kind::Headers, 5, id, &[])?
+                }
+                _ => {
+                    assert!(end.request(id, false, &[("content-length", "1")]).is_ok());
+                    end.frame(Kind::Data, 1, id, b"xx")?
+                }
+            };
+            end.release(StreamId(id));
+            Ok(told)
+        };
+        // What makes this side reset is often counted for itself.
+        let prepare = |end: &mut End| {
+            end.limits.priorities = Rate::new(1000, 10_000);
+            end.limits.stream_window_updates = Rate::new(1000, 10_000);
+        };
+        flood(Flood::ResetsCaused, 1000, 33, prepare, attack);
+    }
+}
+
+#[test]
+fn frames_of_control() {
+    let (stream, nothing) = (1, |_: &mut End| {});
+    flood(Flood::Pings, 100, 100, nothing, |end| {
+        end.frame(Kind::Ping, 0, 0, &[0; 8])
+    });
+    // One has come with the preface.
+    flood(Flood::Settings, 49, 50, nothing, |end| {
+        end.frame(Kind::Settings, 0, 0, &[])
+    });
+    flood(Flood::Priorities, 500, 200, nothing, |end| {
+        end.frame(Kind::Priority, 0, 9, &[0; 5])
+    });
+    flood(Flood::Priorities, 500, 200, nothing, |end| {
+        end.frame(Kind::PriorityUpdate, 0, 0, b"\0\0\0\x09u=1")
+    });
+    flood(Flood::UnknownFrames, 200, 100, nothing, |end| {
+        end.feed(b"\0\0\0\xfa\0\0\0\0\0")
+    });
+    let open = |end: &mut End| {
+        end.open(stream, false);
+    };
+    flood(Flood::EmptyData, 100, 100, open, |end| {
+        end.frame(Kind::Data, 0, stream, &[])
+    });
+    // Nothing but padding is as empty.
+    flood(Flood::EmptyData, 100, 100, open, |end| {
+        end.frame(Kind::Data, flag::PADDED, stream, &[5, 0, 0, 0, 0, 0])
+    });
+    flood(Flood::ConnectionWindowUpdates, 100, 100, nothing, |end| {
+        end.frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])
+    });
+    flood(Flood::StreamWindowUpdates, 1000, 500, open, |end| {
+        end.frame(Kind::WindowUpdate, 0, stream, &[0, 0, 0, 1])
+    });
+    // For streams that are over as well.
+    let gone = |end: &mut End| {
+        let stream = end.open(stream, true);
+        end.release(stream);
+    };
+    flood(Flood::StreamWindowUpdates, 1000, 500, gone, |end| {
+        end.frame(Kind::WindowUpdate, 0, stream, &[0, 1, 0, 0])
+    });
+}
+
+/// Windows that are used may be opened as often as a fast client likes.
+#[test]
+fn a_fast_download_is_no_flood() {
+    let mut end = End::server(Limits::default());
+    let stream = end.open(1, true);
+    end.answer(stream, &[0; 65_535], Rest::Pending);
+    for _ in 0..100_000 {
+        for id in [0, 1] {
+            let told = end.frame(Kind::WindowUpdate, 0, id, &4096u32.to_be_bytes());
+            assert_eq!(told, Ok(Vec::new()));
+        }
+        let sent = end
+            .connection
+            .send_data(stream, &[0; 4096], Rest::Pending, &mut end.out);
+        assert_eq!(sent, 4096);
+        end.out.clear();
+    }
+}
+
+/// CVE-2024-27316: CONTINUATION without end.
+#[test]
+fn continuation_flood() {
+    for payload in [&[][..], b"\0\x01a\x01b"] {
+        let mut end = End::server(Limits::default());
+        end.frame(Kind::Headers, 1, 1, &block(&USUAL))
+            .expect("goes on");
+        for _ in 0..20 {
+            assert_eq!(end.frame(Kind::Continuation, 0, 1, payload), Ok(Vec::new()));
+        }
+        let told = end.frame(Kind::Continuation, 0, 1, payload);
+        assert_eq!(told, Err(Violation::Flood(Flood::Continuations)));
+        assert_eq!(go_away(&end.sent()), (0, ErrorCode::ENHANCE_YOUR_CALM));
+    }
+    // Few but large.
+    let mut end = End::server(Limits::default());
+    end.frame(Kind::Headers, 1, 1, &[0; 16_384])
+        .expect("goes on");
+    end.frame(Kind::Continuation, 0, 1, &[0; 16_384])
+        .expect("goes on");
+    assert!(end.connection.kept_bytes() < 100_000);
+    let told = end.frame(Kind::Continuation, 0, 1, &[0; 16_384]);
+    assert_eq!(told, Err(Violation::BlockTooLarge));
+    assert!(end.connection.kept_bytes() < 1000);
+}
+
+/// One large entry, and thousands of references of one byte.
+#[test]
+fn hpack_bomb() {
+    let mut end = End::server(Limits::default());
+    let mut block = vec![0x40, 1, b'x', 127, 0x81, 0x1e];
+    block.extend([b'v'; 127 + 0x1e * 128 + 1]);
+    block.splice(0..0, [0x82, 0x87, 0x84, 0x01, 1, b'a']);
+    let flags = flag::END_HEADERS | flag::END_STREAM;
+    assert_eq!(
+        end.frame(Kind::Headers, flags, 1, &block),
+        Ok(vec![Told::Request(1, true)])
+    );
+    end.release(StreamId(1));
+    let mut bomb = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
+    bomb.extend([0xbe; 16_000]);
+    for id in 1..100 {
+        let told = end.frame(Kind::Headers, flags, id * 2 + 1, &bomb);
+        assert_eq!(
+            told,
+            Ok(vec![Told::Refused(id * 2 + 1, Refusal::HeadTooLarge)])
+        );
+    }
+    assert!(
+        end.message.text.capacity() < 65_536,
+        "{}",
+        end.message.text.capacity()
+    );
+}
+
+/// CVE-2026-49975: crumbs of a cookie, one byte each, count as the fields that they are.
+#[test]
+fn cookie_bomb() {
+    let mut end = End::server(Limits::default());
+    let mut block = vec![0x82, 0x87, 0x84, 0x01, 1, b'a', 0x60, 1, b'c'];
+    block.extend([0xbe; 200]);
+    let flags = flag::END_HEADERS | flag::END_STREAM;
+    let told = end.frame(Kind::Headers, flags, 1, &block);
+    assert_eq!(told, Ok(vec![Told::Refused(1, Refusal::HeadersTooMany)]));
+    block.truncate(9 + 120);
+    let told = end.frame(Kind::Headers, flags, 3, &block);
+    assert_eq!(told, Ok(vec![Told::Request(3, true)]));
+}
+
+/// SETTINGS that move every window, as often as the rate lets them: no more work than streams.
+#[test]
+fn windows_are_moved_within_their_range() {
+    let mut end = End::server(Limits::default());
+    end.open(1, true);
+    end.frame(Kind::WindowUpdate, 0, 1, &(i32::MAX - 65_535).to_be_bytes())
+        .expect("goes on");
+    let told = end.frame(Kind::Settings, 0, 0, b"\0\x04\0\x01\0\0");
+    assert_eq!(told, Err(Violation::SettingWindow));
+    assert_eq!(go_away(&end.sent()), (1, ErrorCode::FLOW_CONTROL_ERROR));
+}
+
+impl End {
+    /// The number of the next stream.
+    fn next_id(&self) -> u32 {
+        self.connection.peer_last + if self.connection.peer_last == 0 { 1 } else { 2 }
+    }
+}
