@@ -10,7 +10,7 @@ use Symfony\Component\DependencyInjection\ContainerBuilder;
 use Symfony\Component\HttpKernel\Bundle\Bundle;
 
 /**
- * What an application gets injected: Fermata\Channels to publish with, and in controllers the Fermata\Request. Services that
+ * What an application gets injected: Fermata\Channels to publish with, a hub of Mercure that does so too, and in controllers the Fermata\Request. Services that
  * implement RoutesInterface add routes of the server's own; the console has fermata:serve.
  */
 final class FermataBundle extends Bundle
@@ -23,6 +23,7 @@ final class FermataBundle extends Bundle
         $container->registerForAutoconfiguration(RoutesInterface::class)->addTag(self::ROUTES);
         $container->register(ServerRoutes::class)->setArguments([new TaggedIteratorArgument(self::ROUTES)])->setPublic(true);
         $container->register(Channels::class);
+        $container->addCompilerPass(new HubPass());
         $container->register(RequestResolver::class)->addTag('controller.argument_value_resolver', ['priority' => 150]);
         $container->register(ServeCommand::class)->addTag('console.command', ['command' => 'fermata:serve']);
     }

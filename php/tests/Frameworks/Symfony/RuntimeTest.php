@@ -116,6 +116,14 @@ final class RuntimeTest extends TestCase
         self::assertSame('news', $client->event());
     }
 
+    public function testAHubOfMercurePublishesToChannels(): void
+    {
+        $client = self::$server->open('GET', '/held');
+        self::assertStringStartsWith('urn:uuid:', self::$server->get('/hub')->body);
+        $event = $client->nextEvent();
+        self::assertSame(['named', 'updated'], [$event['event'], $event['data']]);
+    }
+
     public function testTerminateRunsAfterTheAnswer(): void
     {
         self::assertSame('early', self::$server->get('/late')->body);

@@ -20,7 +20,7 @@ use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
 use Symfony\Contracts\Service\ResetInterface;
 
 require_once dirname(__DIR__, 2) . '/autoload.php';
-foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml'] as $package) {
+foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml', 'Component/Mercure'] as $package) {
     require_once "Symfony/$package/autoload.php";
 }
 
@@ -93,6 +93,7 @@ final class TestKernel extends Kernel
         $services->set(Sockets::class);
         $services->set('logger', \Psr\Log\NullLogger::class);
         $services->alias('test.channels', Channels::class)->public();
+        $services->alias('test.hub', \Symfony\Component\Mercure\HubInterface::class)->public();
     }
 
     protected function configureRoutes(RoutingConfigurator $routes): void
@@ -130,6 +131,7 @@ final class TestKernel extends Kernel
             'held' => new NativeResponse(Hold::sse('news')->since($native->lastEventId())),
             'native-file' => $this->withMany(new NativeResponse(\Fermata\Response::file("$folder/large.bin"))),
             'publish' => $this->publish($request),
+            'hub' => new Response($this->container->get('test.hub')->publish(new \Symfony\Component\Mercure\Update(['other', 'news'], 'updated', type: 'named'))),
             'late' => new Response('early'),
             'printed' => new Response((print 'printed ') ? 'and answered' : ''),
             'exit' => $this->leave(),
