@@ -119,6 +119,8 @@ impl Case {
         {
             // The conversation is that of the handler as well, which goes on in the middle of it.
             case.goes_on = false;
+            // So does what tidies up, unless the connection has gone with the wait.
+            case.tidies &= case.ending != "throw";
         }
         for _ in 0..random.within(0..BYSTANDERS_MAX + 1) {
             case.bystanders.push(Bystander {
