@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-php test-editor test-frameworks fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -208,6 +208,9 @@ test-generated: ## Check that the generated files are up to date
 	python3 -m bench readme --check
 	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) --workspace --exclude fermata-tests reference
+
+test-http2: ## h2spec and real clients against the HTTP/2 of crates/proto, each where it is installed; one minute
+	scripts/http2.sh
 
 test-revolt: all ## Revolt's own tests of its drivers, over ours; REVOLT=FOLDER is a checkout of revoltphp/event-loop
 	scripts/revolt.sh $(REVOLT)

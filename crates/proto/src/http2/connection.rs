@@ -203,8 +203,10 @@ pub struct Connection {
     pub(super) settings_seen: bool,
     /// The peer has sent GOAWAY.
     pub(super) peer_leaves: bool,
-    /// DATA went out since the last WINDOW_UPDATE of the connection.
-    pub(super) window_used: bool,
+    /// Bytes sent that no WINDOW_UPDATE of the connection was set against yet.
+    pub(super) connection_credit: u32,
+    /// The same for those of streams.
+    pub(super) stream_credit: u32,
     /// The next header block has to begin with the change of the table's size to 0.
     pub(super) size_update_due: bool,
     /// It was said once, so it need not be again.
@@ -251,7 +253,8 @@ impl Connection {
             drain: Drain::Open,
             settings_seen: false,
             peer_leaves: false,
-            window_used: true,
+            connection_credit: 0,
+            stream_credit: 0,
             size_update_due: false,
             size_update_sent: false,
         }

@@ -43,9 +43,9 @@ pub struct Limits {
     pub settings: Rate,
     /// DATA that holds nothing and does not end its stream. Default 100/s, burst 100.
     pub empty_data: Rate,
-    /// WINDOW_UPDATE of the connection that adds little or comes before the last was used. Default 100/s, burst 100.
+    /// WINDOW_UPDATE of the connection beyond one per 1,024 bytes sent. Default 100/s, burst 100.
     pub connection_window_updates: Rate,
-    /// The same of streams, taken together. Default 500/s, burst 1,000.
+    /// The same of streams, taken together and but for the first of each. Default 500/s, burst 1,000.
     pub stream_window_updates: Rate,
     /// PRIORITY and PRIORITY_UPDATE. Default 200/s, burst 500.
     pub priorities: Rate,

@@ -3,7 +3,7 @@
 //! A head that two servers could read differently is refused, as in HTTP/1: pseudo-headers out of place or twice, names
 //! in upper case, control bytes and line ends, headers of a connection, `host` that is not `:authority`, lengths that repeat.
 
-use super::hpack::{ENTRY_OVERHEAD, Field};
+use super::hpack::{ENTRY_OVERHEAD, Field, static_name_index};
 use super::limits::Limits;
 use super::priority::Priority;
 use crate::http1::{Body, Head, HeaderSpan, METHOD_BYTES_MAX, Method, valid_host};
@@ -187,16 +187,23 @@ impl<'a> Builder<'a> {
             return Err(Refusal::PseudoHeaderLate);
         }
         let text = &self.message.text[..];
-        let (name, value) = (field.name.of(text), field.value);
-        let place = match (self.part, name) {
-            (Part::Request, b":method") => &mut self.method,
-            (Part::Request, b":path") => &mut self.path,
-            (Part::Request, b":scheme") => &mut self.message.scheme,
-            (Part::Request, b":authority") => &mut self.authority,
-            (Part::Request, b":protocol") if self.limits.connect_protocol => {
+        let value = field.value;
+        // Most come with an index, which tells them apart without a look at the name.
+        let index = match field.name_index {
+            0 => static_name_index(field.name.of(text)).unwrap_or(0),
+            index => index,
+        };
+        let place = match (self.part, index) {
+            (Part::Request, 1) => &mut self.authority,
+            (Part::Request, 2 | 3) => &mut self.method,
+            (Part::Request, 4 | 5) => &mut self.path,
+            (Part::Request, 6 | 7) => &mut self.message.scheme,
+            (Part::Request, 0)
+                if self.limits.connect_protocol && field.name.of(text) == b":protocol" =>
+            {
                 &mut self.message.protocol
             }
-            (Part::Response, b":status") if self.message.status == 0 => {
+            (Part::Response, 8..=14) if self.message.status == 0 => {
                 let digits = parse_decimal(value.of(text)).filter(|_| value.len == 3);
                 let status = digits.filter(|status| (100..=999).contains(status));
                 self.message.status = status.ok_or(Refusal::PseudoHeader)? as u16;

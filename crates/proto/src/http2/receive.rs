@@ -21,8 +21,10 @@ use super::message::Message;
 use super::priority::Priority;
 use super::streams::{Gone, Standing};
 
-/// WINDOW_UPDATE by less than this counts, whenever it comes.
-const INCREMENT_MIN: u32 = 1024;
+/// A WINDOW_UPDATE for so many bytes sent is what a client owes; those beyond that count as a flood.
+///
+/// A rate alone would end fast downloads: a client opens both windows each time it has taken half of one.
+const BYTES_PER_UPDATE: u32 = 1024;
 
 /// Bytes of the deprecated priority (RFC 7540, 6.3).
 const PRIORITY_BYTES: u32 = 5;
@@ -354,24 +356,28 @@ impl Connection {
             if increment == 0 {
                 return Err(Violation::WindowIncrement);
             }
-            if increment < INCREMENT_MIN || !self.window_used {
-                self.count(Flood::ConnectionWindowUpdates, c.now_ms, c.limits)?;
+            match self.connection_credit.checked_sub(BYTES_PER_UPDATE) {
+                Some(left) => self.connection_credit = left,
+                None => self.count(Flood::ConnectionWindowUpdates, c.now_ms, c.limits)?,
             }
-            self.window_used = false;
             let window = self.send_window.checked_add(increment as i32);
             self.send_window = window.ok_or(Violation::WindowTooLarge)?;
             return Ok(None);
         }
-        let Some(place) = self.streams.find(id) else {
-            self.count(Flood::StreamWindowUpdates, c.now_ms, c.limits)?;
+        let place = self.streams.find(id);
+        // The first of a stream is a matter of course: Firefox sends one with each request.
+        let first = place.is_some_and(|place| {
+            let stream = self.streams.get_mut(place);
+            !std::mem::replace(&mut stream.window_updated, true)
+        });
+        match self.stream_credit.checked_sub(BYTES_PER_UPDATE) {
+            _ if first => {}
+            Some(left) => self.stream_credit = left,
+            None => self.count(Flood::StreamWindowUpdates, c.now_ms, c.limits)?,
+        }
+        let Some(place) = place else {
             return Ok(None);
         };
-        let stream = self.streams.get_mut(place);
-        let counts = increment < INCREMENT_MIN || !stream.window_used;
-        stream.window_used = false;
-        if counts {
-            self.count(Flood::StreamWindowUpdates, c.now_ms, c.limits)?;
-        }
         let stream = self.streams.get_mut(place);
         if stream.standing != Standing::Open {
             return Ok(None);

@@ -14,6 +14,9 @@ use super::streams::{Place, Reading, STREAMS_MAX, Standing, Stream, Writing};
 /// Bytes that one of several incremental streams sends before it is the next one's turn.
 pub const TURN_BYTES: usize = 16_384;
 
+/// Bytes sent that WINDOW_UPDATE may be set against later.
+const CREDIT_BYTES_MAX: u32 = 1 << 24;
+
 /// What follows the bytes that are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
@@ -221,6 +224,7 @@ impl Connection {
         }
         let id = stream.id;
         self.end_head(out, start, id, end && !interim);
+        self.streams.requeue(place);
     }
 
     /// The stream, if it is where it has to be for what is to be sent.
@@ -411,7 +415,6 @@ impl Connection {
             stream.writing = Writing::Ended;
         }
         stream.send_window -= taken as i32;
-        stream.window_used |= taken > 0;
         if let Some(stalled) = &mut stream.stalled {
             stalled.bytes = stalled.bytes.saturating_add(taken.min(0xffff) as u16);
             if stalled.bytes >= STALL_BYTES_MIN || !stream.pending {
@@ -425,7 +428,8 @@ impl Connection {
             stream: stream.id,
         };
         self.send_window -= taken as i32;
-        self.window_used |= taken > 0;
+        self.connection_credit = (self.connection_credit + taken as u32).min(CREDIT_BYTES_MAX);
+        self.stream_credit = (self.stream_credit + taken as u32).min(CREDIT_BYTES_MAX);
         self.streams.requeue(place);
         Some(DataFrame {
             header: header.encode(),

@@ -90,7 +90,10 @@ pub(super) fn write_own(out: &mut Vec<u8>, role: Role, limits: &Limits) {
         Role::Client => set(ENABLE_PUSH, 0),
         Role::Server => set(MAX_CONCURRENT_STREAMS, u32::from(limits.streams_max)),
     }
-    set(INITIAL_WINDOW_SIZE, limits.stream_window_bytes);
+    set(
+        INITIAL_WINDOW_SIZE,
+        limits.stream_window_bytes.min(i32::MAX as u32),
+    );
     set(MAX_HEADER_LIST_SIZE, limits.header_list_bytes_max);
     if role == Role::Server && limits.connect_protocol {
         set(ENABLE_CONNECT_PROTOCOL, 1);

@@ -74,8 +74,8 @@ pub(super) struct Stream {
     pub priority: Priority,
     /// Whether the embedder has more to send.
     pub pending: bool,
-    /// Whether DATA went out since the last WINDOW_UPDATE.
-    pub window_used: bool,
+    /// Whether its window was opened before.
+    pub window_updated: bool,
     queued: bool,
     previous: u16,
     next: u16,
@@ -108,8 +108,7 @@ impl Stream {
             fields_left: 0,
             priority: Priority::USUAL,
             pending: false,
-            // The first WINDOW_UPDATE of a stream is a matter of course: Firefox sends one with each request.
-            window_used: true,
+            window_updated: false,
             queued: false,
             previous: NONE,
             next: NONE,
@@ -329,7 +328,8 @@ impl Streams {
     #[inline]
     pub(super) fn requeue(&mut self, place: Place) {
         let stream = self.get(place);
-        let belongs = stream.pending && stream.send_window > 0 && stream.can_send();
+        let sends = stream.standing == Standing::Open && stream.writing == Writing::Body;
+        let belongs = stream.pending && stream.send_window > 0 && sends;
         if belongs && !stream.queued {
             self.enqueue(place);
         } else if !belongs && stream.queued {
@@ -432,6 +432,7 @@ mod tests {
     fn stream(id: u32, priority: Priority) -> Stream {
         let mut stream = Stream::new(id, Reading::Ended, 100, 100);
         stream.priority = priority;
+        stream.writing = Writing::Body;
         stream.pending = true;
         stream
     }

@@ -3,14 +3,14 @@
 use super::{Context, Outcome, PRIORITY_BYTES, number};
 use crate::Refusal;
 use crate::http2::Role;
-use crate::http2::connection::{Block, Connection, Event, StreamId};
+use crate::http2::connection::{Block, Connection, Drain, Event, StreamId};
 use crate::http2::error::{ErrorCode, Violation};
 use crate::http2::flood::Flood;
 use crate::http2::frame::{self, Header, STREAM_MAX, WINDOW_INITIAL, flag};
 use crate::http2::hpack;
 use crate::http2::limits::Limits;
 use crate::http2::message::{Allowance, Builder, Part};
-use crate::http2::streams::{Gone, Place, Reading, STREAMS_MAX, Standing, Stream};
+use crate::http2::streams::{Place, Reading, STREAMS_MAX, Standing, Stream};
 use crate::response::bodiless;
 
 impl Connection {
@@ -161,7 +161,8 @@ impl Connection {
     ) -> Outcome {
         let stream = StreamId(id);
         self.peer_last = id;
-        if self.gone(id) == Gone::ResetHere {
+        if matches!(self.drain, Drain::Final { last } if id > last) {
+            // Ignored without an answer (RFC 9113, 6.8).
             self.follow(block, c)?;
             return Ok(None);
         }
