@@ -120,7 +120,6 @@ impl<D: Driver> Worker<D> {
             channels,
             waiting: Waiting::new(),
             wires: Wires::new(),
-            relay: None,
             file_jobs: None,
             more_metrics: None,
             turn_ms: now_ms,

@@ -21,7 +21,6 @@ use crate::admin::stats::{MoreMetrics, Reporter};
 use crate::admin::trace::Tracing;
 use crate::channels::Channels;
 use crate::embed::event::Event;
-use crate::embed::relayed::Relay;
 use crate::embed::waiting::Waiting;
 use crate::embed::wires::Wires;
 use crate::http::Http;
@@ -68,8 +67,6 @@ pub struct Worker<D: Driver> {
     /// Handlers that are not done yet.
     pub(crate) waiting: Waiting,
     pub(crate) wires: Wires,
-    /// What an embedder has set that publishes in formats of its own; see `relay`.
-    pub(crate) relay: Option<Box<Relay>>,
     /// What handlers have asked for of files; `None` = nothing yet.
     pub(crate) file_jobs: Option<Box<Files>>,
     /// What an embedder adds to the text for Prometheus.

@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
             }
             (b"GET", b"/metrics") => {
                 self.report(self.net.driver.now_ms());
-                let is_edge = self.relay.is_some();
+                let is_edge = self.http.passes_on;
                 let text = self.snapshot().to_prometheus(is_edge);
                 (200, stats::PROMETHEUS, text)
             }

@@ -43,7 +43,7 @@ impl<D: Driver> Worker<D> {
 
     fn metrics_text(&self) -> String {
         let snapshot = self.snapshot();
-        let mut text = snapshot.to_prometheus(self.relay.is_some());
+        let mut text = snapshot.to_prometheus(self.http.passes_on);
         if let Some(more) = &self.more_metrics {
             more(&snapshot, &mut text);
         }

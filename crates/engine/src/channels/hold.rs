@@ -18,7 +18,7 @@ use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::{Presence, announcement, check_member, network_of};
 use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
-use crate::http::exchange::{Held, Stage};
+use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ExchangeIndex;
@@ -159,13 +159,13 @@ impl<D: Driver> Worker<D> {
         }
         if ends_at_once {
             self.trace.on_answer(index, End::Closed, &mut self.net);
-            self.end_hold(index);
+            self.finish_hold(index, true);
             return Ok(());
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
         let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let (is_queued, is_live) = (false, backlog.is_none());
-        let held = Held {
+        let held = Held::Events {
             keep_alive_ms,
             closes_on_gap: hold.closes_on_gap,
             // `send_held` lists it when the opening is sent.
@@ -425,20 +425,20 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a held client what its channels' logs have for it.
     pub(crate) fn send_held(&mut self, index: ExchangeIndex) {
-        if self.relay.is_some() && self.takes_items(index) {
-            self.send_items(index);
-            return;
-        }
         let Some((mut connection, mut exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
+        if exchange.takes_items {
+            self.send_items(index);
+            return;
+        }
         let is_subscriber = exchange.is_held() || exchange.is_socket();
         if !is_subscriber || connection.phase != Phase::Open {
             return;
         }
         if connection.is_blocked {
             // A client that takes nothing would otherwise learn of its end when it takes something.
-            let closes_on_gap = exchange.held().is_some_and(|it| it.closes_on_gap);
+            let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
             if closes_on_gap && self.channels.local.has_gap(exchange.chain) {
                 self.on_gap(index);
             }
@@ -449,7 +449,7 @@ impl<D: Driver> Worker<D> {
             self.flush(index.connection());
             return;
         }
-        if exchange.held().is_some_and(|it| it.resume.is_some()) {
+        if exchange.held().is_some_and(Held::is_resuming) {
             self.queue_resume(index);
             return;
         }
@@ -539,7 +539,7 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        let closes_on_gap = exchange.held().is_some_and(|it| it.closes_on_gap);
+        let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
         let message = format!(
             "{}: the client is more than channel_log_bytes_max behind; {}",
             connection.peer,
@@ -572,28 +572,50 @@ impl<D: Driver> Worker<D> {
 
     /// A held client has been silent for its keep-alive time.
     pub(crate) fn keep_alive(&mut self, index: ExchangeIndex) {
-        if self.relay.is_some() {
-            self.keep_alive_relayed(index);
-            return;
-        }
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
-        if connection.unsent() == 0 {
+        let (due_ms, keeps_interval) = (connection.deadline_ms, exchange.keeps_interval());
+        let Stage::Held(held) = &exchange.stage else {
+            return;
+        };
+        let silence = match held {
+            Held::Events { .. } => Some(None),
+            Held::Own { keep_alive, .. } => keep_alive.as_deref().map(Some),
+        };
+        if let Some(silence) = silence
+            && connection.unsent() == 0
+        {
             self.net.counts.add(Counter::KeepAlives, 1);
             let out = connection.take_buffer(&mut self.net.pool);
-            let write = |out: &mut Vec<u8>| sse::comment(out, b"");
-            exchange.protocol.write_piece_with(out, write);
+            match silence {
+                None => {
+                    let write = |out: &mut Vec<u8>| sse::comment(out, b"");
+                    exchange.protocol.write_piece_with(out, write);
+                }
+                Some(data) => exchange.protocol.write_piece(out, data),
+            }
             // At once, so that thousands that are due together share one buffer.
             self.flush(index.connection());
         }
-        self.restart_deadline(index.connection());
+        if keeps_interval {
+            self.net.set_deadline(index.connection(), due_ms);
+        } else {
+            self.restart_deadline(index.connection());
+        }
     }
 
-    /// Ends an event stream in order: the client is told when to come back, and comes back with its
-    /// last event id.
+    /// Ends a held client's answer in order. One that gets events is told when to come back, and comes back with its last
+    /// event id.
     pub(crate) fn end_hold(&mut self, index: ExchangeIndex) {
-        let is_events = self.relay.is_none();
+        let exchange = self.net.connections.exchange(index);
+        let held = exchange.and_then(Exchange::held);
+        let is_events = held.is_some_and(|held| !held.is_own());
+        self.finish_hold(index, is_events);
+    }
+
+    /// The same for an answer that is not held any longer than its beginning.
+    pub(crate) fn finish_hold(&mut self, index: ExchangeIndex, is_events: bool) {
         // Events that the client has not received stay behind: it resumes after the last it has.
         self.drop_subscriptions(index);
         self.tell_reader(index);

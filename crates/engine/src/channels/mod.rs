@@ -4,6 +4,7 @@ pub(crate) mod encode;
 pub(crate) mod follow;
 pub(crate) mod gather;
 pub(crate) mod hold;
+pub(crate) mod keep_alives;
 pub(crate) mod memory;
 pub(crate) mod missed;
 pub(crate) mod notes;
@@ -27,6 +28,7 @@ use crate::net::slab::Key;
 use encode::Encoder;
 use follow::{Follower, Told};
 use gather::{Gather, RING_SHARE};
+use keep_alives::KeepAlives;
 
 /// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
 pub(crate) struct Channels {
@@ -38,6 +40,7 @@ pub(crate) struct Channels {
     pub local: Local,
     pub encoder: Encoder,
     pub gather: Gather,
+    pub keep_alives: KeepAlives,
     /// Tells this life of the worker from all others, in the ids of its sockets.
     pub identity: u64,
     /// Wakers of all slots, by slot.
@@ -79,6 +82,7 @@ impl Channels {
         Ok(Channels {
             encoder: Encoder::new(ring.ids()),
             gather: Gather::new(settings.gather_ms_max),
+            keep_alives: KeepAlives::default(),
             settings: Arc::clone(settings),
             slot,
             owner,

@@ -12,7 +12,7 @@ use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::encode;
 use crate::channels::encode::FORMAT_SSE;
-use crate::http::exchange::Stage;
+use crate::http::exchange::{Held, Stage};
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
@@ -74,7 +74,7 @@ impl<D: Driver> Worker<D> {
             }
             match &mut exchange.stage {
                 Stage::Held(held) => {
-                    if let Some(resume) = held.resume.take() {
+                    if let Some(resume) = held.resume_mut().and_then(Option::take) {
                         self.write_piece(key.exchange(), resume);
                     }
                 }
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
         };
         let peer = connection.peer;
         let on_loss = match exchange.held() {
-            Some(held) if held.closes_on_gap => OnLoss::Stop,
+            Some(held) if held.closes_on_gap() => OnLoss::Stop,
             _ => OnLoss::TellSlow,
         };
         let mut piece = std::mem::take(&mut self.scratch);
@@ -118,8 +118,8 @@ impl<D: Driver> Worker<D> {
             self.go_live(index, resume.backlog.channels());
         }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
-            if !is_live && let Some(held) = exchange.held_mut() {
-                held.resume = Some(resume);
+            if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
+                *rest = Some(resume);
             }
             let out = connection.take_buffer(&mut self.net.pool);
             exchange.protocol.write_piece(out, &piece);

@@ -15,7 +15,7 @@ use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
 use crate::embed::waiting::{Asked, News};
 use crate::embed::watch::Watching;
-use crate::http::exchange::Stage;
+use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
 use crate::net::connection::{Origin, Phase, Writing};
@@ -39,8 +39,7 @@ impl<D: Driver> Worker<D> {
     /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
-        // An embedder that passes responses on settles what they are itself.
-        if self.http.lent == handle && self.relay.is_none() {
+        if self.http.lent == handle && !self.http.passes_on {
             let view = self.http.request.view(&self.input);
             let asked = Asked {
                 handle,
@@ -134,12 +133,9 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if !exchange.is_deferred {
-            if exchange.is_held() && self.relay.is_some() {
+            if exchange.held().is_some_and(Held::is_own) {
                 let handle = exchange.handle(index);
                 self.note(Left::Held(handle));
-                if let Some(relay) = &mut self.relay {
-                    relay.forget(index);
-                }
             }
             return;
         }

@@ -5,7 +5,7 @@
 //! asked per client. Whoever needs more (filters, reliable delivery, long polls, WebSockets) takes *items*: the records
 //! as they were published, handed out by [`Event::Items`](crate::Event::Items) one client at a time.
 //!
-//! What is kept per client beside its `Connection` is one entry of [`Relay::held`].
+//! What is special about such a client is in its exchange (`Held::Own`).
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ impl<D: Driver> Worker<D> {
     /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
     pub fn relay(&mut self, stream: Encoding) {
         self.channels.encoder.stream = Some(stream);
-        self.relay = Some(Box::default());
+        self.http.passes_on = true;
     }
 
     /// Answers a request with a complete response, whose head is passed on as it is.
@@ -144,15 +144,28 @@ impl<D: Driver> Worker<D> {
     fn begin_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         if self.running != Running::Serving {
             self.trace.on_answer(index, End::Closed, &mut self.net);
-            self.end_hold(index);
+            self.finish_hold(index, false);
             return;
         }
-        self.begin_hold(index, held_by(hold));
-        self.set_hold(index, hold);
+        let held = self.held_by(hold);
+        self.begin_hold(index, held);
+        self.subscribe_held(index, hold);
     }
 
-    /// Replaces subscriptions and keep-alive of a held client.
-    fn set_hold(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
+    /// How a client is held by the embedder.
+    fn held_by(&mut self, hold: &Relayed<'_>) -> Held {
+        let keep_alive = hold.keep_alive;
+        Held::Own {
+            keep_alive_ms: keep_alive.map_or(0, |it| it.interval_ms),
+            // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
+            closes_on_gap: !hold.takes_items,
+            keeps_interval: keep_alive.is_some_and(|it| !it.restarts),
+            keep_alive: keep_alive.map(|it| self.channels.keep_alives.intern(it.data)),
+        }
+    }
+
+    /// Replaces the subscriptions of a client.
+    fn subscribe_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         let format = if hold.takes_items {
             FORMAT_ITEMS
         } else {
@@ -169,16 +182,7 @@ impl<D: Driver> Worker<D> {
                     .local
                     .subscribe(index.0, exchange.chain, channel, format);
         }
-        if let Some(held) = exchange.held_mut() {
-            *held = held_by(hold);
-        }
-        if let Some(relay) = &mut self.relay {
-            let keep_alive = hold.keep_alive.map(|it| relay.intern(it.data));
-            let entry = relay.entry(index);
-            entry.takes_items = hold.takes_items;
-            entry.keep_alive = keep_alive;
-            entry.keeps_interval = hold.keep_alive.is_some_and(|it| !it.restarts);
-        }
+        exchange.takes_items = hold.takes_items;
     }
 
     /// Replaces subscriptions and keep-alive of a held client.
@@ -187,8 +191,10 @@ impl<D: Driver> Worker<D> {
     /// It has left.
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.held(handle)?;
-        self.set_hold(index, hold);
-        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
+        let held = self.held_by(hold);
+        self.subscribe_held(index, hold);
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            exchange.stage = Stage::Held(held);
             connection.deadline_ms = u64::MAX;
         }
         self.restart_deadline(index.connection());
@@ -201,14 +207,13 @@ impl<D: Driver> Worker<D> {
     /// It has left.
     pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.held(handle)?;
-        let keeps_interval = self.keeps_interval(index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
         };
         let out = connection.take_buffer(&mut self.net.pool);
         exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
-        if !keeps_interval {
+        if !exchange.keeps_interval() {
             self.restart_deadline(index.connection());
         }
         self.net.mark_dirty(index.connection());
@@ -252,7 +257,7 @@ impl<D: Driver> Worker<D> {
             takes_items: true,
             keep_alive: None,
         };
-        self.set_hold(index, &hold);
+        self.subscribe_held(index, &hold);
         Ok(())
     }
 
@@ -275,9 +280,7 @@ impl<D: Driver> Worker<D> {
         if exchange.socket().is_none() {
             return Err(SendError::Gone);
         }
-        if let Some(relay) = &mut self.relay {
-            relay.entry(key.exchange()).takes_items = true;
-        }
+        exchange.takes_items = true;
         exchange.chain =
             self.channels
                 .local
@@ -310,9 +313,7 @@ impl<D: Driver> Worker<D> {
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             self.channels.local.unsubscribe(exchange.chain);
             exchange.chain = SubId::NONE;
-        }
-        if let Some(relay) = &mut self.relay {
-            relay.forget(index);
+            exchange.takes_items = false;
         }
     }
 
@@ -324,18 +325,6 @@ impl<D: Driver> Worker<D> {
             Some(it) if it.serial == generation && it.is_held() => Ok(index),
             _ => Err(Gone),
         }
-    }
-
-    /// Whether what the log has for this client goes to the embedder.
-    #[inline]
-    pub(crate) fn takes_items(&self, index: ExchangeIndex) -> bool {
-        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
-        held.is_some_and(|held| held.takes_items)
-    }
-
-    pub(crate) fn keeps_interval(&self, index: ExchangeIndex) -> bool {
-        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
-        held.is_some_and(|held| held.keeps_interval)
     }
 
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
@@ -407,31 +396,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A held client of the embedder's has been silent for its keep-alive time.
-    pub(crate) fn keep_alive_relayed(&mut self, index: ExchangeIndex) {
-        let held = self.relay.as_ref().and_then(|relay| relay.get(index));
-        let data = held.and_then(|held| held.keep_alive.clone());
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
-            && let Some(data) = data
-            && connection.unsent() == 0
-        {
-            self.net.counts.add(Counter::KeepAlives, 1);
-            let out = connection.take_buffer(&mut self.net.pool);
-            exchange.protocol.write_piece(out, &data);
-            self.flush(index.connection());
-        }
-        if !self.keeps_interval(index) {
-            self.restart_deadline(index.connection());
-        } else if let Some(due_ms) = self
-            .net
-            .connections
-            .at(index.connection())
-            .map(|it| it.deadline_ms)
-        {
-            self.net.set_deadline(index.connection(), due_ms);
-        }
-    }
-
     fn write_relayed_head(
         &mut self,
         index: ExchangeIndex,
@@ -442,14 +406,5 @@ impl<D: Driver> Worker<D> {
         self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
             protocol.write_passed_head(out, head, date, length, keeps_alive);
         });
-    }
-}
-
-/// What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
-fn held_by(hold: &Relayed<'_>) -> Held {
-    Held {
-        keep_alive_ms: hold.keep_alive.map_or(0, |it| it.interval_ms),
-        closes_on_gap: !hold.takes_items,
-        resume: None,
     }
 }

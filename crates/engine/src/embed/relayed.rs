@@ -1,13 +1,8 @@
-//! What an embedder says that publishes in formats of its own, and what is remembered for it.
+//! What an embedder says that publishes in formats of its own.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::embed::event::Left;
-use crate::net::index::ExchangeIndex;
-
-/// Different keep-alives before those that nobody uses any more are let go.
-const KEEP_ALIVES_KEPT: usize = 1024;
 
 /// The status line and headers of a response, as an origin gave them.
 #[derive(Clone, Copy, Debug)]
@@ -77,57 +72,5 @@ impl Items {
             rest = after;
             Some((channel, data))
         })
-    }
-}
-
-/// What the worker remembers for such an embedder.
-#[derive(Default)]
-pub(crate) struct Relay {
-    /// By index of the connection.
-    pub held: Vec<Held>,
-    pub keep_alives: HashSet<Rc<[u8]>>,
-    pub keep_alives_kept: usize,
-}
-
-/// What is special about a connection with subscriptions.
-#[derive(Clone, Default)]
-pub(crate) struct Held {
-    pub keep_alive: Option<Rc<[u8]>>,
-    pub takes_items: bool,
-    /// Something sent does not move its keep-alive.
-    pub keeps_interval: bool,
-}
-
-impl Relay {
-    pub fn entry(&mut self, index: ExchangeIndex) -> &mut Held {
-        let at = index.0 as usize;
-        if at >= self.held.len() {
-            self.held.resize(at + 1, Held::default());
-        }
-        &mut self.held[at]
-    }
-
-    pub fn get(&self, index: ExchangeIndex) -> Option<&Held> {
-        self.held.get(index.0 as usize)
-    }
-
-    pub fn forget(&mut self, index: ExchangeIndex) {
-        if let Some(held) = self.held.get_mut(index.0 as usize) {
-            *held = Held::default();
-        }
-    }
-
-    /// One copy of each keep-alive, however many clients have it.
-    pub fn intern(&mut self, data: &[u8]) -> Rc<[u8]> {
-        if let Some(known) = self.keep_alives.get(data) {
-            return Rc::clone(known);
-        }
-        if self.keep_alives.len() >= self.keep_alives_kept.max(KEEP_ALIVES_KEPT) {
-            self.keep_alives.retain(|it| Rc::strong_count(it) > 1);
-            self.keep_alives_kept = 2 * self.keep_alives.len();
-        }
-        let data: Rc<[u8]> = Rc::from(data);
-        self.keep_alives.insert(Rc::clone(&data));
-        data
     }
 }

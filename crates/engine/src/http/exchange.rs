@@ -3,6 +3,8 @@
 //! A connection of HTTP/1 has one at a time. What belongs to the connection (bytes that come and go, deadlines, the end) is
 //! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
 
+use std::rc::Rc;
+
 use fermata_hub::SubId;
 use fermata_proto::http1::{Head, Method};
 
@@ -29,14 +31,74 @@ pub(crate) enum Stage {
     Socket(Socket),
 }
 
-/// A held client.
-pub(crate) struct Held {
-    /// Silence after which it is sent a comment; 0 = never.
-    pub keep_alive_ms: u32,
-    /// What happens when the log has moved past it: it is closed instead of told by a gap event.
-    pub closes_on_gap: bool,
-    /// What it has still to be sent before it is live, when it came back.
-    pub resume: Option<Box<Resume>>,
+/// A held client: what it gets, and how its silence is broken. An interval of 0 = never.
+///
+/// When the log has moved past one that `closes_on_gap`, it is closed instead of told.
+pub(crate) enum Held {
+    /// It gets events, and a comment when it was silent for so long.
+    Events {
+        keep_alive_ms: u32,
+        closes_on_gap: bool,
+        /// What it has still to be sent before it is live, when it came back.
+        resume: Option<Box<Resume>>,
+    },
+    /// It gets what its embedder makes of records, or hands it itself.
+    Own {
+        keep_alive_ms: u32,
+        closes_on_gap: bool,
+        /// Something sent does not move its keep-alive.
+        keeps_interval: bool,
+        keep_alive: Option<Rc<[u8]>>,
+    },
+}
+
+impl Held {
+    #[inline]
+    pub fn keep_alive_ms(&self) -> u32 {
+        match self {
+            Held::Events { keep_alive_ms, .. } | Held::Own { keep_alive_ms, .. } => *keep_alive_ms,
+        }
+    }
+
+    pub fn closes_on_gap(&self) -> bool {
+        match self {
+            Held::Events { closes_on_gap, .. } | Held::Own { closes_on_gap, .. } => *closes_on_gap,
+        }
+    }
+
+    pub fn keeps_interval(&self) -> bool {
+        matches!(
+            self,
+            Held::Own {
+                keeps_interval: true,
+                ..
+            }
+        )
+    }
+
+    pub fn is_own(&self) -> bool {
+        matches!(self, Held::Own { .. })
+    }
+
+    /// What it has still to be sent.
+    #[inline]
+    pub fn resume_mut(&mut self) -> Option<&mut Option<Box<Resume>>> {
+        match self {
+            Held::Events { resume, .. } => Some(resume),
+            Held::Own { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub fn is_resuming(&self) -> bool {
+        matches!(
+            self,
+            Held::Events {
+                resume: Some(_),
+                ..
+            }
+        )
+    }
 }
 
 /// One request and its answer.
@@ -47,6 +109,8 @@ pub(crate) struct Exchange {
     pub is_head: bool,
     /// Its handler waits: the client's next request or message waits, too, and its leaving is told.
     pub is_deferred: bool,
+    /// What its channels have for it is handed to the embedder.
+    pub takes_items: bool,
     /// Number of the request, part of its handle.
     pub serial: u32,
     /// Head of the chain of subscriptions.
@@ -63,6 +127,7 @@ impl Exchange {
             protocol: Protocol::Http11,
             is_head: false,
             is_deferred: false,
+            takes_items: false,
             serial: 0,
             chain: SubId::NONE,
             body: None,
@@ -108,6 +173,11 @@ impl Exchange {
             Stage::Held(held) => Some(held),
             _ => None,
         }
+    }
+
+    /// Whether it is held, and what is sent to it does not move its keep-alive.
+    pub fn keeps_interval(&self) -> bool {
+        self.held().is_some_and(Held::keeps_interval)
     }
 
     pub fn held_mut(&mut self) -> Option<&mut Held> {
@@ -180,7 +250,7 @@ impl Exchange {
     /// Its mark of being listed in `Channels::resuming`, while it has still to be sent what it missed.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         match &mut self.stage {
-            Stage::Held(held) => Some(&mut held.resume.as_mut()?.is_queued),
+            Stage::Held(held) => Some(&mut held.resume_mut()?.as_mut()?.is_queued),
             Stage::Socket(socket) => socket.resume_queued(),
             _ => None,
         }

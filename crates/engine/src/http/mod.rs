@@ -26,6 +26,9 @@ use starts::Starts;
 /// What a worker keeps for requests and answers, besides what each connection has of its own.
 pub(crate) struct Http {
     pub router: Arc<Router>,
+    /// The program passes requests and answers on as they are: their bodies are not taken apart, methods nobody knows are
+    /// its own business, and so is what an answer is sent as.
+    pub passes_on: bool,
     pub limits: http1::Limits,
     /// The request that is with the handler.
     pub request: Request,
@@ -59,6 +62,7 @@ impl Http {
     pub fn new(settings: &Settings, router: Arc<Router>, spools: Spools) -> Http {
         Http {
             router,
+            passes_on: false,
             limits: http1::Limits {
                 head_bytes_max: settings.header_bytes_max,
                 target_bytes_max: settings.target_bytes_max,

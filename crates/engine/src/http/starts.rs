@@ -234,8 +234,8 @@ impl<D: Driver> Worker<D> {
     /// its handler runs.
     #[inline]
     pub(crate) fn put_off(&mut self) -> bool {
-        // An edge's own work is short, and connections that are not the public's are few.
-        if self.relay.is_some() || self.http.starts.begin(self.http.request.handler) {
+        // What is passed on takes its time elsewhere, and connections that are not the public's are few.
+        if self.http.passes_on || self.http.starts.begin(self.http.request.handler) {
             return false;
         }
         self.put_off_now();

@@ -495,7 +495,7 @@ impl<D: Driver> Worker<D> {
             Outcome::NotFound => (404, ""),
             Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
             Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
-            Outcome::NotImplemented if fallback.takes_methods && self.relay.is_some() => (501, ""),
+            Outcome::NotImplemented if fallback.takes_methods && self.http.passes_on => (501, ""),
             _ => return None,
         };
         let request = &mut self.http.request;

@@ -64,14 +64,11 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
             Stage::Head => now_ms + settings.header_timeout_ms,
             Stage::Body(_) => now_ms + settings.body_timeout_ms,
-            Stage::Held(held) if held.keep_alive_ms > 0 => {
-                if self.relay.is_some()
-                    && connection.deadline_ms != u64::MAX
-                    && self.keeps_interval(index.exchange())
-                {
+            Stage::Held(held) if held.keep_alive_ms() > 0 => {
+                if connection.deadline_ms != u64::MAX && held.keeps_interval() {
                     return;
                 }
-                let place = Place::of(index.0, self.slot, held.keep_alive_ms);
+                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }
             Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
@@ -110,7 +107,7 @@ impl<D: Driver> Worker<D> {
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
             Stage::Held(held) => {
-                let place = Place::of(index.0, self.slot, held.keep_alive_ms);
+                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
                 connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
                 self.keep_alive(index.exchange());
             }

@@ -48,7 +48,7 @@ impl<D: Driver> Worker<D> {
             .head
             .header(head_bytes, b"content-type", 0);
         let form = content_type
-            .filter(|_| is_public && self.relay.is_none())
+            .filter(|_| is_public && !self.http.passes_on)
             .and_then(multipart::boundary);
         let mut plan = Plan {
             bytes_max: match origin {
