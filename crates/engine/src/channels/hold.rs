@@ -5,10 +5,9 @@
 //! takes a part of an event, of which the rest is then kept so that events are never cut.
 
 use std::io::IoSlice;
-use std::net::IpAddr;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, IdRef, PresenceError, Seq};
+use fermata_hub::{Backlog, IdRef, Seq};
 use fermata_io::Driver;
 use fermata_proto::sse;
 
@@ -16,8 +15,8 @@ use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
-use crate::channels::presence::{Presence, announcement, check_member, network_of};
-use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
+use crate::channels::presence::check_member;
+use crate::channels::publish::{Message, check_channel, check_message};
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::connection::{Phase, Writing};
@@ -28,17 +27,6 @@ use crate::worker::{Running, Worker};
 /// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
 /// behind does not keep the others waiting.
 const SEND_BYTES_MAX: usize = 128 * 1024;
-
-/// Records read from the ring at once.
-pub(crate) const PUMP_SLICE: usize = 1024;
-
-/// How often the ring is read in one turn while nobody here wants what is read.
-pub(crate) const PUMPS_MAX: usize = 8;
-
-/// How long subscribers are served in a row before other clients get their turn, by a clock of whole
-/// milliseconds: one to two of them. It is looked at after every so many sends.
-const FANOUT_MS_MAX: u64 = 2;
-const FANOUT_CLOCK_EVERY: usize = 64;
 
 /// What a request is answered with when the client is to be held.
 pub struct Hold<'a> {
@@ -248,179 +236,6 @@ impl<D: Driver> Worker<D> {
             encode::position(&self.channels.encoder.ids, up_to, out);
         }
         None
-    }
-
-    /// Counts the client in the presence of its channels.
-    fn join(
-        &mut self,
-        index: ExchangeIndex,
-        hold: &Hold<'_>,
-        client: Option<IpAddr>,
-    ) -> Result<(), HoldError> {
-        let Some(user) = hold.user else {
-            return Ok(());
-        };
-        let member = (user, hold.info.unwrap_or_default());
-        let presence = self.enter(hold.channels, &member, client, hold.announces)?;
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            exchange.presence = Some(Box::new(presence));
-        }
-        Ok(())
-    }
-
-    /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
-    /// connection came from.
-    pub(crate) fn enter(
-        &mut self,
-        channels: &[&[u8]],
-        &(user, info): &(&[u8], &[u8]),
-        client: Option<IpAddr>,
-        announces: bool,
-    ) -> Result<Presence, HoldError> {
-        let joined = announces.then(|| announcement(user, Some(info)));
-        let source = client.map(network_of).unwrap_or_default();
-        let unix_ms = self.net.driver.unix_ms();
-        let mut presence = Presence {
-            user: user.to_vec(),
-            channels: Vec::with_capacity(channels.len()),
-        };
-        for channel in channels {
-            let member = fermata_hub::Presence {
-                channel,
-                user,
-                info,
-                source: &source,
-                announce: joined.as_deref(),
-            };
-            let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
-                Ok(_) => Ok(Ok(())),
-                Err(PresenceError::Publish(error)) => Err(error),
-                Err(error) => Ok(Err(error)),
-            });
-            let failure = match outcome {
-                Ok(Ok(())) => {
-                    presence.channels.push(channel.to_vec());
-                    continue;
-                }
-                Ok(Err(cause)) => {
-                    self.note_refused_member(channel, client, &cause);
-                    HoldError::Backpressure(format!("presence: {cause}"))
-                }
-                Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
-                Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
-            };
-            self.leave(presence);
-            return Err(failure);
-        }
-        Ok(presence)
-    }
-
-    /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave(&mut self, presence: Presence) {
-        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
-        self.channels
-            .leave(presence, (now_ms, unix_ms), &mut self.log);
-    }
-
-    fn note_refused_member(
-        &mut self,
-        channel: &[u8],
-        client: Option<IpAddr>,
-        cause: &PresenceError,
-    ) {
-        let counter = match cause {
-            PresenceError::Full { .. } => Counter::MembersRefused,
-            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
-            PresenceError::SourceFull { .. } => Counter::MembersRefusedAddress,
-            _ => return,
-        };
-        self.net.counts.add(counter, 1);
-        let channel = String::from_utf8_lossy(channel);
-        let mut message = format!("a user was not let into channel {channel}: {cause}");
-        if let Some(address) = client {
-            message += &format!("; the client is {address}");
-        }
-        self.log_for_client(LogLevel::Warning, &message);
-    }
-
-    /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
-    /// `FANOUT_MS_MAX`. True when there is more to do.
-    ///
-    /// A send costs a microsecond or ten: among very many clients each one's memory has left the
-    /// caches since its last message, so a count alone does not bound the time that others wait.
-    ///
-    /// The ring is read on only when everybody has been offered what was read before: a client that
-    /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
-    pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
-        let mut served = 0;
-        let mut until_ms = 0;
-        for _ in 0..PUMPS_MAX {
-            while let Some(index) = self.channels.local.next_ready() {
-                self.send_held(ExchangeIndex(index));
-                served += 1;
-                if served == subscribers_max {
-                    self.channels.gather.add_served(served);
-                    return true;
-                }
-                if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
-                    let now_ms = self.net.driver.refresh_now();
-                    if served == FANOUT_CLOCK_EVERY {
-                        until_ms = now_ms + FANOUT_MS_MAX;
-                    } else if now_ms >= until_ms {
-                        self.channels.gather.add_served(served);
-                        return true;
-                    }
-                }
-            }
-            if served > 0 {
-                self.channels.gather.add_served(served);
-                self.channels.gather.end_round(self.net.driver.now_ms());
-                let now_ms = self.net.driver.now_ms();
-                return self.channels.reader.has_more() && !self.channels.is_gathering(now_ms);
-            }
-            let now_ms = self.net.driver.now_ms();
-            if !self.channels.reader.has_more() || self.channels.is_gathering(now_ms) {
-                return false;
-            }
-            self.pump();
-        }
-        true
-    }
-
-    /// A whole round at once: the next records of the ring, to all their subscribers.
-    pub(crate) fn catch_up(&mut self) {
-        // The round that was going on comes first: the logs have no room for two.
-        self.finish_round();
-        self.pump();
-        self.finish_round();
-        self.net.driver.flush();
-    }
-
-    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
-    pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
-        self.catch_up();
-        while self.channels.reader.has_more() && self.net.driver.refresh_now() < until_ms {
-            self.catch_up();
-        }
-    }
-
-    fn finish_round(&mut self) {
-        while let Some(index) = self.channels.local.next_ready() {
-            self.send_held(ExchangeIndex(index));
-        }
-    }
-
-    fn pump(&mut self) {
-        self.channels.local.pump(
-            &mut self.channels.reader,
-            &mut self.channels.encoder,
-            PUMP_SLICE,
-        );
-        if !self.channels.encoder.told.is_empty() {
-            self.tell_streams();
-        }
-        self.deliver_directs();
-        self.channels.tell_followers();
     }
 
     /// Sends a held client what its channels' logs have for it.

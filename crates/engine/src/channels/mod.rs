@@ -1,10 +1,12 @@
 //! Channels: publishing, held clients, what they missed, fan-out and presence.
 
 pub(crate) mod encode;
+pub(crate) mod fanout;
 pub(crate) mod follow;
 pub(crate) mod gather;
 pub(crate) mod hold;
 pub(crate) mod keep_alives;
+mod members;
 pub(crate) mod memory;
 pub(crate) mod missed;
 pub(crate) mod notes;

@@ -1,9 +1,11 @@
 //! Requests and their answers: routing, bodies, files, and what a request says of its client.
 
 pub(crate) mod body;
+mod dispatch;
 pub(crate) mod exchange;
 pub mod files;
 pub(crate) mod forwarded;
+mod head;
 pub(crate) mod protocol;
 pub(crate) mod request;
 pub(crate) mod respond;

@@ -4,10 +4,10 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
+use crate::http::respond::refuse::asks_for_head;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
-use crate::net::input::asks_for_head;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 use crate::worker::Worker;
 

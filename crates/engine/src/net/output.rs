@@ -1,9 +1,7 @@
 //! Bytes to sockets, and the end of connections.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 
-use fermata_config::LogLevel;
 use fermata_hub::SubId;
 use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
@@ -11,6 +9,7 @@ use fermata_proto::ws::close::CloseCode;
 use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
+use crate::http::respond::sending::Advance;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::websocket::Socket;
@@ -18,12 +17,6 @@ use crate::worker::Worker;
 
 /// How long a finished connection waits for its peer's end of stream.
 const LINGER_MS: u64 = 2_000;
-
-/// Piece of a file that is read at once.
-const FILE_PIECE_BYTES: usize = 64 * 1024;
-
-/// Most that the kernel is asked to send of a file at once.
-const FILE_SEND_BYTES: u64 = 256 * 1024;
 
 /// Bytes of a file that are sent in a row before other clients get their turn.
 const FILE_TURN_BYTES: u64 = 1024 * 1024;
@@ -263,113 +256,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
-    /// into `out`.
-    fn advance_file(&mut self, index: ConnectionIndex) -> Advance {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return Advance::Over;
-        };
-        let (fd, out) = (connection.fd, &mut connection.out);
-        let Some(Outgoing::File(file)) = exchange.body.as_deref_mut() else {
-            return Advance::Went(0);
-        };
-        if file.remaining == 0 {
-            match file.parts.pop_front() {
-                Some(part) => {
-                    out.extend_from_slice(&part.head);
-                    file.offset = part.range.start;
-                    file.remaining = part.range.end - part.range.start;
-                }
-                None => exchange.body = None,
-            }
-            return Advance::Went(0);
-        }
-        let mut went = None;
-        if !file.must_read && self.net.driver.can_send_file(fd) {
-            let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
-            match self
-                .net
-                .driver
-                .send_file(fd, &file.file, file.offset, wanted)
-            {
-                Ok(Some(sent)) => went = Some(Ok(sent)),
-                Ok(None) => return Advance::Blocked,
-                // Not from this file system; then as everywhere else.
-                Err(error) if is_unsupported(&error) => file.must_read = true,
-                Err(error) => went = Some(Err(error)),
-            }
-            if let Some(Ok(sent)) = went {
-                self.net.gauges.end_blocked(connection);
-                if connection.origin == Origin::Public {
-                    self.net.counts.add(Counter::BytesSent, sent as u64);
-                    self.trace.on_sent(index.exchange(), sent);
-                }
-            }
-        }
-        let went = went.unwrap_or_else(|| self.read_file_piece(index));
-        match went {
-            Ok(bytes) if bytes > 0 => {
-                if let Some(exchange) = self.net.connections.exchange_mut(index.exchange())
-                    && let Some(Outgoing::File(file)) = exchange.body.as_deref_mut()
-                {
-                    file.offset += bytes as u64;
-                    file.remaining -= bytes as u64;
-                }
-                Advance::Went(bytes as u64)
-            }
-            outcome => {
-                self.cut_file(index, outcome.err());
-                Advance::Over
-            }
-        }
-    }
-
-    /// Puts the next piece of a file into `out`, and returns its length.
-    fn read_file_piece(&mut self, index: ConnectionIndex) -> io::Result<usize> {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return Ok(0);
-        };
-        let out = &mut connection.out;
-        let Some(Outgoing::File(file)) = exchange.body.as_deref() else {
-            return Ok(0);
-        };
-        let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
-        out.clear();
-        out.resize(wanted, 0);
-        let read = file.file.read_at(out, file.offset)?;
-        out.truncate(read);
-        Ok(read)
-    }
-
-    /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
-    fn cut_file(&mut self, index: ConnectionIndex, error: Option<io::Error>) {
-        let Some(connection) = self.net.connections.at(index) else {
-            return;
-        };
-        let peer = connection.peer;
-        match error {
-            // The client's doing, not the file's.
-            Some(error) if is_of_connection(&error) => {
-                self.close_broken(index, &error);
-                return;
-            }
-            Some(error) => {
-                self.log_for_client(
-                    LogLevel::Error,
-                    &format!("file for {peer} cut short: {error}"),
-                );
-            }
-            None => {
-                let cause = "it has become shorter while it was sent";
-                self.log_for_client(
-                    LogLevel::Error,
-                    &format!("file for {peer} cut short: {cause}"),
-                );
-            }
-        }
-        self.close(index);
-    }
-
     /// Ends a connection that a call on its socket has found broken. What the kernel has taken of the output is its to
     /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
     pub(crate) fn close_broken(&mut self, index: ConnectionIndex, error: &io::Error) {
@@ -431,33 +317,4 @@ impl<D: Driver> Worker<D> {
             self.current = None;
         }
     }
-}
-
-/// How far a file came.
-enum Advance {
-    /// So many bytes on; look again.
-    Went(u64),
-    /// The kernel's buffer is full.
-    Blocked,
-    /// The connection has ended.
-    Over,
-}
-
-/// What `sendfile` says about files that it cannot send.
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
-    )
-}
-
-fn is_of_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::NotConnected
-            | io::ErrorKind::TimedOut
-    )
 }

@@ -3,7 +3,7 @@
 use fermata_io::sys::fake::FakePeer;
 
 use super::client::data;
-use crate::channels::hold::{PUMP_SLICE, PUMPS_MAX};
+use crate::channels::fanout::{PUMP_SLICE, PUMPS_MAX};
 use crate::worker::FANOUT_SLICE;
 
 use super::sockets::text;

@@ -6,6 +6,8 @@ pub(crate) mod error;
 pub(crate) mod file;
 pub(crate) mod outgoing;
 pub(crate) mod pushed;
+pub(crate) mod refuse;
+pub(crate) mod sending;
 pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod tree;

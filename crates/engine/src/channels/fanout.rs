@@ -1,0 +1,99 @@
+//! Fan-out: what was published, from the ring to all subscribers of this worker.
+
+use fermata_io::Driver;
+
+use crate::net::index::ExchangeIndex;
+use crate::worker::Worker;
+
+/// Records read from the ring at once.
+pub(crate) const PUMP_SLICE: usize = 1024;
+
+/// How often the ring is read in one turn while nobody here wants what is read.
+pub(crate) const PUMPS_MAX: usize = 8;
+
+/// How long subscribers are served in a row before other clients get their turn, by a clock of whole
+/// milliseconds: one to two of them. It is looked at after every so many sends.
+const FANOUT_MS_MAX: u64 = 2;
+const FANOUT_CLOCK_EVERY: usize = 64;
+
+impl<D: Driver> Worker<D> {
+    /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
+    /// `FANOUT_MS_MAX`. True when there is more to do.
+    ///
+    /// A send costs a microsecond or ten: among very many clients each one's memory has left the
+    /// caches since its last message, so a count alone does not bound the time that others wait.
+    ///
+    /// The ring is read on only when everybody has been offered what was read before: a client that
+    /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
+    pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
+        let mut served = 0;
+        let mut until_ms = 0;
+        for _ in 0..PUMPS_MAX {
+            while let Some(index) = self.channels.local.next_ready() {
+                self.send_held(ExchangeIndex(index));
+                served += 1;
+                if served == subscribers_max {
+                    self.channels.gather.add_served(served);
+                    return true;
+                }
+                if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
+                    let now_ms = self.net.driver.refresh_now();
+                    if served == FANOUT_CLOCK_EVERY {
+                        until_ms = now_ms + FANOUT_MS_MAX;
+                    } else if now_ms >= until_ms {
+                        self.channels.gather.add_served(served);
+                        return true;
+                    }
+                }
+            }
+            if served > 0 {
+                self.channels.gather.add_served(served);
+                self.channels.gather.end_round(self.net.driver.now_ms());
+                let now_ms = self.net.driver.now_ms();
+                return self.channels.reader.has_more() && !self.channels.is_gathering(now_ms);
+            }
+            let now_ms = self.net.driver.now_ms();
+            if !self.channels.reader.has_more() || self.channels.is_gathering(now_ms) {
+                return false;
+            }
+            self.pump();
+        }
+        true
+    }
+
+    /// A whole round at once: the next records of the ring, to all their subscribers.
+    pub(crate) fn catch_up(&mut self) {
+        // The round that was going on comes first: the logs have no room for two.
+        self.finish_round();
+        self.pump();
+        self.finish_round();
+        self.net.driver.flush();
+    }
+
+    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
+    pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
+        self.catch_up();
+        while self.channels.reader.has_more() && self.net.driver.refresh_now() < until_ms {
+            self.catch_up();
+        }
+    }
+
+    fn finish_round(&mut self) {
+        while let Some(index) = self.channels.local.next_ready() {
+            self.send_held(ExchangeIndex(index));
+        }
+    }
+
+    fn pump(&mut self) {
+        self.channels.local.pump(
+            &mut self.channels.reader,
+            &mut self.channels.encoder,
+            PUMP_SLICE,
+        );
+        if !self.channels.encoder.told.is_empty() {
+            self.tell_streams();
+        }
+        self.deliver_directs();
+        self.channels.tell_followers();
+    }
+}

@@ -1,0 +1,109 @@
+//! Users in the presence of the channels of held clients and sockets.
+
+use std::net::IpAddr;
+
+use fermata_config::LogLevel;
+use fermata_hub::PresenceError;
+use fermata_io::Driver;
+
+use crate::admin::stats::Counter;
+use crate::channels::hold::{Hold, HoldError};
+use crate::channels::presence::{Presence, announcement, network_of};
+use crate::channels::publish::PublishFailure;
+use crate::net::index::ExchangeIndex;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// Counts the client in the presence of its channels.
+    pub(super) fn join(
+        &mut self,
+        index: ExchangeIndex,
+        hold: &Hold<'_>,
+        client: Option<IpAddr>,
+    ) -> Result<(), HoldError> {
+        let Some(user) = hold.user else {
+            return Ok(());
+        };
+        let member = (user, hold.info.unwrap_or_default());
+        let presence = self.enter(hold.channels, &member, client, hold.announces)?;
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.presence = Some(Box::new(presence));
+        }
+        Ok(())
+    }
+
+    /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
+    /// connection came from.
+    pub(crate) fn enter(
+        &mut self,
+        channels: &[&[u8]],
+        &(user, info): &(&[u8], &[u8]),
+        client: Option<IpAddr>,
+        announces: bool,
+    ) -> Result<Presence, HoldError> {
+        let joined = announces.then(|| announcement(user, Some(info)));
+        let source = client.map(network_of).unwrap_or_default();
+        let unix_ms = self.net.driver.unix_ms();
+        let mut presence = Presence {
+            user: user.to_vec(),
+            channels: Vec::with_capacity(channels.len()),
+        };
+        for channel in channels {
+            let member = fermata_hub::Presence {
+                channel,
+                user,
+                info,
+                source: &source,
+                announce: joined.as_deref(),
+            };
+            let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
+                Ok(_) => Ok(Ok(())),
+                Err(PresenceError::Publish(error)) => Err(error),
+                Err(error) => Ok(Err(error)),
+            });
+            let failure = match outcome {
+                Ok(Ok(())) => {
+                    presence.channels.push(channel.to_vec());
+                    continue;
+                }
+                Ok(Err(cause)) => {
+                    self.note_refused_member(channel, client, &cause);
+                    HoldError::Backpressure(format!("presence: {cause}"))
+                }
+                Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
+                Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
+            };
+            self.leave(presence);
+            return Err(failure);
+        }
+        Ok(presence)
+    }
+
+    /// Takes a client out of the presence of its channels.
+    pub(crate) fn leave(&mut self, presence: Presence) {
+        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
+        self.channels
+            .leave(presence, (now_ms, unix_ms), &mut self.log);
+    }
+
+    fn note_refused_member(
+        &mut self,
+        channel: &[u8],
+        client: Option<IpAddr>,
+        cause: &PresenceError,
+    ) {
+        let counter = match cause {
+            PresenceError::Full { .. } => Counter::MembersRefused,
+            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
+            PresenceError::SourceFull { .. } => Counter::MembersRefusedAddress,
+            _ => return,
+        };
+        self.net.counts.add(counter, 1);
+        let channel = String::from_utf8_lossy(channel);
+        let mut message = format!("a user was not let into channel {channel}: {cause}");
+        if let Some(address) = client {
+            message += &format!("; the client is {address}");
+        }
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+}

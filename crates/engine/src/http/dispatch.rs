@@ -1,0 +1,205 @@
+//! Who answers a request: its route, a file, the server itself, or the program for what has no route.
+
+use std::sync::Arc;
+
+use fermata_io::Driver;
+use fermata_proto::http1::Method;
+use fermata_proto::{http1, percent};
+
+use crate::admin::stats::Counter;
+use crate::embed::event::Event;
+use crate::http::files::Directory;
+use crate::http::request::{Place, UNROUTED_FILE};
+use crate::http::router::{Found, Params};
+use crate::net::connection::Origin;
+use crate::net::index::ExchangeIndex;
+use crate::worker::{Running, Worker};
+
+/// What the router found, without borrowing it.
+enum Outcome {
+    File(Arc<Directory>, http1::Span),
+    Guarded(u32),
+    NotImplemented,
+    NotAllowed(String),
+    Options(String),
+    NotFound,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Finds who answers the current request and answers it unless that is PHP.
+    pub(crate) fn dispatch(&mut self) -> Option<Event> {
+        let index = self.http.request.index();
+        let origin = match self.net.connections.at(index.connection()) {
+            Some(connection) => connection.origin,
+            None => return None,
+        };
+        if origin != Origin::Public {
+            return self.dispatch_inner(index, origin);
+        }
+        self.net.counts.add(Counter::Requests, 1);
+        self.note_contradiction();
+        if matches!(self.running, Running::Retired { .. }) {
+            self.refuse(
+                index,
+                503,
+                "The server is restarting this worker; try again.\n",
+            );
+            return None;
+        }
+        if let Err(refusal) = self.decode_path() {
+            let message = format!("{refusal}.\n");
+            self.refuse(index, refusal.status(), &message);
+            return None;
+        }
+        if self.http.request.unrouted != 0 {
+            self.http.request.unrouted = 0;
+            self.http.request.allow.clear();
+        }
+        let request = &mut self.http.request;
+        let method = request.head.method;
+        let head = match request.place {
+            Place::Input {
+                head_start,
+                body_start,
+                ..
+            } => &self.input[head_start..body_start],
+            Place::Owned => &request.head_bytes[..],
+        };
+        let (path, slashes) = if request.path_is_plain {
+            (request.head.path.of(head), &[][..])
+        } else {
+            (&request.path[..], &request.slashes[..])
+        };
+        let method_name = request.head.method_span.of(head);
+        let params = &mut request.params;
+        let found = self.http.router.find(method_name, path, slashes, params);
+        let outcome = match found {
+            Found::Handler(handler) => {
+                request.handler = handler;
+                if !request.params.is_empty() && !is_text(path) {
+                    // Parameters become names of channels, JSON and file names, none of which may be anything else.
+                    let text = "The path is not text: it must be UTF-8 without control characters.";
+                    self.answer_error(index, 400, None, text);
+                    return None;
+                }
+                return Some(Event::Request);
+            }
+            Found::WebSocket(number) => return self.begin_upgrade(index, number),
+            Found::Files {
+                handler: Some(handler),
+                ..
+            } => Outcome::Guarded(handler),
+            Found::Files {
+                directory, rest, ..
+            } => Outcome::File(Arc::clone(directory), rest),
+            Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
+            Found::NotFound if method == Method::Other => Outcome::NotImplemented,
+            Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
+            Found::Options { allow } => Outcome::Options(allow.to_owned()),
+            Found::NotFound => Outcome::NotFound,
+        };
+        if let Some(event) = self.fall_back(&outcome) {
+            return Some(event);
+        }
+        match outcome {
+            Outcome::File(directory, rest) => {
+                if !self.answer_static(index, &directory, rest) {
+                    let event = self.fall_back(&Outcome::NotFound);
+                    if event.is_some() {
+                        return event;
+                    }
+                    self.answer_error(index, 404, None, "Nothing is here.");
+                }
+            }
+            Outcome::Guarded(handler) => {
+                self.http.request.unrouted = UNROUTED_FILE;
+                self.http.request.handler = handler;
+                self.http.request.params = Params::default();
+                return Some(Event::Request);
+            }
+            Outcome::NotImplemented => {
+                self.answer_error(index, 501, None, "This server does not know the method.");
+            }
+            Outcome::NotAllowed(allow) => {
+                let text = "The method is not allowed here; see Allow.";
+                self.answer_error(index, 405, Some(&allow), text);
+            }
+            Outcome::Options(allow) => self.answer_plain(index, 204, Some(&allow), b""),
+            Outcome::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
+        }
+        None
+    }
+
+    /// A request of a listener that is not for the public.
+    fn dispatch_inner(&mut self, index: ExchangeIndex, origin: Origin) -> Option<Event> {
+        match origin {
+            Origin::Control => {
+                self.net.counts.add(Counter::ControlRequests, 1);
+                self.answer_control(index);
+                None
+            }
+            Origin::Metrics => {
+                self.answer_metrics(index);
+                None
+            }
+            Origin::Own | Origin::Public => {
+                self.http.request.handler = self.wires.handler_of(index);
+                self.http.request.params = Params::default();
+                Some(Event::Request)
+            }
+        }
+    }
+
+    /// Hands a request that no route serves to the program, if that wants it.
+    fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
+        let fallback = self.http.router.fallback()?;
+        let (status, allow) = match outcome {
+            Outcome::NotFound => (404, ""),
+            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
+            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
+            Outcome::NotImplemented if fallback.takes_methods && self.http.passes_on => (501, ""),
+            _ => return None,
+        };
+        let request = &mut self.http.request;
+        request.unrouted = status;
+        request.allow.clear();
+        request.allow.push_str(allow);
+        request.handler = fallback.handler;
+        request.params = Params::default();
+        Some(Event::Request)
+    }
+
+    /// Decodes the path of the current request, unless there is nothing to decode.
+    fn decode_path(&mut self) -> Result<(), http1::Refusal> {
+        let mut path = std::mem::take(&mut self.http.request.path);
+        let mut slashes = std::mem::take(&mut self.http.request.slashes);
+        let view = self.http.request.view(&self.input);
+        let raw_path = self.http.request.head.path.of(view.head);
+        let outcome = percent::decode_path(raw_path, &mut path, &mut slashes);
+        self.http.request.path_is_plain = outcome != Ok(true);
+        self.http.request.path_shown.clear();
+        if !slashes.is_empty() {
+            let mut rest = 0;
+            for slash in slashes.iter().map(|at| *at as usize) {
+                self.http
+                    .request
+                    .path_shown
+                    .extend_from_slice(&path[rest..slash]);
+                self.http.request.path_shown.extend_from_slice(b"%2F");
+                rest = slash + 1;
+            }
+            self.http
+                .request
+                .path_shown
+                .extend_from_slice(&path[rest..]);
+        }
+        self.http.request.path = path;
+        self.http.request.slashes = slashes;
+        outcome.map(|_| ())
+    }
+}
+
+/// Whether a path that was percent-decoded is UTF-8 without control characters.
+fn is_text(path: &[u8]) -> bool {
+    std::str::from_utf8(path).is_ok() && !path.iter().any(u8::is_ascii_control)
+}

@@ -1,0 +1,128 @@
+//! From bytes to a request: its head, and what follows from that for its body.
+
+use fermata_io::Driver;
+use fermata_proto::http1::{Body, Parse};
+use fermata_proto::{chunked, http1};
+
+use crate::http::body::BodyRest;
+use crate::http::request::Place;
+use crate::net::index::ExchangeIndex;
+use crate::net::input::Step;
+use crate::worker::{Current, Running, Worker};
+
+impl<D: Driver> Worker<D> {
+    /// Reads and parses a head at the current position.
+    pub(crate) fn step_head(&mut self, current: Current) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        if at == filled {
+            return Step::Starved;
+        }
+        match http1::parse_after(
+            &mut self.http.repeats,
+            &self.input[at..filled],
+            &self.http.limits,
+            &mut self.http.request.head,
+        ) {
+            Parse::Partial => Step::Starved,
+            Parse::Refused(refusal) => {
+                let message = format!("{refusal}.\n");
+                self.refuse_head(index.exchange(), refusal.status(), &message);
+                Step::Again
+            }
+            Parse::Complete { head_bytes } => self.on_head(current, head_bytes),
+        }
+    }
+
+    fn on_head(&mut self, current: Current, head_bytes: usize) -> Step {
+        let Current {
+            index, at, filled, ..
+        } = current;
+        let body_start = at + head_bytes;
+        if self.trace.is_on()
+            && let Some(connection) = self.net.connections.at(index)
+        {
+            let bytes = &self.input[at..body_start];
+            let head = &self.http.request.head;
+            self.trace
+                .on_request(index.exchange(), connection.origin, head, bytes);
+        }
+        let is_draining = self.running != Running::Serving;
+        let head = &self.http.request.head;
+        if head.body == Body::None {
+            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
+            else {
+                return Step::Starved;
+            };
+            connection.note_head(head.keep_alive && !is_draining);
+            exchange.note_head(head);
+            self.http.serial = self.http.serial.wrapping_add(1);
+            let place = Place::Input {
+                head_start: at,
+                body_start,
+                body_len: 0,
+            };
+            self.http.request.begin(
+                (connection, exchange),
+                index.exchange(),
+                self.http.serial,
+                place,
+            );
+            self.http.lent = self.http.request.handle;
+            self.advance(body_start);
+            return Step::Request;
+        }
+        let Some(plan) = self.plan_body(index.exchange(), &(at..body_start)) else {
+            return Step::Again;
+        };
+        let head = &self.http.request.head;
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return Step::Starved;
+        };
+        connection.note_head(head.keep_alive && !is_draining);
+        exchange.note_head(head);
+
+        let here = filled - body_start;
+        match head.body {
+            // Has been taken above.
+            Body::None => Step::Again,
+            Body::Length(length) if length > plan.bytes_max => {
+                self.refuse_body(index.exchange(), plan.bytes_max);
+                Step::Again
+            }
+            Body::Length(length) if length <= here as u64 && plan.boundary.is_none() => {
+                let body_len = length as usize;
+                self.take_request(
+                    index.exchange(),
+                    Place::Input {
+                        head_start: at,
+                        body_start,
+                        body_len,
+                    },
+                );
+                self.advance(body_start + body_len);
+                Step::Request
+            }
+            Body::Length(length) => {
+                self.begin_body(current, body_start, BodyRest::Length(length), plan)
+            }
+            Body::Chunked => {
+                let rest = BodyRest::Chunked(chunked::Decoder::new());
+                self.begin_body(current, body_start, rest, plan)
+            }
+        }
+    }
+
+    /// Makes the parsed head the current request.
+    pub(crate) fn take_request(&mut self, index: ExchangeIndex, place: Place) {
+        self.http.serial = self.http.serial.wrapping_add(1);
+        let Some(pair) = self.net.connections.pair_mut(index) else {
+            return;
+        };
+        self.http
+            .request
+            .begin(pair, index, self.http.serial, place);
+        self.http.lent = self.http.request.handle;
+    }
+}

@@ -1,0 +1,74 @@
+//! Requests that are not accepted: the last answer of their connections.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_io::buffer::Buffer;
+
+use crate::http::exchange::{Exchange, Stage};
+use crate::http::protocol::Protocol;
+use crate::net::connection::{Connection, Writing};
+use crate::net::index::ExchangeIndex;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    pub(crate) fn refuse_body(&mut self, index: ExchangeIndex, bytes_max: u64) {
+        let message = format!("The body is larger than {bytes_max} bytes.\n");
+        self.refuse(index, 413, &message);
+    }
+
+    /// Answers what is not a whole request head, and closes the connection.
+    pub(crate) fn refuse_head(&mut self, index: ExchangeIndex, status: u16, message: &str) {
+        let current = self
+            .current
+            .filter(|current| current.index == index.connection());
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            let head = match current {
+                Some(current) => &self.input[current.at..current.filled],
+                None => &connection.inbox[..],
+            };
+            // Whatever the request before it was.
+            exchange.is_head = asks_for_head(head);
+            exchange.protocol = Protocol::Http11;
+        }
+        self.refuse(index, status, message);
+    }
+
+    /// Answers a request that is not accepted, and closes the connection.
+    pub(crate) fn refuse(&mut self, index: ExchangeIndex, status: u16, message: &str) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            return;
+        };
+        let line = format!(
+            "{}: refused with {status}: {}",
+            connection.peer,
+            message.trim_end().trim_end_matches('.')
+        );
+        refuse_in(connection, exchange);
+        self.net.counts.refusal(status);
+        if exchange.body.is_some() {
+            // The rest of a file has to follow what has been sent of it, and nothing else may.
+            return;
+        }
+        self.log
+            .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &line);
+        let mut text = message.to_owned();
+        if let Some(first) = text.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        self.answer_plain(index, status, None, text.as_bytes());
+    }
+}
+
+/// Whether a request that may be incomplete or malformed is for HEAD, whose answer has no content.
+pub(crate) fn asks_for_head(request: &[u8]) -> bool {
+    let request = request.strip_prefix(b"\r\n").unwrap_or(request);
+    request.starts_with(b"HEAD ")
+}
+
+/// Brings a connection into the state in which its last response is written.
+fn refuse_in(connection: &mut Connection, exchange: &mut Exchange) {
+    exchange.stage = Stage::Handling(None);
+    connection.inbox = Buffer::default();
+    connection.keeps_alive = false;
+    connection.writing = Writing::Linger;
+}

@@ -1,0 +1,418 @@
+//! From method and path to the number of a handler or a directory of files.
+//!
+//! Patterns without parameters are found through a hash map; the others in a trie over path segments.
+//! Slashes that came as `%2F` are data: they separate nothing, stand in the value of a `{name}`, and are matched by
+//! nothing else, so what a client means by one never depends on who decodes it. On each
+//! segment literal text beats `{name}`, which beats `{name...}`, which beats a directory of files. A path that is
+//! found but not for the method goes on to less specific patterns. A search visits each trie node at most once,
+//! so its cost is bounded by the routes and not by the path.
+
+mod found;
+mod path_hash;
+mod pattern;
+mod trie;
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_proto::Span;
+use fermata_proto::response::valid_name;
+
+use crate::http::files::{self, StaticOptions};
+use path_hash::PathHasher;
+use pattern::{Segment, parse_pattern};
+use trie::{Directory, Guarded, Hit, Node, Search, Serves, Target, Targets};
+
+pub use found::{Found, Params};
+pub use pattern::{BODY_BYTES_MAX, RouteError, SEGMENTS_MAX};
+
+/// Marks numbers of WebSocket routes among those of handlers, for [`Router::label`].
+pub const WEBSOCKET: u32 = 1 << 31;
+
+/// Stands for a task among numbers of handlers, for [`Router::what_runs`].
+pub const TASK: u32 = u32::MAX;
+
+/// All routes of a server.
+#[derive(Debug, Default)]
+pub struct Router {
+    /// Handlers of patterns without parameters, by path. The same are in the trie.
+    exact: HashMap<Box<[u8]>, Targets, BuildHasherDefault<PathHasher>>,
+    root: Node,
+    /// Every method that has a handler, in the order they were added.
+    methods: Vec<Box<str>>,
+    /// Number, method and pattern of every handler, for log lines.
+    labels: Vec<(u32, Box<str>)>,
+    /// How handlers want their bodies, where that is not as the settings say. Sorted by handler.
+    body_rules: Vec<(u32, BodyRule)>,
+    fallback: Option<Fallback>,
+    directories_len: usize,
+    guarded: Vec<Guarded>,
+}
+
+/// How a handler wants its bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BodyRule {
+    /// Bytes that they may have, where that is not the setting.
+    pub bytes_max: Option<u64>,
+    /// It reads them while they arrive.
+    pub is_early: bool,
+}
+
+/// The handler of requests that no route serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fallback {
+    pub handler: u32,
+    /// Whether it also answers `OPTIONS` and wrong methods.
+    pub takes_methods: bool,
+}
+
+impl Router {
+    /// A router that knows nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a handler. `method` `None` takes every method that has no handler of its own for the pattern.
+    ///
+    /// A segment `{name}` matches one segment that is not empty, a last segment `{name...}` the rest of the path,
+    /// which may be empty. Both match in the percent-decoded path; `{name...}` matches no path whose rest has a slash
+    /// that came as `%2F`. `GET` also answers `HEAD`.
+    ///
+    /// # Errors
+    /// [`RouteError`] when the pattern or method is malformed or is there already.
+    pub fn add(
+        &mut self,
+        method: Option<&str>,
+        pattern: &str,
+        handler: u32,
+    ) -> Result<(), RouteError> {
+        self.add_target(method, pattern, Serves::Handler(handler))?;
+        let label = format!("{} {pattern}", method.unwrap_or("any method"));
+        self.labels.push((handler, label.into()));
+        Ok(())
+    }
+
+    /// Adds a WebSocket, which is opened by `GET`: it takes the place of a handler for that. `number` is what is found,
+    /// `handler` what its events name.
+    ///
+    /// # Errors
+    /// As [`Router::add`].
+    pub fn add_websocket(
+        &mut self,
+        pattern: &str,
+        number: u16,
+        handler: u32,
+    ) -> Result<(), RouteError> {
+        self.add_target(Some("GET"), pattern, Serves::WebSocket(number))?;
+        let label = format!("WebSocket {pattern}");
+        // The program numbers its WebSockets apart from its other handlers.
+        self.labels.push((handler | WEBSOCKET, label.into()));
+        Ok(())
+    }
+
+    fn add_target(
+        &mut self,
+        method: Option<&str>,
+        pattern: &str,
+        serves: Serves,
+    ) -> Result<(), RouteError> {
+        if let Some(method) = method.filter(|method| !valid_name(method.as_bytes())) {
+            return Err(RouteError::Method(method.to_owned()));
+        }
+        let segments = parse_pattern(pattern)?;
+        let names: found::Names = segments
+            .iter()
+            .filter_map(Segment::name)
+            .map(Box::from)
+            .collect();
+        let is_exact = names.is_empty();
+        let mut node = &mut self.root;
+        let mut is_rest = false;
+        for segment in segments {
+            match segment {
+                Segment::Literal(text) => node = node.child(text),
+                Segment::Parameter(_) => node = node.parameter.get_or_insert_default(),
+                Segment::Rest(_) => is_rest = true,
+            }
+        }
+        let targets = if is_rest {
+            &mut node.rest
+        } else {
+            &mut node.here
+        };
+        if !targets.add(method, Target { serves, names }) {
+            return Err(RouteError::Duplicate {
+                method: method.unwrap_or("any method").to_owned(),
+                pattern: pattern.to_owned(),
+            });
+        }
+        if is_exact {
+            self.exact
+                .insert(pattern.as_bytes().into(), targets.clone());
+        }
+        if let Some(method) = method
+            && !self.methods.iter().any(|known| **known == *method)
+        {
+            self.methods.push(method.into());
+        }
+        Ok(())
+    }
+
+    /// Lets bodies for `handler` have so many bytes, whatever the settings say.
+    ///
+    /// # Errors
+    /// [`RouteError::BodyBytes`] over [`BODY_BYTES_MAX`].
+    pub fn limit_body(&mut self, handler: u32, bytes_max: u64) -> Result<(), RouteError> {
+        if bytes_max > BODY_BYTES_MAX {
+            return Err(RouteError::BodyBytes(bytes_max));
+        }
+        self.rule_of(handler).bytes_max = Some(bytes_max);
+        Ok(())
+    }
+
+    /// Hands requests to `handler` when their heads are complete; it reads their bodies while they arrive.
+    pub fn begin_early(&mut self, handler: u32) {
+        self.rule_of(handler).is_early = true;
+    }
+
+    fn rule_of(&mut self, handler: u32) -> &mut BodyRule {
+        let at = self.body_rules.partition_point(|(of, _)| *of < handler);
+        if self.body_rules.get(at).is_none_or(|(of, _)| *of != handler) {
+            self.body_rules.insert(at, (handler, BodyRule::default()));
+        }
+        &mut self.body_rules[at].1
+    }
+
+    /// How many directories there are.
+    pub(crate) fn directories_len(&self) -> usize {
+        self.directories_len
+    }
+
+    /// Whether any handler wants its bodies in a way of its own.
+    pub(crate) fn has_body_rules(&self) -> bool {
+        !self.body_rules.is_empty()
+    }
+
+    /// How a handler wants its bodies.
+    pub(crate) fn body_rule(&self, handler: u32) -> BodyRule {
+        let at = self
+            .body_rules
+            .binary_search_by_key(&handler, |(of, _)| *of);
+        at.map_or_else(|_| BodyRule::default(), |at| self.body_rules[at].1)
+    }
+
+    /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
+    /// `OPTIONS`.
+    pub fn set_fallback(&mut self, handler: u32, takes_methods: bool) {
+        self.fallback = Some(Fallback {
+            handler,
+            takes_methods,
+        });
+        self.labels.push((handler, "no route".into()));
+    }
+
+    #[inline]
+    pub(crate) fn fallback(&self) -> Option<Fallback> {
+        self.fallback
+    }
+
+    /// Method and pattern that a handler was first added for, as people write them.
+    pub fn label(&self, handler: u32) -> Option<&str> {
+        let found = self.labels.iter().find(|(number, _)| *number == handler);
+        found.map(|(_, label)| &**label)
+    }
+
+    /// What a number of a handler stands for, as the log names it.
+    pub(crate) fn what_runs(&self, handler: u32) -> String {
+        match self.label(handler) {
+            _ if handler == TASK => "a task".to_owned(),
+            Some(label) => format!("the handler of {label}"),
+            None => "the handler of an unknown route".to_owned(),
+        }
+    }
+
+    /// Serves the files of `directory` below `prefix`. Handlers beat files.
+    ///
+    /// # Errors
+    /// [`RouteError`] when the prefix is malformed or taken, or `directory` is none.
+    pub fn add_static(
+        &mut self,
+        prefix: &str,
+        directory: &Path,
+        options: StaticOptions,
+    ) -> Result<(), RouteError> {
+        let files = files::Directory::new(directory, options, self.directories_len);
+        let files = files.map_err(|reason| RouteError::Directory {
+            path: directory.display().to_string(),
+            reason,
+        })?;
+        let prefix_len = prefix.trim_end_matches('/').len();
+        let node = self.directory_node(prefix)?;
+        if node.directory.is_some() {
+            return Err(RouteError::DuplicateDirectory(prefix.to_owned()));
+        }
+        node.directory = Some(Directory {
+            files: Arc::new(files),
+            prefix_len,
+            handler: None,
+        });
+        self.directories_len += 1;
+        Ok(())
+    }
+
+    /// Where the directory at `prefix` is or belongs.
+    fn directory_node(&mut self, prefix: &str) -> Result<&mut Node, RouteError> {
+        let trimmed = prefix.trim_end_matches('/');
+        let mut node = &mut self.root;
+        for segment in parse_pattern(if trimmed.is_empty() { "/" } else { trimmed })? {
+            match segment {
+                Segment::Literal(_) if trimmed.is_empty() => {}
+                Segment::Literal(text) => node = node.child(text),
+                _ => return Err(RouteError::PrefixParameter(prefix.to_owned())),
+            }
+        }
+        if !prefix.starts_with('/') {
+            return Err(RouteError::NoSlash(prefix.to_owned()));
+        }
+        Ok(node)
+    }
+
+    /// Sends requests for files of the directory at `prefix` to `handler`, which may answer with them.
+    ///
+    /// # Errors
+    /// As [`Router::add_static`]; nothing happens where there is no directory.
+    pub fn guard(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
+        let Some(directory) = &mut self.directory_node(prefix)?.directory else {
+            return Ok(());
+        };
+        directory.handler = Some(handler);
+        let (files, prefix_len) = (Arc::clone(&directory.files), directory.prefix_len);
+        self.guarded.push(Guarded {
+            handler,
+            files,
+            prefix_len,
+        });
+        let label = format!("the files at {prefix}");
+        self.labels.push((handler, label.into()));
+        Ok(())
+    }
+
+    /// The directory that `handler` stands in front of, and what of a path is below it.
+    pub(crate) fn guarded<'p>(
+        &self,
+        handler: u32,
+        path: &'p [u8],
+    ) -> Option<(&Arc<files::Directory>, &'p [u8])> {
+        let found = self.guarded.iter().find(|it| it.handler == handler)?;
+        Some((&found.files, path.get(found.prefix_len..)?))
+    }
+
+    /// Finds what answers `method` on `path`, which is percent-decoded; `slashes` tells which of its slashes came as
+    /// `%2F` (`fermata_proto::percent::decode_path`). Fills `params` for a handler.
+    #[inline]
+    pub fn find<'a>(
+        &'a self,
+        method: &[u8],
+        path: &[u8],
+        slashes: &[u32],
+        params: &'a mut Params,
+    ) -> Found<'a> {
+        params.spans.clear();
+        if slashes.is_empty()
+            && let Some(target) = self
+                .exact
+                .get(path)
+                .and_then(|targets| targets.pick(method))
+        {
+            return target.serves.found();
+        }
+        self.find_in_trie(method, path, slashes, params)
+    }
+
+    fn find_in_trie<'a>(
+        &'a self,
+        method: &[u8],
+        path: &[u8],
+        slashes: &[u32],
+        params: &'a mut Params,
+    ) -> Found<'a> {
+        if path == b"*" {
+            let methods = self.methods.iter().map(|method| &**method);
+            params.allow = allow_text(methods.chain(["GET"]));
+            return Found::Options {
+                allow: &params.allow,
+            };
+        }
+        if path.first() != Some(&b'/') {
+            return Found::NotFound;
+        }
+        let mut search = Search {
+            method,
+            path,
+            slashes,
+            spans: &mut params.spans,
+            missed: Vec::new(),
+            missed_directory: false,
+        };
+        match search.walk(&self.root, Some(1)) {
+            Some(Hit::Target(target)) => {
+                params.set_names(&target.names);
+                target.serves.found()
+            }
+            Some(Hit::Directory(directory)) => Found::Files {
+                directory: &directory.files,
+                rest: Span::new(directory.prefix_len, path.len()),
+                handler: directory.handler,
+            },
+            None if search.missed.is_empty() && !search.missed_directory => Found::NotFound,
+            None => {
+                let of_routes = search.missed.iter().flat_map(|targets| &targets.methods);
+                let of_routes = of_routes.map(|(method, target)| match target.serves {
+                    Serves::Handler(_) => &**method,
+                    Serves::WebSocket(_) => GET_ALONE,
+                });
+                let of_files = search.missed_directory.then_some("GET");
+                params.allow = allow_text(of_routes.chain(of_files));
+                if method == b"OPTIONS" {
+                    Found::Options {
+                        allow: &params.allow,
+                    }
+                } else {
+                    Found::MethodNotAllowed {
+                        allow: &params.allow,
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stands in a list of methods for a `GET` that does not answer `HEAD`. Not a token, so no method.
+const GET_ALONE: &str = "(GET)";
+
+/// `methods` once each, `HEAD` after `GET`, and `OPTIONS`, which the server answers by itself.
+fn allow_text<'m>(methods: impl Iterator<Item = &'m str>) -> String {
+    let mut list: Vec<&str> = Vec::new();
+    for method in methods {
+        let implied = match method {
+            "GET" => &["GET", "HEAD"][..],
+            GET_ALONE => &["GET"],
+            _ => &[method],
+        };
+        for &method in implied {
+            if !list.contains(&method) {
+                list.push(method);
+            }
+        }
+    }
+    if !list.contains(&"OPTIONS") {
+        list.push("OPTIONS");
+    }
+    list.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Patterns by their segments, and the search for a path among them.
+
+use std::sync::Arc;
+
+use fermata_proto::Span;
+
+use super::found::{Found, Names};
+use crate::http::files;
+
+/// What is known about a path up to some segment.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Literal segments, sorted.
+    pub children: Vec<(Box<[u8]>, Node)>,
+    /// `{name}`
+    pub parameter: Option<Box<Node>>,
+    /// Patterns that end here.
+    pub here: Targets,
+    /// Patterns that go on with `{name...}`.
+    pub rest: Targets,
+    /// A directory whose prefix ends here.
+    pub directory: Option<Directory>,
+}
+
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub files: Arc<files::Directory>,
+    pub prefix_len: usize,
+    pub handler: Option<u32>,
+}
+
+/// A directory with a handler in front.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    pub handler: u32,
+    pub files: Arc<files::Directory>,
+    pub prefix_len: usize,
+}
+
+/// The handlers of one pattern, by method.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Targets {
+    pub methods: Vec<(Box<str>, Target)>,
+    pub any: Option<Target>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub serves: Serves,
+    pub names: Names,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Serves {
+    Handler(u32),
+    WebSocket(u16),
+}
+
+pub(super) enum Hit<'r> {
+    Target(&'r Target),
+    Directory(&'r Directory),
+}
+
+/// What a search carries along.
+pub(super) struct Search<'r, 's> {
+    pub method: &'s [u8],
+    pub path: &'s [u8],
+    /// Where slashes stand in it that came as `%2F`.
+    pub slashes: &'s [u32],
+    pub spans: &'s mut Vec<Span>,
+    /// Patterns that match the path but not the method.
+    pub missed: Vec<&'r Targets>,
+    pub missed_directory: bool,
+}
+
+impl<'r> Search<'r, '_> {
+    /// Matches the path from `at`, the start of a segment or `None` after the last one, below `node`.
+    pub fn walk(&mut self, node: &'r Node, at: Option<usize>) -> Option<Hit<'r>> {
+        let Some(start) = at else {
+            return self.pick(&node.here).or_else(|| self.directory(node));
+        };
+        let path = self.path;
+        let end = self.segment_end(start);
+        let next = end.map(|end| end + 1);
+        let end = end.unwrap_or(path.len());
+        let segment = &path[start..end];
+        if let Ok(index) = node
+            .children
+            .binary_search_by(|(text, _)| (**text).cmp(segment))
+            && let Some(hit) = self.walk(&node.children[index].1, next)
+        {
+            return Some(hit);
+        }
+        if let Some(child) = &node.parameter
+            && !segment.is_empty()
+        {
+            self.spans.push(Span::new(start, end));
+            if let Some(hit) = self.walk(child, next) {
+                return Some(hit);
+            }
+            self.spans.pop();
+        }
+        if self.is_escaped_from(start) {
+            return None;
+        }
+        if let Some(hit) = self.pick(&node.rest) {
+            self.spans.push(Span::new(start, path.len()));
+            return Some(hit);
+        }
+        self.directory(node)
+    }
+
+    /// The slash that ends the segment from `start`.
+    #[inline]
+    fn segment_end(&self, start: usize) -> Option<usize> {
+        let mut slashes = memchr::memchr_iter(b'/', &self.path[start..]).map(|at| start + at);
+        // Those that are data lie in their order, so each is passed over once.
+        let from = self
+            .slashes
+            .partition_point(|data| (*data as usize) < start);
+        let mut data = self.slashes[from..].iter();
+        slashes.find(|at| data.next().is_none_or(|data| *data as usize != *at))
+    }
+
+    /// Whether a slash from `start` on is data.
+    #[inline]
+    fn is_escaped_from(&self, start: usize) -> bool {
+        let last = self.slashes.last();
+        last.is_some_and(|last| *last as usize >= start)
+    }
+
+    pub fn pick(&mut self, targets: &'r Targets) -> Option<Hit<'r>> {
+        if let Some(target) = targets.pick(self.method) {
+            return Some(Hit::Target(target));
+        }
+        if !targets.methods.is_empty() {
+            self.missed.push(targets);
+        }
+        None
+    }
+
+    fn directory(&mut self, node: &'r Node) -> Option<Hit<'r>> {
+        let directory = node.directory.as_ref()?;
+        if matches!(self.method, b"GET" | b"HEAD") {
+            // What an enclosing `{name}` has matched is no parameter of a directory.
+            self.spans.clear();
+            return Some(Hit::Directory(directory));
+        }
+        self.missed_directory = true;
+        None
+    }
+}
+
+impl Node {
+    /// The child for a literal segment, made when it is missing.
+    pub fn child(&mut self, text: &str) -> &mut Node {
+        let text = text.as_bytes();
+        let index = match self.children.binary_search_by(|(is, _)| (**is).cmp(text)) {
+            Ok(index) => index,
+            Err(index) => {
+                self.children.insert(index, (text.into(), Node::default()));
+                index
+            }
+        };
+        &mut self.children[index].1
+    }
+}
+
+impl Serves {
+    #[inline]
+    pub fn found<'a>(self) -> Found<'a> {
+        match self {
+            Self::Handler(handler) => Found::Handler(handler),
+            Self::WebSocket(number) => Found::WebSocket(number),
+        }
+    }
+}
+
+impl Targets {
+    /// False when there is one for this method already.
+    pub fn add(&mut self, method: Option<&str>, target: Target) -> bool {
+        match method {
+            None if self.any.is_some() => false,
+            None => {
+                self.any = Some(target);
+                true
+            }
+            Some(method) if self.methods.iter().any(|(is, _)| **is == *method) => false,
+            Some(method) => {
+                self.methods.push((method.into(), target));
+                true
+            }
+        }
+    }
+
+    #[inline]
+    pub fn pick(&self, method: &[u8]) -> Option<&Target> {
+        let of = |method: &[u8]| {
+            self.methods
+                .iter()
+                .find(|(is, _)| is.as_bytes() == method)
+                .map(|(_, target)| target)
+        };
+        of(method)
+            .or_else(|| if method == b"HEAD" { of(b"GET") } else { None })
+            .or(self.any.as_ref())
+    }
+}
