@@ -10,6 +10,11 @@
 //! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
 //! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` and `Wires` (`embed/`) what the embedder waits for
 //! and has opened; `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.
+//! A `Connection` (`net/connection.rs`) is a socket: its bytes, its deadline, its end. An `Exchange` (`http/exchange.rs`) is
+//! one request and what answers it, with a `Stage` that holds what only that stage has: the body that arrives, the hold, the
+//! WebSocket. HTTP/1 has one exchange per connection at a time; `Connections` hands out both, by a `ConnectionIndex` and an
+//! `ExchangeIndex`, and where the one is made of the other is where that is assumed. How an answer's head, pieces and end lie
+//! on the connection is up to `Protocol` (`http/protocol.rs`).
 //! A part is handed what it needs and knows no `Worker`. Modules with `impl Worker` join parts (`channels/hold.rs`,
 //! `websocket/upgrade.rs`, `embed/defer.rs`), and no part uses one of those: `scripts/modules.py` holds the engine to that.
 //! `admin/trace/` remembers requests in progress for the access log and the histogram of latencies; a worker has one only
@@ -40,7 +45,7 @@
 //! A route may get its requests before their bodies (`http/body/early.rs`): nothing is read from such a connection but what
 //! the handler asks for.
 //!
-//! `websocket/` is a connection from its 101 on: `Socket` is 16 bytes inside `Connection`, and what few sockets need at a
+//! `websocket/` is an exchange from its 101 on: `Socket` is 16 bytes inside `Exchange`, and what few sockets need at a
 //! time is in its `Busy` box.
 //! What a socket missed of a channel comes in pieces (`websocket/resume.rs`); only then is it subscribed.
 //! A message that lies whole in the worker's input buffer is unmasked there and lent to the program, and frames are written

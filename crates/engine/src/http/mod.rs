@@ -7,6 +7,7 @@ pub mod files;
 pub(crate) mod forwarded;
 mod head;
 pub(crate) mod protocol;
+mod put_off;
 pub(crate) mod request;
 pub(crate) mod respond;
 pub mod router;

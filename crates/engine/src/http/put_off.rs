@@ -1,0 +1,102 @@
+//! Putting requests off, and beginning those that were.
+
+use fermata_io::Driver;
+
+use crate::embed::event::Event;
+use crate::http::request::Place;
+use crate::http::starts::Queued;
+use crate::net::timers::ALL_WAIT;
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// Puts the current request off when it is not its turn to be begun. Its connection is not read from meanwhile, as while
+    /// its handler runs.
+    #[inline]
+    pub(crate) fn put_off(&mut self) -> bool {
+        // What is passed on takes its time elsewhere, and connections that are not the public's are few.
+        if self.http.passes_on || self.http.starts.begin(self.http.request.handler) {
+            return false;
+        }
+        self.put_off_now();
+        true
+    }
+
+    #[cold]
+    fn put_off_now(&mut self) {
+        let mut request = self.http.starts.spare();
+        std::mem::swap(&mut self.http.request, &mut request);
+        self.http.lent = 0;
+        if let Place::Input {
+            head_start,
+            body_start,
+            body_len,
+        } = request.place
+        {
+            let body = body_start..body_start + body_len;
+            request.head_bytes.clear();
+            let head = &self.input[head_start..body_start];
+            request.head_bytes.extend_from_slice(head);
+            request.body_bytes.clear();
+            request.body_bytes.extend_from_slice(&self.input[body]);
+            request.place = Place::Owned;
+        }
+        let since_ms = self.net.driver.now_ms();
+        self.http.starts.put(Queued { request, since_ms });
+    }
+
+    /// The next request to begin of those that were put off.
+    pub(crate) fn next_start(&mut self) -> Option<Event> {
+        while !self.http.starts.is_empty() && !self.waiting.is_full() {
+            let queued = self.http.starts.take()?;
+            if self.take_queued(queued) {
+                // It takes long: what has been answered before it goes out first.
+                self.flush_dirty();
+                return Some(Event::Request);
+            }
+            self.http.starts.cancel();
+        }
+        None
+    }
+
+    /// Makes a request the current one again. False when it needs no answer any more.
+    fn take_queued(&mut self, queued: Queued) -> bool {
+        let mut request = queued.request;
+        std::mem::swap(&mut self.http.request, &mut request);
+        self.http.starts.keep_spare(request);
+        let handle = self.http.request.handle;
+        if self.open_request(handle).is_err() {
+            self.drop_upload();
+            return false;
+        }
+        self.http.lent = handle;
+        true
+    }
+
+    /// Refuses requests that nobody could take in time, because all handlers wait.
+    pub(crate) fn refuse_overdue(&mut self) {
+        if self.http.starts.is_empty() || !self.waiting.is_full() {
+            return;
+        }
+        let now_ms = self.net.driver.now_ms();
+        let Some(before_ms) = now_ms.checked_sub(self.settings.header_timeout_ms) else {
+            return;
+        };
+        while let Some(queued) = self.http.starts.take_overdue(before_ms) {
+            if self.take_queued(queued) {
+                self.http.lent = 0;
+                self.drop_upload();
+                let index = self.http.request.index();
+                self.refuse(index, 503, ALL_WAIT);
+            }
+        }
+    }
+
+    /// When `refuse_overdue` has something to do.
+    pub(crate) fn overdue_ms(&self) -> u64 {
+        if !self.waiting.is_full() {
+            return u64::MAX;
+        }
+        let oldest_ms = self.http.starts.oldest_ms();
+        oldest_ms.map_or(u64::MAX, |it| it + self.settings.header_timeout_ms)
+    }
+}
