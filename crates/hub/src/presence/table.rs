@@ -471,6 +471,19 @@ impl Table {
                 .sum();
             assert_eq!(linked, used.len(), "entries in an index");
         }
+        let with_source = used.iter().filter(|&&entry| self.get(entry, E_SOURCE) != 0);
+        let buckets = self.layout.by_source..self.layout.by_source + self.layout.buckets_len;
+        let linked: usize = buckets
+            .map(|at| {
+                self.list(self.words.load(at), self.by_source().next)
+                    .count()
+            })
+            .sum();
+        assert_eq!(
+            linked,
+            with_source.count(),
+            "entries in the index by source"
+        );
         let leaving = used
             .iter()
             .filter(|&&entry| self.state(entry) == LEAVING)

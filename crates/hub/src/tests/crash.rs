@@ -220,12 +220,18 @@ const CHANGES: [(&str, Change); 9] = [
     }),
 ];
 
+/// Users of two addresses, and some of none that is known.
+fn source_of(user: &[u8]) -> &'static [u8] {
+    let sources: [&[u8]; 3] = [b"", b"192.0.2.1", b"192.0.2.2"];
+    sources[usize::from(user.first().copied().unwrap_or(0)) % sources.len()]
+}
+
 fn presence<'a>(user: &'a [u8], info: &'a [u8]) -> Presence<'a> {
     Presence {
         channel: b"room",
         user,
         info,
-        source: b"",
+        source: source_of(user),
         announce: Some(user),
     }
 }
@@ -308,7 +314,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                         channel: b"other",
                         user: &[user],
                         info: b"",
-                        source: b"",
+                        source: source_of(&[user]),
                         announce: None,
                     };
                     ring.join(&worker(0), &presence, 9000).unwrap();

@@ -31,7 +31,7 @@ proptest! {
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for round in 0..30u8 {
             let _ = ring.publish(&worker(0), &message(&[b'a' + round % 3], &[round; 30]), 0);
-            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: b"", announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b"") };
             let _ = ring.join(&worker(0), &presence, 0);
             if round % 2 == 0 {
                 read_all(&mut reader);
@@ -56,7 +56,7 @@ proptest! {
             }
             let _ = ring.publish(&worker(0), &message(&[b'a' + round % 3], &[round; 30]), 10);
             let _ = replay(&mut ring, &[b"a", b"b"], &everything());
-            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: b"", announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b"") };
             let _ = ring.join(&worker(0), &presence, 10);
             let _ = ring.leave(&worker(0), b"a", &[round % 7], 10);
             let _ = ring.sweep(&worker(0), 500, &mut |_, _, _, _| {});
@@ -70,7 +70,7 @@ proptest! {
         let mut ring = Ring::create(words, &config, 8, 99).unwrap();
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for user in 0..config.members_max as u8 {
-            let presence = Presence { channel: b"a", user: &[user], info: b"i", source: b"", announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[user], info: b"i", source: &[user % 2], announce: Some(b"") };
             ring.join(&worker(0), &presence, 0).unwrap();
             ring.check_presence();
         }

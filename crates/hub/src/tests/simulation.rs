@@ -242,7 +242,7 @@ fn work(world: &World, me: usize, who: &Owner, dice: &mut Dice, number: &mut u64
                     channel: b"room",
                     user,
                     info: &user[..dice.roll(4) as usize],
-                    source: b"",
+                    source: [&b""[..], b"192.0.2.1", b"192.0.2.2"][dice.roll(3) as usize],
                     announce: (dice.roll(2) == 0).then_some(user),
                 };
                 match ring.join(who, &presence, *number) {
