@@ -234,6 +234,12 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 	zend_clear_exception();
 }
 
+bool fermata_has_error_log(void)
+{
+	const char *name = INI_STR("error_log");
+	return name && *name;
+}
+
 /* Called before PHP shows a fatal error. The core logs it with the request, so PHP need not write it a second time;
  * an error_log that the user has set still gets it. */
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message)
@@ -247,7 +253,7 @@ void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string 
 	fermata_run.display_errors = PG(display_errors);
 	fermata_run.log_errors = PG(log_errors);
 	PG(display_errors) = 0;
-	if (!PG(error_log)) {
+	if (!fermata_has_error_log()) {
 		PG(log_errors) = false;
 	}
 }

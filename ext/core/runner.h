@@ -92,5 +92,7 @@ ZEND_COLD void fermata_fail_at_handler(const fermata_handler *handler, FmStr mes
 ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler);
 void fermata_let_go(void);
 ZEND_COLD void fermata_after_fatal(void);
+/* Whether PHP's messages go to a file or to syslog, too: one that is set to nothing is standard error, which has our log. */
+bool fermata_has_error_log(void);
 
 #endif

@@ -390,7 +390,7 @@ static void tell_error(int type, zend_string *file, const uint32_t line, zend_st
 	bool log = PG(log_errors);
 	PG(display_errors) = 0;
 	/* A file of the user's still gets it. */
-	PG(log_errors) = log && PG(error_log);
+	PG(log_errors) = log && fermata_has_error_log();
 	show_error(type, file, line, message);
 	PG(display_errors) = display;
 	PG(log_errors) = log;

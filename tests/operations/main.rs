@@ -6,6 +6,7 @@ mod listeners;
 mod metrics;
 mod proxies;
 mod proxy_protocol;
+mod secrets;
 mod stuck_log;
 
 use fermata_testkit::Server;

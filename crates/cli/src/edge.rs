@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use fermata_edge::settings::{Kind, Settings, read_pushpin, read_toml, table};
+use fermata_engine::mask_secrets;
 
 /// Hold clients in front of any backend, as Pushpin does
 ///
@@ -98,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<i32, String> {
         let notices = read_pushpin(&mut settings, &file.display().to_string(), &text)
             .map_err(|error| error.to_string())?;
         for notice in notices {
-            eprintln!("fermata edge: {notice}");
+            eprintln!("fermata edge: {}", mask_secrets(&notice.to_string()));
         }
     }
     if let Some(path) = &arguments.config {

@@ -19,6 +19,7 @@ mod top;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use fermata_engine::mask_secrets;
 
 /// What a run whose verification failed ends with.
 const EXIT_FAILED: u8 = 1;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(EXIT_FAILED),
         Err(error) => {
-            eprintln!("fermata {command}: {error}");
+            eprintln!("fermata {command}: {}", mask_secrets(&error));
             ExitCode::from(EXIT_MISUSED)
         }
     }

@@ -23,6 +23,7 @@ mod listen;
 mod networks;
 mod proxy_headers;
 pub mod reference;
+mod secrets;
 mod table;
 mod value;
 
@@ -31,5 +32,6 @@ pub use error::SettingError;
 pub use listen::{Access, LISTENERS_MAX, Listen, Scheme, Transport};
 pub use networks::Networks;
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
+pub use secrets::mask_secrets;
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
 pub use value::{Kind, LogFormat, LogLevel};

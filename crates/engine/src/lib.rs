@@ -119,6 +119,7 @@ pub use embed::file_jobs::FileJobError;
 pub use embed::relayed::{Items, KeepAlive, Relayed, ResponseHead};
 pub use embed::tally::{JobEnd, TaskKind};
 pub use embed::wires::WireEvent;
+pub use fermata_config::mask_secrets;
 pub use fermata_io::probe::features;
 pub use http::body::{ARRIVING, Read, ReadError, Temporary, Upload, UploadedFile};
 pub use http::files::is_program;

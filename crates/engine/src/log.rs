@@ -10,7 +10,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use fermata_config::{LogFormat, LogLevel};
+use fermata_config::{LogFormat, LogLevel, mask_secrets};
 use fermata_io::log_file::LogFile;
 use fermata_io::process::{self, Pid};
 
@@ -141,6 +141,7 @@ impl Logger {
 
     /// A line that a process writes by itself when nothing else of it can run any more, and therefore without a time.
     pub(crate) fn last_words(&self, message: &str) -> Vec<u8> {
+        let message = mask_secrets(message);
         match self.format {
             LogFormat::Text => format!("error   {message}\n").into_bytes(),
             LogFormat::Json => {
@@ -210,6 +211,8 @@ impl Logger {
 
     fn line(&self, level: LogLevel, unix_ms: u64, message: &str, detail: &Detail<'_>) -> String {
         let time = rfc3339(unix_ms);
+        let sentence = detail.sentence(message);
+        let (message, trace) = (mask_secrets(&sentence), mask_secrets(detail.trace()));
         let level = match level {
             LogLevel::Error => "error",
             LogLevel::Warning => "warning",
@@ -220,9 +223,9 @@ impl Logger {
             LogFormat::Text => {
                 let mut clean = String::with_capacity(message.len() + 48);
                 let _ = write!(clean, "{time} {level:7} [{}] ", self.process);
-                push_clean(&mut clean, &detail.sentence(message));
+                push_clean(&mut clean, &message);
                 clean.push('\n');
-                for call in detail.trace().lines() {
+                for call in trace.lines() {
                     clean.push_str("    ");
                     push_clean(&mut clean, call);
                     clean.push('\n');
@@ -231,14 +234,14 @@ impl Logger {
             }
             LogFormat::Json => {
                 let mut fields = serde_json::json!({
-                    "time": time, "level": level, "process": self.process, "message": detail.sentence(message),
+                    "time": time, "level": level, "process": self.process, "message": message,
                 });
                 let known = [
                     ("method", detail.method),
                     ("route", detail.route),
                     ("exception", detail.exception),
                     ("file", detail.file),
-                    ("trace", detail.trace()),
+                    ("trace", &*trace),
                 ];
                 for (name, value) in known.into_iter().filter(|(_, value)| !value.is_empty()) {
                     fields[name] = value.into();

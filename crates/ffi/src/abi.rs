@@ -8,6 +8,8 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use fermata_config::mask_secrets;
+
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
 /// Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
@@ -208,6 +210,7 @@ pub(crate) fn ask<T, R>(objects: Option<T>, otherwise: R, body: impl FnOnce(T) -
 
 fn fail(error: Option<&mut MaybeUninit<FmError>>, code: u32, message: &str) -> u32 {
     if let Some(error) = error {
+        let message = &*mask_secrets(message);
         let mut end = message.len().min(FM_ERROR_BYTES);
         while !message.is_char_boundary(end) {
             end -= 1;

@@ -2,6 +2,7 @@
 
 mod checks;
 
+use fermata_engine::mask_secrets;
 use serde::Serialize;
 
 use crate::format;
@@ -63,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         true => serde_json::to_string_pretty(&found).map_err(|error| error.to_string())? + "\n",
         false => shown(&found),
     };
-    format::print(&text)?;
+    format::print(&mask_secrets(&text))?;
     Ok(found.iter().all(|it| it.verdict != Verdict::Bad))
 }
 

@@ -1,0 +1,131 @@
+//! Secrets that applications and operators give to Fermata are in nothing that it prints.
+
+use std::process::{Command, Stdio};
+
+use fermata_testkit::{Directory, Php, command_path, free_port};
+use fermata_tests::fixture;
+
+/// What must not be seen anywhere, and its unmistakable part.
+const SECRET: &str = "PLANTED-hunter2";
+const MARK: &str = "hunter2";
+
+#[track_caller]
+fn check(what: &str, text: &str) {
+    if let Some(line) = text.lines().find(|line| line.contains(MARK)) {
+        panic!("{what}: {line}");
+    }
+}
+
+/// What a command prints that is expected to end.
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(command_path())
+        .args(arguments)
+        .env_remove("GRIP_URL")
+        .stdin(Stdio::null())
+        .output()
+        .expect("it can be started");
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn the_log_of_a_server_masks_them() {
+    for format in ["text", "json"] {
+        let edge = format!("http://127.0.0.1:{}?key={SECRET}", free_port());
+        let builder = fixture("secrets")
+            .setting("log_format", format)
+            .setting("log_level", "debug")
+            .setting("grip_url", edge)
+            .workers(1);
+        let access = builder.directory().join("access.log");
+        let server = builder
+            .setting("access_log", access.display())
+            .setting("access_log_format", "combined")
+            .start();
+        let from = server.log().len();
+        for (path, status) in [("/throws", 500), ("/warns", 200), ("/database", 500)] {
+            let target = format!("{path}?token={SECRET}");
+            let headers = [
+                ("Authorization", format!("Bearer {SECRET}")),
+                ("Cookie", format!("session={SECRET}")),
+            ];
+            let headers = headers.each_ref().map(|(name, value)| (*name, &**value));
+            let response = server.connect().request("GET", &target, &headers, b"");
+            assert_eq!(response.status(), status, "{path}");
+            check(path, response.text());
+        }
+        let mut connection = server.connect();
+        connection.send(format!(
+            "GET /?key={SECRET} HTTP/9.9\r\nX: {SECRET}\r\n\r\n"
+        ));
+        assert_eq!(connection.read_response().status(), 505);
+        server.log().wait_for(from, "redis://app:***@db:6379");
+        server.log().wait_for(from, "access_token=***&page=2");
+        server.log().wait_for(from, "Authorization: ***");
+        assert_eq!(server.connect().get("/fatal").status(), 500);
+        server.log().wait_for(from, "Allowed memory size");
+        check("log", &server.log().text());
+        fermata_testkit::wait_until("the access log is written", || {
+            let text = std::fs::read_to_string(&access).unwrap_or_default();
+            text.contains("/warns").then(|| check("access log", &text))
+        });
+    }
+}
+
+#[test]
+fn what_php_says_of_its_settings_masks_them() {
+    let ini = format!("fermata.grip_url=http://localhost:5561?key={SECRET}");
+    for arguments in [["--ri", "fermata"], ["-r", "phpinfo();"]] {
+        let output = Php::new(std::slice::from_ref(&ini)).args(arguments).run();
+        assert!(output.stdout.contains("grip_url"), "{}", output.stderr);
+        check(arguments[0], &output.stdout);
+        check(arguments[0], &output.stderr);
+    }
+    for wrong in ["localhost?key=", "ftp://u:"] {
+        let exited = fixture("secrets")
+            .setting("grip_url", format!("{wrong}{SECRET}@:/"))
+            .start_refused();
+        check(wrong, &exited.log.text());
+    }
+}
+
+#[test]
+fn the_command_masks_them() {
+    let folder = Directory::new();
+    let file = folder.join("edge.toml");
+    let key = format!("control_key = \"{SECRET}\"\nsig_key = \"{SECRET}\"\nlisten = 7\n");
+    std::fs::write(&file, key).expect("a writable folder");
+    let file = file.display().to_string();
+    let (port, nowhere) = (free_port(), free_port());
+    let spec = format!("http://127.0.0.1:{nowhere}?key={SECRET}");
+    let with_password = format!("http://app:{SECRET}@127.0.0.1:{port}/");
+    let route = format!("* http://app:{SECRET}@127.0.0.1:1/?key={SECRET}");
+    for arguments in [
+        &["edge", "--config", &*file][..],
+        &[
+            "edge",
+            "--control-key",
+            SECRET,
+            "--route",
+            &route,
+            "--listen",
+            "nowhere",
+        ],
+        &["publish", "channel", "text", "--spec", &spec],
+        &[
+            "publish",
+            "channel",
+            "text",
+            "--spec",
+            &with_password,
+            "--key",
+            SECRET,
+        ],
+        &["stats", "--control", &with_password],
+        &["doctor", "--listen", &with_password],
+    ] {
+        let text = printed(arguments);
+        assert!(!text.is_empty(), "{arguments:?}");
+        check(&arguments.join(" "), &text);
+    }
+}
