@@ -61,8 +61,8 @@ LogicException: thrown late in server.php:2
 exit() called in handler; return a Response to end a request in server.php:3
 TypeError: the handler must return Fermata\Response or Fermata\Hold, int returned in server.php:4
 LogicException: in fiber in server.php:6
-Class A contains %s in server.php(8) : eval()'d code:1
-task: Class B contains %s in server.php(9) : eval()'d code:1
-Class C contains %s in server.php(10) : eval()'d code:1
+Class A %s in server.php(8) : eval()'d code:1
+task: Class B %s in server.php(9) : eval()'d code:1
+Class C %s in server.php(10) : eval()'d code:1
 int(0)
 string(0) ""

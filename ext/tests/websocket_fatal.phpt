@@ -42,7 +42,7 @@ close: 1011
 close: 1012
 bool(true)
 text: again
-WebSocket handler: Class A contains %s in server.php(6) : eval()'d code:1
+WebSocket handler: Class A %s in server.php(6) : eval()'d code:1
 bool(false)
 bool(false)
 string(5) "fatal"
