@@ -112,12 +112,9 @@ impl Case {
         if case.needs_pool() {
             case.mode = "pool";
         }
-        if matches!(case.ending, "all" | "race" | "cancel" | "throw")
-            && !case.is_question()
-            && case.mode == "same"
-            && case.client.shared_by != "tasks"
-        {
-            // The conversation is that of the handler as well, which goes on in the middle of it.
+        if case.mode == "same" && case.client.shared_by != "tasks" && !case.is_question() {
+            // It is the handler's own conversation, of a library in plain PHP, that it goes on in the middle of: a MULTI whose
+            // replies it has read is open as before.
             case.goes_on = false;
             // So does what tidies up, unless the connection has gone with the wait.
             case.tidies &= case.ending != "throw";
