@@ -21,7 +21,7 @@ all: ## Build build/fermata.so and build/fermata
 chat: ## Build, then serve the chat at http://127.0.0.1:8000
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
-	exec $(PHP) -d extension=$(FERMATA_EXTENSION) examples/chat/server.php
+	exec build/fermata serve --extension $(FERMATA_EXTENSION) examples/chat/server.php
 
 test: setup all ## Run every test
 	@scripts/test-all.sh

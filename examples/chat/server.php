@@ -14,6 +14,7 @@ use Chat\Application;
 use Chat\Configuration;
 use Chat\Database;
 use Chat\Page;
+use Chat\Passwords;
 use Fermata\Server;
 
 require __DIR__ . '/src/autoload.php';
@@ -28,7 +29,8 @@ $database = new Database($configuration->database);
 $database->create();
 $page = new Page(__DIR__ . '/public');
 
-$server = new Server(listen: 'http://127.0.0.1:8000', workers: 2);
+$server = new Server(listen: 'http://127.0.0.1:8000', workers: 2, control: $configuration->control);
 $server->static($page->assetsPrefix, __DIR__ . '/public/assets');
-(new Application($configuration, $database, $page))->register($server);
+$passwords = new Passwords($server->jobs());
+(new Application($configuration, $database, $page, $passwords))->register($server);
 $server->run();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { Chat, describeByEach, fillDoor, hasState, hears, isLive, PASSWORD, say, signIn } from "./support/chat.js";
+import { Chat, describeByEach, fillDoor, hasState, hears, isLive, message, PASSWORD, say, signIn, until } from "./support/chat.js";
 
 describeByEach("the door", (transport) => {
   let chat;
@@ -78,22 +78,54 @@ describeByEach("the door", (transport) => {
     await context.close();
   });
 
-  const isRoomy = transport === "websocket" && "WebSockets do not count among the connections that requests need";
-  it("pauses a fifth tab until one of the four closes, so that sending always works", { skip: isRoomy }, async () => {
+  it("keeps any number of tabs live, also when the one that leads is closed", async () => {
     const tom = await chat.user("Tom");
+    const streams = [];
+    tom.context.on("request", (sent) => new URL(sent.url()).pathname === "/events" && streams.push(sent.url()));
     const tabs = [tom.page];
-    for (let count = 0; count < 3; count += 1) {
+    for (let count = 0; count < 7; count += 1) {
       tabs.push(await chat.tab(tom));
     }
-    const fifth = await chat.page(tom.context);
-    await hasState(fifth, "waiting");
-    await fifth.locator("#banner", { hasText: "four other tabs" }).waitFor();
-    await say(fifth, "from the fifth");
-    await hears(tom.page, "from the fifth");
-    await tabs[1].close();
-    await isLive(fifth);
-    await hears(fifth, "from the fifth");
+    const una = await chat.user("Una");
+    await say(una.page, "to all eight tabs");
+    for (const tab of tabs) {
+      await hears(tab, "to all eight tabs");
+      await tab.locator("#people-online .person", { hasText: "Una" }).waitFor({ state: "attached" });
+    }
+    if (transport === "sse") {
+      assert.deepEqual(streams, [], "the first tab's stream serves the others");
+    }
+    await tabs.shift().close();
+    await say(una.page, "after the first has left");
+    for (const tab of tabs) {
+      await hears(tab, "after the first has left");
+      await hasState(tab, "live");
+    }
+    await say(tabs.at(-1), "from the last tab");
+    for (const page of [...tabs, una.page]) {
+      await hears(page, "from the last tab");
+      assert.equal(await message(page, "to all eight tabs").count(), 1);
+    }
+    assert.equal(await una.page.locator(".notice", { hasText: "Tom left" }).count(), 0);
+    await una.context.close();
     await tom.context.close();
+  });
+
+  it("finds who is online, and sorts names as people do", async () => {
+    const [ada, ...others] = await Promise.all(["Xara", "xéno 10", "Xéno 2"].map((name) => chat.user(name)));
+    const listed = () => ada.page.locator("#people-online .person-name").allTextContents();
+    await until("all are there", async () => (await listed()).filter((name) => /^x/i.test(name)).length === 3 || await listed());
+    assert.deepEqual((await listed()).filter((name) => /^x/i.test(name)), ["Xara", "Xéno 2", "xéno 10"]);
+    await ada.page.getByLabel("Find a person").fill("xéno 1");
+    await until("the one is found", async () => (await listed()).join() === "xéno 10" || await listed());
+    assert.equal(await ada.page.locator("#people-none").textContent(), "");
+    await ada.page.getByLabel("Find a person").fill("nobody of this name");
+    await ada.page.locator("#people-none", { hasText: "Nobody found." }).waitFor();
+    await ada.page.getByLabel("Find a person").fill("");
+    await until("all are listed again", async () => (await listed()).filter((name) => /^x/i.test(name)).length === 3 || await listed());
+    for (const { context } of [ada, ...others]) {
+      await context.close();
+    }
   });
 
   it("marks its cookie so that scripts and other sites cannot use it", async () => {
@@ -115,7 +147,7 @@ describeByEach("the door", (transport) => {
   });
 
   it("answers nothing to who is not signed in", async () => {
-    for (const path of ["/events", "/messages", "/users"]) {
+    for (const path of ["/events", "/messages", "/users", "/online"]) {
       const response = await fetch(`${chat.url}${path}`);
       assert.equal(response.status, 401, path);
       assert.equal((await response.json()).error.code, "signed_out");

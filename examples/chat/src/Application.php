@@ -35,9 +35,9 @@ final readonly class Application
     private Guard $guard;
     private Sockets $sockets;
 
-    public function __construct(private Configuration $configuration, Database $database, private Page $page)
+    public function __construct(private Configuration $configuration, Database $database, private Page $page, Passwords $passwords)
     {
-        $this->users = new Users($database);
+        $this->users = new Users($database, $passwords);
         $this->sessions = new Sessions($database);
         $this->messages = new Messages($database);
         $this->attempts = new Attempts($database);
@@ -53,6 +53,7 @@ final readonly class Application
         $server->delete('/session', $this->handler($this->signOut(...), changes: true));
         $server->post('/users', $this->handler($this->signUp(...), changes: true));
         $server->get('/users', $this->handler($this->findUsers(...)));
+        $server->get('/online', $this->handler($this->showOnline(...)));
         $server->get('/events', $this->handler($this->listen(...)));
         $server->websocket('/socket', $this->sockets, options: Sockets::options($this->configuration));
         $server->get('/messages', $this->handler($this->listMessages(...)));
@@ -112,9 +113,17 @@ final readonly class Application
         $words = mb_substr(mb_scrub($request->query('search', ''), 'UTF-8'), 0, Input::NAME_LENGTH_MAX);
 
         return Response::json(['users' => array_map(
-            static fn (User $user): array => $user->toArray(),
+            static fn (User $user): array => $user->toArray() + ['isOnline' => Channel::get($user->channel())->memberCount() > 0],
             $this->users->find(trim($words)),
         )]);
+    }
+
+    /** For a tab that listens over another one's stream. */
+    private function showOnline(Request $request): Response
+    {
+        $this->signedIn($request);
+
+        return Response::json($this->hello());
     }
 
     /** PHP is done when this returns; from then on the core holds the client. */

@@ -8,16 +8,19 @@ namespace Chat;
 final readonly class Configuration
 {
     public const KEEP_ALIVE_SECONDS = 15;
+    private const SOCKET_PATH_MAX = 100;
 
     /**
      * @param string  $database         path of the SQLite file, or a "pgsql:" DSN
      * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = what the browser's Host says
+     * @param ?string $control          where `fermata top` finds the server, "unix:/path"
      * @param int     $keepAliveSeconds how often an idle stream carries a comment; the page gives up after 2.5 times that
      */
     public function __construct(
         public string $database,
         public ?string $origin = null,
         public int $keepAliveSeconds = self::KEEP_ALIVE_SECONDS,
+        public ?string $control = null,
     ) {
     }
 
@@ -37,11 +40,22 @@ final readonly class Configuration
             throw new \RuntimeException('CHAT_KEEP_ALIVE must be a number of seconds from 1 to 300');
         }
 
+        $database = ($environment['CHAT_DB'] ?? '') ?: "$directory/var/chat.sqlite";
+
         return new self(
-            ($environment['CHAT_DB'] ?? '') ?: "$directory/var/chat.sqlite",
+            $database,
             $origin === '' ? null : $origin,
             $keepAlive,
+            self::control($database),
         );
+    }
+
+    /** Beside the database, where that is a file: what a socket's path may be long is decided by the kernel. */
+    private static function control(string $database): ?string
+    {
+        $path = dirname($database) . '/control.sock';
+
+        return str_starts_with($database, 'pgsql:') || strlen($path) > self::SOCKET_PATH_MAX ? null : "unix:$path";
     }
 
     /** Cookies are marked Secure only when the public origin is known to be HTTPS; a plain http://127.0.0.1 would lose them. */

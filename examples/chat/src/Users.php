@@ -7,11 +7,9 @@ namespace Chat;
 /** Who is registered, and their passwords. */
 final readonly class Users
 {
-    /** 2^10 rounds, about 50 ms: the worker serves nobody else meanwhile, so it is not more. */
-    private const BCRYPT_COST = 10;
     private const FOUND_MAX = 50;
 
-    public function __construct(private Database $database)
+    public function __construct(private Database $database, private Passwords $passwords = new Passwords())
     {
     }
 
@@ -20,7 +18,7 @@ final readonly class Users
         $row = $this->database->row(
             'INSERT INTO users (name, name_key, password_hash, created_ms) VALUES (?, ?, ?, ?)
              ON CONFLICT (name_key) DO NOTHING RETURNING id',
-            [$name, Input::nameKey($name), $this->hash($password), Clock::unixMs()],
+            [$name, Input::nameKey($name), $this->passwords->hash($password), Clock::unixMs()],
         ) ?? throw Problem::nameTaken();
 
         return new User((int) $row['id'], $name);
@@ -34,10 +32,10 @@ final readonly class Users
         );
         if ($row === null) {
             // Costs what a wrong password costs, so the time does not tell whether the name exists.
-            $this->hash($password);
+            $this->passwords->hash($password);
             throw Problem::wrongPassword();
         }
-        if (!password_verify($password, $row['password_hash'])) {
+        if (!$this->passwords->isRight($password, $row['password_hash'])) {
             throw Problem::wrongPassword();
         }
 
@@ -82,11 +80,6 @@ final readonly class Users
                 [$messageId, $user->id, $messageId],
             );
         }
-    }
-
-    private function hash(#[\SensitiveParameter] string $password): string
-    {
-        return password_hash($password, PASSWORD_BCRYPT, ['cost' => self::BCRYPT_COST]);
     }
 
     /** @param array<string, mixed> $row */

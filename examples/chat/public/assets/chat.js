@@ -8,10 +8,11 @@ import { Drawer } from "./drawer.js";
 import { Line } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
+import { SharedTransport } from "./shared.js";
 import { SocketTransport } from "./socket.js";
 import { Status } from "./status.js";
 import { StreamTransport } from "./stream.js";
-import { SessionChannel, streamSlot } from "./tabs.js";
+import { SessionChannel, sharesStream } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Unread } from "./unread.js";
 
@@ -45,7 +46,7 @@ class Room {
     this.#self = session.user;
     this.#clearedKey = `fermata.cleared.${this.#self.id}`;
     this.#timeline = new Timeline({ list: byId("messages"), log: byId("log"), scroller: byId("scroller"), self: this.#self });
-    this.#transport = transportOf(session);
+    this.#transport = transportOf(session, () => this.#line.retryNow());
     this.#outbox = new Outbox({
       list: byId("pending"),
       self: this.#self,
@@ -90,7 +91,7 @@ class Room {
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#see(true) : this.#line.retryNow()));
   }
 
-  async open() {
+  open() {
     byId("chat").hidden = false;
     if (matchMedia("(pointer: coarse)").matches) {
       // A focused field would open the touch keyboard over half of the page.
@@ -101,11 +102,6 @@ class Room {
     this.#people.choose(null);
     this.#people.search();
     this.#outbox.restore();
-    if (this.#transport.needsSlot) {
-      await streamSlot(() => this.#status.set("waiting", {
-        text: "The chat is open in four other tabs of this browser. Close one of them, and this one goes on.",
-      }));
-    }
     this.#line.open();
   }
 
@@ -330,11 +326,15 @@ class Room {
 }
 
 /** `?transport=websocket` in the page's address chooses; server-sent events are the default. */
-function transportOf(session) {
+function transportOf(session, onReturn) {
   const isSocket = new URLSearchParams(location.search).get("transport") === "websocket";
   byId("status").title = isSocket ? "Connected by WebSocket" : "Connected by server-sent events";
 
-  return isSocket ? new SocketTransport(session) : new StreamTransport(session);
+  if (isSocket) {
+    return new SocketTransport(session);
+  }
+
+  return sharesStream() ? new SharedTransport(session, onReturn) : new StreamTransport(session);
 }
 
 /** Starting anew is the simplest way to be sure that nothing of the last user stays. */

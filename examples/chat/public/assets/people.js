@@ -6,6 +6,8 @@ import { avatar, byId, element, nameNode } from "./dom.js";
 const EVERYONE = "all";
 const AWAY_SHOWN_MAX = 100;
 const SEARCH_AFTER_MS = 250;
+/** Ada before álvaro before Bob, and Bob 2 before Bob 10. */
+const order = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
 /** Many may come and go at once; the list is drawn once for all of them. */
 const DRAW_AFTER_MS = 60;
 
@@ -86,7 +88,7 @@ export class People extends EventTarget {
       if (words === this.#words.value.trim()) {
         this.#found = words === "" ? null : users;
         if (words === "") {
-          users.forEach((person) => this.meet(person));
+          users.filter(({ isOnline }) => !isOnline).forEach((person) => this.meet(person));
         }
         this.#drawSoon();
       }
@@ -115,17 +117,22 @@ export class People extends EventTarget {
   #draw() {
     clearTimeout(this.#drawTimer);
     this.#drawTimer = 0;
+    const found = this.#found;
     const online = sorted(this.#online.values(), this.#self.id);
-    const away = sorted((this.#found ?? [...this.#known.values()]).filter(({ id }) => !this.#online.has(id)));
-    this.#drawList(byId("people-online"), online, false);
+    // Of a busy chat the server names some of those who are here; a search finds the others.
+    const here = found === null ? online : sorted(found.filter(({ id, isOnline }) => isOnline || this.#online.has(id)), this.#self.id);
+    const away = sorted((found ?? [...this.#known.values()]).filter(({ id, isOnline }) => !isOnline && !this.#online.has(id)));
+    this.#drawList(byId("people-online"), here, false);
     this.#drawList(byId("people-away"), away, true);
-    this.#drawOptions(online, away);
+    this.#drawOptions(found === null ? online : here, away);
     const count = online.length + this.#unlisted;
     byId("people-count").textContent = String(count);
     byId("people-open-count").textContent = String(count);
-    byId("people-rest").hidden = this.#unlisted === 0;
+    byId("people-rest").hidden = this.#unlisted === 0 || found !== null;
     byId("people-rest").textContent = `and ${this.#unlisted} more`;
-    byId("people-none").textContent = away.length > 0 ? "" : this.#found === null ? "Nobody yet." : "Nobody found.";
+    byId("people-none").textContent = found === null
+      ? (away.length > 0 ? "" : "Nobody yet.")
+      : (away.length + here.length > 0 ? "" : "Nobody found.");
     this.dispatchEvent(new CustomEvent("recipient", { detail: this.#recipientDetail() }));
   }
 
@@ -198,5 +205,5 @@ export class People extends EventTarget {
 const option = (value, text) => element("option", { text, attributes: { value } });
 
 function sorted(people, firstId = null) {
-  return [...people].sort((left, right) => (right.id === firstId) - (left.id === firstId) || left.name.localeCompare(right.name));
+  return [...people].sort((left, right) => (right.id === firstId) - (left.id === firstId) || order.compare(left.name, right.name) || left.id - right.id);
 }

@@ -11,7 +11,6 @@ const REFUSALS = new Map([[4401, 401], [4403, 403]]);
 const REPLY_TIMEOUT_MS = 20_000;
 
 export class SocketTransport {
-  needsSlot = false;
   #session;
   #quietMs;
   #answerMs;

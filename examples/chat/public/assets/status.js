@@ -6,7 +6,7 @@ import { byId } from "./dom.js";
 const ALARM_AFTER_MS = 1_500;
 
 export class Status {
-  /** What the stream last said, plus "waiting" (too many tabs) and "refused". */
+  /** What the line last said, plus "refused". */
   #state = "connecting";
   #text = "";
   #retryAtMs = 0;
@@ -22,7 +22,7 @@ export class Status {
     this.set("connecting");
   }
 
-  /** @param {"connecting" | "live" | "lost" | "waiting" | "refused"} state */
+  /** @param {"connecting" | "live" | "lost" | "refused"} state */
   set(state, { retryAtMs = 0, text = "" } = {}) {
     this.#state = state;
     this.#text = text;
@@ -36,7 +36,7 @@ export class Status {
       this.#isAlarmed = false;
     } else {
       this.#isLost ||= state === "lost";
-      this.#isAlarmed ||= state === "waiting" || state === "refused";
+      this.#isAlarmed ||= state === "refused";
       this.#alarmTimer ||= setTimeout(() => {
         this.#isAlarmed = true;
         this.#draw();
@@ -49,7 +49,7 @@ export class Status {
   }
 
   get #shown() {
-    if (this.#state === "refused" || (this.#isLost && this.#isAlarmed && this.#state !== "waiting")) {
+    if (this.#state === "refused" || (this.#isLost && this.#isAlarmed)) {
       return "lost";
     }
 
@@ -63,7 +63,6 @@ export class Status {
       live: "Live",
       connecting: this.#wasLive ? "Reconnecting…" : "Connecting…",
       lost: this.#state === "refused" ? "Refused" : navigator.onLine ? "Connection lost" : "You are offline",
-      waiting: "Paused",
     }[shown]);
     byId("banner").hidden = shown === "live" || !this.#isAlarmed;
     byId("banner-retry").hidden = shown !== "lost";

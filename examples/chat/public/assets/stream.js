@@ -11,8 +11,6 @@ import { EventParser } from "./sse.js";
 const REFUSALS_TEMPORARY = [408, 429];
 
 export class StreamTransport {
-  /** Over HTTP/1.1 a browser has few connections, and a stream takes one for good. */
-  needsSlot = true;
   #silentMaxMs;
   #link = null;
   #parser = new EventParser(
@@ -22,6 +20,15 @@ export class StreamTransport {
 
   constructor({ keepAliveSeconds }) {
     this.#silentMaxMs = keepAliveSeconds * 1000 * SILENT_INTERVALS;
+  }
+
+  /** The event after which the next attempt goes on. */
+  get lastEventId() {
+    return this.#parser.lastEventId;
+  }
+
+  set lastEventId(id) {
+    this.#parser.lastEventId = id;
   }
 
   /** See Line. */
