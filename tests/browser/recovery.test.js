@@ -34,11 +34,11 @@ describeByEach("when the server is restarted", (transport) => {
     const page = await chat.page(await chat.profile());
     await signIn(page, "bob");
     await hears(page, "Read this when you are back");
+    await page.locator(".person", { hasText: "Ada" }).filter({ hasText: "1 unread" }).click();
     await page.locator(".divider", { hasText: "While you were away" }).waitFor();
     assert.equal(await message(page, "Read this when you are back").locator("time").getAttribute("datetime"), sent);
     assert.equal((await transcript(page)).length, 1);
 
-    await writeTo(page, "Ada");
     await say(page, "Here I am");
     await hears(ada.page, "Here I am");
     assert.deepEqual((await transcript(ada.page)).map(({ text }) => text), ["Read this when you are back", "Here I am"]);

@@ -54,7 +54,9 @@ try {
   await writeTo(john.page, "Everyone");
   await talk(john, "See you there!", ...everyone);
   await writeTo(clara.page, "Everyone");
+  await clara.page.locator("#people-everyone[aria-pressed=true]").waitFor();
   await shoot(clara.page, "desktop");
+  await writeTo(fanny.page, "Clara");
   await shoot(fanny.page, "dark");
   await shoot(john.page, "phone");
   await john.page.getByRole("button", { name: /online, show people/ }).click();
@@ -62,6 +64,8 @@ try {
 
   const away = await chat.page(await chat.profile({ ...PHONE, colorScheme: "dark" }));
   await signIn(away, "Nadia Boulanger");
+  await away.getByRole("button", { name: /online, show people/ }).click();
+  await away.locator(".person", { hasText: "Clara" }).click();
   await message(away, "Rehearsal at seven tonight. Bring the Brahms?").waitFor();
   await shoot(away, "phone-dark");
 

@@ -8,11 +8,13 @@ use Fermata\Channel;
 use Fermata\Event;
 use Fermata\Exception\BackpressureException;
 use Fermata\Exception\BadRequestException;
+use Fermata\Exception\MisuseError;
 use Fermata\Hold;
 use Fermata\Member;
 use Fermata\Request;
 use Fermata\Response;
 use Fermata\Server;
+use Fermata\Worker;
 
 /**
  * The chat's requests.
@@ -27,6 +29,7 @@ final readonly class Application
     public const EVERYONE = 'all';
     /** A page is told the names of so many people; a busy chat shows the number of the others. */
     private const ONLINE_LISTED_MAX = 500;
+    private const SIGNAL_KILL = 9;
 
     private Users $users;
     private Sessions $sessions;
@@ -34,6 +37,7 @@ final readonly class Application
     private Attempts $attempts;
     private Guard $guard;
     private Sockets $sockets;
+    private Typing $typing;
 
     public function __construct(private Configuration $configuration, Database $database, private Page $page, Passwords $passwords)
     {
@@ -42,7 +46,8 @@ final readonly class Application
         $this->messages = new Messages($database);
         $this->attempts = new Attempts($database);
         $this->guard = new Guard($configuration->origin);
-        $this->sockets = new Sockets($this->sessions, $this->hello(...), $this->post(...));
+        $this->sockets = new Sockets($this->sessions, $this->greeting(...), $this->post(...));
+        $this->typing = new Typing();
     }
 
     public function register(Server $server): void
@@ -58,6 +63,12 @@ final readonly class Application
         $server->websocket('/socket', $this->sockets, options: Sockets::options($this->configuration));
         $server->get('/messages', $this->handler($this->listMessages(...)));
         $server->post('/messages', $this->handler($this->sendMessage(...), changes: true));
+        $server->post('/typing', $this->handler($this->tellTyping(...), changes: true));
+        $server->get('/inside', $this->handler($this->showInside(...)));
+        if ($this->configuration->isDemo) {
+            $server->post('/worker/kill', $this->handler(fn (Request $request): Response => $this->killWorker($server, $request), changes: true));
+            $server->onMessage(fn (mixed $message, int $from) => $this->die());
+        }
         $server->post('/seen', $this->handler($this->seeMessages(...), changes: true));
     }
 
@@ -136,13 +147,25 @@ final readonly class Application
             ->as((string) $user->id, ['name' => $user->name])
             ->since($request->lastEventId())
             ->keepAlive($this->configuration->keepAliveSeconds)
-            ->with(Event::json($this->hello(), 'hello'))
+            ->with(Event::json($this->greeting(), 'hello'))
             // Keeps nginx from collecting the stream before it passes it on.
             ->withHeader('X-Accel-Buffering', 'no');
     }
 
     /**
-     * What a page is told first.
+     * What a page is told first by the worker that holds it.
+     *
+     * @return array<string, mixed>
+     */
+    private function greeting(): array
+    {
+        return $this->hello() + [
+            'server' => ['worker' => Worker::index(), 'pid' => getmypid(), 'isDemo' => $this->configuration->isDemo],
+        ];
+    }
+
+    /**
+     * Who is here.
      *
      * @return array{online: list<array{id: int, name: string}>, onlineCount: int}
      */
@@ -157,6 +180,53 @@ final readonly class Application
             ),
             'onlineCount' => $everyone->memberCount(),
         ];
+    }
+
+    private function showInside(Request $request): Response
+    {
+        $this->signedIn($request);
+        $members = Channel::get(self::EVERYONE)->members(self::ONLINE_LISTED_MAX);
+
+        return Response::json(['held' => array_sum(array_map(static fn (Member $member): int => $member->connections, $members))]);
+    }
+
+    /** So that people see what becomes of a page whose worker dies: nothing. */
+    private function killWorker(Server $server, Request $request): Response
+    {
+        $this->signedIn($request);
+        $worker = $this->data($request)['worker'] ?? null;
+        if (!is_int($worker) || $worker < 0) {
+            throw Problem::invalid('worker', 'A worker is a number.');
+        }
+        if ($worker === Worker::index()) {
+            $server->defer($this->die(...));
+        } else {
+            try {
+                Worker::send($worker, 'die');
+            } catch (MisuseError) {
+                throw Problem::invalid('worker', 'There is no such worker.');
+            }
+        }
+
+        return Response::accepted();
+    }
+
+    private function die(): never
+    {
+        posix_kill(getmypid(), self::SIGNAL_KILL);
+        exit;
+    }
+
+    private function tellTyping(Request $request): Response
+    {
+        $user = $this->signedIn($request)->user;
+        $recipient = $this->recipient($this->data($request)['to'] ?? null);
+        if ($this->typing->admits($user)) {
+            $event = Event::json(['from' => $user->toArray(), 'to' => $recipient?->toArray()], 'typing');
+            Channel::get($recipient?->channel() ?? self::EVERYONE)->publish($event);
+        }
+
+        return Response::noContent();
     }
 
     private function listMessages(Request $request): Response

@@ -14,6 +14,7 @@ final readonly class Configuration
      * @param string  $database         path of the SQLite file, or a "pgsql:" DSN
      * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = what the browser's Host says
      * @param ?string $control          where `fermata top` finds the server, "unix:/path"
+     * @param bool    $isDemo           whether pages may kill the worker that holds them
      * @param int     $keepAliveSeconds how often an idle stream carries a comment; the page gives up after 2.5 times that
      */
     public function __construct(
@@ -21,6 +22,7 @@ final readonly class Configuration
         public ?string $origin = null,
         public int $keepAliveSeconds = self::KEEP_ALIVE_SECONDS,
         public ?string $control = null,
+        public bool $isDemo = false,
     ) {
     }
 
@@ -47,6 +49,7 @@ final readonly class Configuration
             $origin === '' ? null : $origin,
             $keepAlive,
             self::control($database),
+            ($environment['CHAT_DEMO'] ?? '') === '1',
         );
     }
 

@@ -5,6 +5,7 @@ import { Composer } from "./composer.js";
 import { Door } from "./door.js";
 import { avatar, byId, nameNode } from "./dom.js";
 import { Drawer } from "./drawer.js";
+import { Inside } from "./inside.js";
 import { Line } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
@@ -13,7 +14,8 @@ import { SocketTransport } from "./socket.js";
 import { Status } from "./status.js";
 import { StreamTransport } from "./stream.js";
 import { SessionChannel, sharesStream } from "./tabs.js";
-import { Timeline } from "./timeline.js";
+import { conversationOf, ROOM, Timeline } from "./timeline.js";
+import { Typing } from "./typing.js";
 import { Unread } from "./unread.js";
 
 const REASON_KEY = "fermata.reason";
@@ -33,6 +35,10 @@ class Room {
   #transport;
   #line;
   #unread;
+  #typing = new Typing();
+  #inside = new Inside();
+  /** Conversations that have a mark where the messages begin that came while nobody looked. */
+  #marked = new Set();
   #clearedKey;
   #isLoaded = false;
   #isLoading = null;
@@ -50,13 +56,17 @@ class Room {
     this.#outbox = new Outbox({
       list: byId("pending"),
       self: this.#self,
-      deliver: (message) => this.#transport.deliver(message),
+      deliver: (message) => {
+        this.#inside.sent(message.key);
+
+        return this.#transport.deliver(message);
+      },
     });
     this.#people = new People(this.#self);
-    this.#composer = new Composer(this.#outbox, session.limits.textBytes);
+    this.#composer = new Composer(this.#outbox, session.limits.textBytes, (to) => this.#typing.tell(to));
     this.#status = new Status(() => this.#retryNow({ isImpatient: true }));
     this.#line = new Line((link) => this.#transport.attempt(link));
-    this.#unread = new Unread(this.#self.name, () => this.#seeSoon());
+    this.#unread = new Unread(this.#self.name, () => this.#seeSoon(), () => this.#leave());
     const drawer = new Drawer();
 
     avatar(this.#self, byId("account-avatar"));
@@ -66,7 +76,14 @@ class Room {
     this.#outbox.addEventListener("failed", ({ detail }) => this.#refused(detail.status));
     this.#outbox.addEventListener("change", () => this.#showEmpty());
     this.#outbox.addEventListener("taken", () => this.#timeline.scrollToEnd());
-    this.#people.addEventListener("recipient", ({ detail }) => this.#composer.setRecipient(detail));
+    this.#people.addEventListener("recipient", ({ detail }) => {
+      this.#composer.setRecipient(detail);
+      this.#show(detail);
+    });
+    byId("conversation-back").addEventListener("click", () => {
+      this.#people.choose(null);
+      this.#composer.focus();
+    });
     this.#people.addEventListener("chosen", () => {
       drawer.close();
       this.#composer.focus();
@@ -118,8 +135,16 @@ class Room {
       return;
     }
     if (name === "message") {
+      this.#inside.arrived(detail.key);
       this.#receive(detail);
+    } else if (name === "typing") {
+      if (detail.from.id !== this.#self.id) {
+        this.#typing.heard(detail.from, conversationOf(detail, this.#self));
+      }
     } else if (name === "hello") {
+      if (detail.server) {
+        this.#inside.connected(detail.server);
+      }
       this.#people.reset(detail.online, detail.onlineCount);
       this.#load();
     } else if (name === "join" || name === "leave") {
@@ -146,8 +171,17 @@ class Room {
       // The page may have let go of its oldest messages to make room for this one.
       this.#showEarlier(true);
     }
+    const conversation = conversationOf(message, this.#self);
+    this.#typing.ended(message.from, conversation);
     if (message.from.id !== this.#self.id) {
       this.#unread.add();
+      if (conversation !== this.#timeline.conversation) {
+        this.#people.addUnread(conversation);
+      }
+      if (this.#isLoaded && !this.#unread.isActive && !this.#marked.has(conversation)) {
+        this.#marked.add(conversation);
+        this.#timeline.addDivider("New since you left", message.id, conversation);
+      }
     }
     if (message.to?.id === this.#self.id) {
       this.#seeSoon();
@@ -161,17 +195,37 @@ class Room {
     }
   }
 
+  /** Shows the conversation that the next message goes to, and no other. */
+  #show({ id, toName, isSelf }) {
+    byId("conversation-back").hidden = id === ROOM;
+    byId("conversation-name").textContent = toName === null ? "Everyone" : isSelf ? "Notes to yourself" : toName;
+    byId("conversation").classList.toggle("is-private", id !== ROOM);
+    if (id !== this.#timeline.conversation) {
+      this.#timeline.show(id);
+      this.#typing.show(id);
+      this.#showEmpty();
+      this.#seeSoon();
+    }
+  }
+
+  /** Nobody looks at this tab any more. */
+  #leave() {
+    this.#marked.clear();
+    this.#timeline.removeDividers();
+  }
+
   #presenceChanged(name, person) {
     if (person.id === this.#self.id) {
       return;
     }
+    this.#inside.changed();
     if (name === "join") {
       this.#people.joined(person);
     } else {
       this.#people.left(person);
     }
     if (this.#isLoaded) {
-      this.#timeline.addNotice([nameNode(person.name), name === "join" ? " joined" : " left"]);
+      this.#timeline.addPresence(person.name, name === "join" ? "joined" : "left");
       this.#showEmpty();
     }
   }
@@ -199,8 +253,16 @@ class Room {
       this.#outbox.confirm(message.from.id === this.#self.id ? message.key : "");
     });
     const unseen = history.filter(({ id, from }) => id > seenId && from.id !== this.#self.id);
-    if (unseen.length > 0 && (seenId > 0 || unseen.some(({ to }) => to !== null))) {
-      this.#timeline.addDivider("While you were away", unseen[0].id);
+    for (const message of unseen) {
+      const conversation = conversationOf(message, this.#self);
+      // Who is new here has not missed what was said to everyone.
+      if ((seenId > 0 || conversation !== ROOM) && !this.#marked.has(conversation)) {
+        this.#marked.add(conversation);
+        this.#timeline.addDivider("While you were away", message.id, conversation);
+      }
+      if (conversation !== this.#timeline.conversation) {
+        this.#people.addUnread(conversation);
+      }
     }
     this.#seenId = seenId;
     this.#isLoaded = true;

@@ -10,8 +10,11 @@ export class Composer {
   #recipient = { to: "all", toName: null, isAway: false, isSelf: false };
   #textBytesMax;
   #outbox;
+  #onTyping;
 
-  constructor(outbox, textBytesMax) {
+  /** @param {(to: string) => void} onTyping somebody writes something to "all" or a name */
+  constructor(outbox, textBytesMax, onTyping) {
+    this.#onTyping = onTyping;
     this.#outbox = outbox;
     this.#textBytesMax = textBytesMax;
     this.#form.addEventListener("submit", (event) => {
@@ -27,6 +30,9 @@ export class Composer {
     });
     this.#text.addEventListener("input", () => {
       this.#problem.textContent = this.#tooLong();
+      if (this.#text.value.trim() !== "") {
+        this.#onTyping(this.#recipient.to);
+      }
       this.#fit();
     });
   }

@@ -21,6 +21,8 @@ export class People extends EventTarget {
   #known = new Map();
   #found = null;
   #recipient = null;
+  /** Messages of conversations that are not shown, by the other person's id; 0 is everyone. */
+  #unread = new Map();
   #nodes = new Map();
   #drawTimer = 0;
   #searchTimer = 0;
@@ -33,6 +35,10 @@ export class People extends EventTarget {
     this.#self = self;
     this.#select.addEventListener("change", () => {
       this.choose(this.#select.value === EVERYONE ? null : this.#person(Number(this.#select.value)));
+    });
+    byId("people-everyone").addEventListener("click", () => {
+      this.choose(null);
+      this.dispatchEvent(new CustomEvent("chosen"));
     });
     this.#words.addEventListener("input", () => {
       clearTimeout(this.#searchTimer);
@@ -81,6 +87,11 @@ export class People extends EventTarget {
     }
   }
 
+  addUnread(id, count = 1) {
+    this.#unread.set(id, (this.#unread.get(id) ?? 0) + count);
+    this.#drawSoon();
+  }
+
   async search() {
     const words = this.#words.value.trim();
     try {
@@ -100,6 +111,7 @@ export class People extends EventTarget {
   /** @param {?{id: number, name: string}} person null = everyone */
   choose(person) {
     this.#recipient = person;
+    this.#unread.delete(person?.id ?? 0);
     if (person !== null && !this.#online.has(person.id)) {
       this.meet(person);
     }
@@ -124,6 +136,8 @@ export class People extends EventTarget {
     const away = sorted((found ?? [...this.#known.values()]).filter(({ id, isOnline }) => !isOnline && !this.#online.has(id)));
     this.#drawList(byId("people-online"), here, false);
     this.#drawList(byId("people-away"), away, true);
+    byId("people-everyone").setAttribute("aria-pressed", String(this.#recipient === null));
+    this.#drawUnread(byId("people-everyone"), 0);
     this.#drawOptions(found === null ? online : here, away);
     const count = online.length + this.#unlisted;
     byId("people-count").textContent = String(count);
@@ -140,8 +154,8 @@ export class People extends EventTarget {
     const person = this.#recipient;
 
     return person === null
-      ? { to: EVERYONE, toName: null, isAway: false, isSelf: false }
-      : { to: person.name, toName: person.name, isAway: !this.#online.has(person.id) && this.#unlisted === 0, isSelf: person.id === this.#self.id };
+      ? { id: 0, to: EVERYONE, toName: null, isAway: false, isSelf: false }
+      : { id: person.id, to: person.name, toName: person.name, isAway: !this.#online.has(person.id) && this.#unlisted === 0, isSelf: person.id === this.#self.id };
   }
 
   #drawList(list, people, isAway) {
@@ -169,7 +183,7 @@ export class People extends EventTarget {
       if (person.id === this.#self.id) {
         face.append(element("span", { className: "person-you", text: "you" }));
       }
-      face.append(element("span", { className: "visually-hidden", text: ", write privately" }));
+      face.append(unreadNode(), element("span", { className: "visually-hidden", text: ", write privately" }));
       face.addEventListener("click", () => {
         this.choose(this.#recipient?.id === person.id ? null : person);
         this.dispatchEvent(new CustomEvent("chosen"));
@@ -178,8 +192,16 @@ export class People extends EventTarget {
       this.#nodes.set(key, node);
     }
     node.firstElementChild.setAttribute("aria-pressed", String(this.#recipient?.id === person.id));
+    this.#drawUnread(node.firstElementChild, person.id);
 
     return node;
+  }
+
+  #drawUnread(face, id) {
+    const count = this.#unread.get(id) ?? 0;
+    const badge = face.querySelector(".unread");
+    badge.hidden = count === 0;
+    badge.firstChild.textContent = String(count);
   }
 
   #drawOptions(online, away) {
@@ -200,6 +222,13 @@ export class People extends EventTarget {
     }
     this.#select.value = this.#recipient === null ? EVERYONE : String(this.#recipient.id);
   }
+}
+
+function unreadNode() {
+  const node = element("span", "unread", element("span"), element("span", { className: "visually-hidden", text: " unread" }));
+  node.hidden = true;
+
+  return node;
 }
 
 const option = (value, text) => element("option", { text, attributes: { value } });

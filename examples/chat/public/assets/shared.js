@@ -17,6 +17,8 @@ export class SharedTransport {
   /** Whether the stream is open, as far as the leading tab knows. */
   #isLive = false;
   #wasLive = false;
+  /** What holds the stream, as the server's greeting names it. */
+  #server = null;
   /** Resolves the wait of a tab that follows, when it is to lead. */
   #lead = null;
   /** What a tab that follows does with what the leading one says; null between two attempts. */
@@ -73,6 +75,9 @@ export class SharedTransport {
           this.#wasLive = true;
         },
         event: (event) => {
+          if (event.name === "hello") {
+            this.#server = JSON.parse(event.data).server;
+          }
           this.#say("event", { event });
           link.event(event);
         },
@@ -99,9 +104,9 @@ export class SharedTransport {
         }
         link.event(event);
       };
-      const begin = async (lastEventId) => {
+      const begin = async (lastEventId, server) => {
         early = [];
-        const data = JSON.stringify(await api.get("/online"));
+        const data = JSON.stringify({ ...await api.get("/online"), server });
         isLive = true;
         this.#stream.lastEventId ||= lastEventId;
         link.live();
@@ -115,11 +120,11 @@ export class SharedTransport {
         early.forEach(take);
       };
       this.#lead = resolve;
-      this.#hear = ({ kind, event, live, id }) => {
+      this.#hear = ({ kind, event, live, id, server }) => {
         if (kind === "lost" && isLive) {
           reject(new Error("the leading tab has lost the line"));
         } else if ((kind === "live" || (kind === "state" && live)) && early === null) {
-          begin(id ?? "").catch(reject);
+          begin(id ?? "", server ?? null).catch(reject);
         } else if (kind === "event" && early !== null) {
           isLive ? take(event) : early.push(event);
         }
@@ -135,7 +140,7 @@ export class SharedTransport {
   #heard(message) {
     if (message.kind === "ask") {
       if (this.#isLeader) {
-        this.#say("state", { live: this.#isLive, id: this.#stream.lastEventId });
+        this.#say("state", { live: this.#isLive, id: this.#stream.lastEventId, server: this.#server });
       }
     } else if (this.#hear !== null) {
       this.#hear(message);

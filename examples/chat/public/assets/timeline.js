@@ -19,14 +19,23 @@ const FOLD_LINES = 14;
 const AT_END_PX = 48;
 /** Scrolling goes on for a while after the wheel or the finger has stopped. */
 const TOUCH_MS = 1_000;
+/** Who comes, or goes, so soon after another shares a line with them. */
+const PRESENCE_WITHIN_MS = 60_000;
+const PRESENCE_NAMES_MAX = 3;
 
-/** Events: "newbelow" when messages arrived out of sight or the end is in sight again (detail: their number). */
+/** The conversation of all; one of two people has the id of the other one. */
+export const ROOM = 0;
+
+/** All messages are here, and those of one conversation are shown. Events: "newbelow" when messages arrived out of sight or the end is in sight again (detail: their number). */
 export class Timeline extends EventTarget {
   #list;
   #log;
   #scroller;
   #self;
-  /** Sorted by id: {id, timeMs, message, node, dayNode}. */
+  #conversation = ROOM;
+  /** The last line of people who came or went: {node, what, names, sinceMs}. */
+  #presence = null;
+  /** Sorted by id: {id, timeMs, conversation, message, node, dayNode}. */
   #items = [];
   #shown = new Map();
   #remembered = new Set();
@@ -52,8 +61,22 @@ export class Timeline extends EventTarget {
     keepAtEnd.observe(scroller.firstElementChild);
   }
 
+  /** Whether the conversation that is shown has no messages. */
   get isEmpty() {
-    return this.#items.length === 0;
+    return !this.#items.some(({ conversation }) => conversation === this.#conversation);
+  }
+
+  get conversation() {
+    return this.#conversation;
+  }
+
+  /** @param {number} conversation ROOM, or the id of the other person */
+  show(conversation) {
+    this.#conversation = conversation;
+    for (const node of this.#list.children) {
+      this.#place(node, Number(node.dataset.conversation));
+    }
+    this.scrollToEnd();
   }
 
   get newestId() {
@@ -94,7 +117,8 @@ export class Timeline extends EventTarget {
       return false;
     }
     this.#insert(message);
-    if (!this.#isAtEnd && message.from.id !== this.#self.id) {
+    const isShown = conversationOf(message, this.#self) === this.#conversation;
+    if (!this.#isAtEnd && isShown && message.from.id !== this.#self.id) {
       this.#below += 1;
       this.#emitBelow();
     }
@@ -127,19 +151,54 @@ export class Timeline extends EventTarget {
   /** A line of its own, such as "Mary joined". */
   addNotice(nodes, timeMs = Date.now()) {
     const attributes = { "data-day": dayKey(timeMs) };
-    this.#list.append(element("li", { className: "notice", attributes }, ...nodes, timeNode(timeMs)));
+    const node = element("li", { className: "notice", attributes }, ...nodes, timeNode(timeMs));
+    this.#place(node, ROOM);
+    this.#list.append(node);
     const notices = this.#list.getElementsByClassName("notice");
     if (notices.length > NOTICES_MAX) {
       notices[0].remove();
     }
+
+    return node;
   }
 
-  /** Marks where the messages begin that nobody has seen yet. */
-  addDivider(text, beforeId) {
-    const item = this.#items.find(({ id }) => id >= beforeId);
+  /** "Mary joined"; those who do the same soon after share the line. */
+  addPresence(name, what) {
+    const now = Date.now();
+    if (this.#presence?.what !== what || this.#presence.node !== this.#list.lastElementChild
+        || now - this.#presence.sinceMs > PRESENCE_WITHIN_MS) {
+      this.#presence = { what, names: [name], sinceMs: now, node: this.addNotice([nameNode(name), ` ${what}`], now) };
+      return;
+    }
+    const { node, names } = this.#presence;
+    // The last to come stands last, and once.
+    const all = [...names.filter((other) => other !== name), name];
+    this.#presence.names = all;
+    this.#presence.sinceMs = now;
+    const shown = all.slice(-PRESENCE_NAMES_MAX);
+    const others = all.length - shown.length;
+    const listed = shown.flatMap((shownName, index) => [
+      index === 0 ? "" : index === shown.length - 1 ? " and " : ", ", nameNode(shownName),
+    ]);
+    node.replaceChildren(others > 0 ? `${others} ${others === 1 ? "other" : "others"}, ` : "", ...listed, ` ${what}`, timeNode(now));
+  }
+
+  /** Marks where the messages of a conversation begin that nobody has seen yet. */
+  addDivider(text, beforeId, conversation) {
+    const item = this.#items.find((candidate) => candidate.id >= beforeId && candidate.conversation === conversation);
     if (item !== undefined) {
       item.node.classList.remove("follows");
-      item.node.before(element("li", { className: "divider", text }));
+      const node = element("li", { className: "divider", text });
+      this.#place(node, conversation);
+      item.node.before(node);
+    }
+  }
+
+  removeDividers() {
+    const dividers = this.#list.querySelectorAll(".divider");
+    dividers.forEach((node) => node.remove());
+    if (dividers.length > 0) {
+      this.#items.forEach((_, index) => this.#arrange(index));
     }
   }
 
@@ -168,13 +227,21 @@ export class Timeline extends EventTarget {
       index -= 1;
     }
     const next = this.#items[index];
-    const item = { id: message.id, timeMs: message.timeMs, message, node: messageNode(message, this.#self), dayNode: null };
+    const conversation = conversationOf(message, this.#self);
+    const item = { id: message.id, timeMs: message.timeMs, conversation, message, node: messageNode(message, this.#self), dayNode: null };
+    this.#place(item.node, conversation);
     this.#items.splice(index, 0, item);
     this.#shown.set(message.id, item);
     this.#remember(message.id);
     this.#list.insertBefore(item.node, next === undefined ? null : next.dayNode ?? next.node);
     this.#arrange(index);
-    this.#arrange(index + 1);
+    this.#arrange(this.#items.findIndex((later, place) => place > index && later.conversation === conversation));
+  }
+
+  /** Says which conversation a row belongs to, and shows it if that is shown. */
+  #place(node, conversation) {
+    node.dataset.conversation = String(conversation);
+    node.hidden = conversation !== this.#conversation;
   }
 
   /** Decides, from its neighbour before it, whether a message opens a day and whether it needs a headline. */
@@ -183,16 +250,17 @@ export class Timeline extends EventTarget {
     if (item === undefined) {
       return;
     }
-    const before = this.#items[index - 1];
+    const before = this.#items.findLast((earlier, place) => place < index && earlier.conversation === item.conversation);
     const opensDay = before === undefined || dayKey(before.timeMs) !== dayKey(item.timeMs);
     if (opensDay && item.dayNode === null) {
       item.dayNode = element("li", { className: "day", text: dayName(item.timeMs) });
+      this.#place(item.dayNode, item.conversation);
       firstOfDay(item).before(item.dayNode);
     } else if (!opensDay && item.dayNode !== null) {
       item.dayNode.remove();
       item.dayNode = null;
     }
-    const follows = item.node.previousElementSibling === before?.node
+    const follows = rowBefore(item) === before?.node
       && before.message.from.id === item.message.from.id
       && before.message.to?.id === item.message.to?.id
       && before.message.offline === item.message.offline
@@ -201,15 +269,14 @@ export class Timeline extends EventTarget {
   }
 
   #dropOldest() {
-    const { id, node } = this.#items.shift();
+    const { id, node, conversation } = this.#items.shift();
     this.#shown.delete(id);
     while (this.#list.firstElementChild !== node) {
       this.#list.firstElementChild.remove();
     }
     node.remove();
-    this.#items[0].dayNode = null;
     this.#windowStart = this.#items[0].id;
-    this.#arrange(0);
+    this.#arrange(this.#items.findIndex((later) => later.conversation === conversation));
   }
 
   #remember(id) {
@@ -243,10 +310,25 @@ export class Timeline extends EventTarget {
   }
 }
 
+/** Whose conversation with the user a message belongs to. */
+export function conversationOf({ from, to }, self) {
+  return to === null ? ROOM : from.id === self.id ? to.id : from.id;
+}
+
+/** The row before a message's in its conversation. */
+function rowBefore({ node, conversation }) {
+  let row = node.previousElementSibling;
+  while (row !== null && Number(row.dataset.conversation) !== conversation) {
+    row = row.previousElementSibling;
+  }
+
+  return row;
+}
+
 /** The message's row, or the first of the notices of the same day right before it. */
-function firstOfDay({ node, timeMs }) {
+function firstOfDay({ node, timeMs, conversation }) {
   let first = node;
-  while (first.previousElementSibling?.dataset.day === dayKey(timeMs)) {
+  while (conversation === ROOM && first.previousElementSibling?.dataset.day === dayKey(timeMs)) {
     first = first.previousElementSibling;
   }
 

@@ -4,10 +4,13 @@ export class Unread {
   #name;
   #count = 0;
   #onActive;
+  #onLeave;
+  #wasActive = true;
 
-  constructor(name, onActive) {
+  constructor(name, onActive, onLeave) {
     this.#name = name;
     this.#onActive = onActive;
+    this.#onLeave = onLeave;
     for (const [target, type] of [[window, "focus"], [window, "blur"], [document, "visibilitychange"]]) {
       target.addEventListener(type, () => this.#update());
     }
@@ -29,7 +32,10 @@ export class Unread {
     if (this.isActive) {
       this.#count = 0;
       this.#onActive();
+    } else if (this.#wasActive) {
+      this.#onLeave();
     }
+    this.#wasActive = this.isActive;
     document.title = `${this.#count > 0 ? `(${this.#count}) ` : ""}${this.#name} · Fermata chat`;
   }
 }

@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Chat;
+
+/** How often this worker passes on that somebody types: each of these is an event that every page gets. */
+final class Typing
+{
+    private const EVERY_MS = 2000;
+    private const PEOPLE_MAX = 10_000;
+
+    /** @var array<int, int> when a person was last passed on, in Unix milliseconds */
+    private array $last = [];
+
+    public function admits(User $user): bool
+    {
+        $now = Clock::unixMs();
+        if ($now - ($this->last[$user->id] ?? 0) < self::EVERY_MS) {
+            return false;
+        }
+        if (count($this->last) >= self::PEOPLE_MAX) {
+            $this->last = [];
+        }
+        $this->last[$user->id] = $now;
+
+        return true;
+    }
+}
