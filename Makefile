@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -156,6 +156,9 @@ test-versions: all ## Compile the extension against the headers of every PHP tha
 
 test-release: all ## Pack what is built, and install, run and purge it in a Debian 12 without Rust; as root
 	scripts/test-release.sh
+
+test-monitoring: all ## Alerts, dashboard and log rotation of packaging/, against a server that runs
+	scripts/test-monitoring.sh
 
 test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
 	scripts/test-systemd.sh

@@ -171,6 +171,7 @@ need_edge() {
     need systemd has systemd-analyze
     # What the packages of a release are checked with.
     need lintian has lintian
+    need logrotate has logrotate
     need iproute2 has ip
     need pushpin has pushpin
     need zurl has zurl

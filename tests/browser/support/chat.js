@@ -152,10 +152,10 @@ export async function fillDoor(page, name, password) {
   await page.keyboard.press("Enter");
 }
 
-/** The stream is open and the first messages are there. */
+/** The stream is open and the first messages are there, whichever conversation is shown. */
 export async function isLive(page) {
   await page.locator("#status[data-state=live]").waitFor();
-  await page.locator(".notice", { hasText: "Welcome" }).waitFor();
+  await page.locator(".notice", { hasText: "Welcome" }).waitFor({ state: "attached" });
 }
 
 export async function hasState(page, state) {

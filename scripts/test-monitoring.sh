@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Checks what packaging/ has for operators: alerts and dashboard against the metrics of a server that runs, the alerts also by
+# promtool, Kubernetes' manifests and logrotate's file by reading them.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
+# shellcheck source=scripts/report.sh
+. scripts/report.sh
+work=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap end EXIT
+
+extension=${FERMATA_EXTENSION:-$PWD/build/fermata.so}
+[ -f "$extension" ] || { echo "$extension not found; run make first" >&2; exit 1; }
+cat >"$work/server.php" <<'PHP'
+<?php
+$server = new Fermata\Server(listen: 'unix:' . __DIR__ . '/server.sock', workers: 1, metrics: 'http://127.0.0.1:0', control: 'unix:' . __DIR__ . '/control.sock');
+$server->get('/', fn () => Fermata\Response::text('ok'));
+$server->run();
+PHP
+"${PHP:-php}" -d extension="$extension" "$work/server.php" >"$work/log" 2>&1 &
+server=$!
+answers() {
+    for _ in $(seq 600); do
+        curl -sf --max-time 20 --unix-socket "$work/control.sock" http://fermata/metrics >"$work/metrics" && return
+        sleep 0.1
+    done
+    cat "$work/log"
+    return 1
+}
+report "a server tells its metrics" answers
+report "alerts and dashboard ask for what there is" \
+    python3 scripts/monitoring.py "$work/metrics" packaging/prometheus/alerts.yml packaging/grafana/fermata.json
+
+# Debian's package would start a server of its own when it is installed: only the program is taken.
+promtool=$(command -v promtool || echo "$cache/promtool/usr/bin/promtool")
+if [ ! -x "$promtool" ]; then
+    mkdir -p "$cache"
+    (cd "$work" && apt-get download prometheus >/dev/null 2>&1 && dpkg-deb -x prometheus_*.deb "$work/prometheus") || true
+    if [ -x "$work/prometheus/usr/bin/promtool" ]; then
+        mkdir -p "$cache/promtool/usr/bin"
+        cp "$work/prometheus/usr/bin/promtool" "$cache/promtool/usr/bin/promtool.$$"
+        mv "$cache/promtool/usr/bin/promtool.$$" "$promtool"
+    fi
+fi
+if [ -x "$promtool" ]; then
+    passes() { "$@" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
+    well_formed() { "$promtool" check metrics <"$work/metrics" >"$work/said" 2>&1 || ! grep -qi 'error while' "$work/said"; }
+    report "promtool reads the metrics" well_formed
+    report "promtool reads the alerts" passes "$promtool" check rules packaging/prometheus/alerts.yml
+    report "promtool tries the alerts" passes "$promtool" test rules packaging/prometheus/alerts.test.yml
+else
+    echo "the alerts were NOT TRIED: promtool cannot be had"
+    [ -z "${CI:-}" ] || failed=$((failed + 1))
+fi
+if command -v logrotate >/dev/null; then
+    rotates() {
+        mkdir -p "$work/logs/chat" && echo line >"$work/logs/chat/access.log"
+        sed "s|/var/log/fermata|$work/logs|; s|systemctl .*|touch $work/told|" packaging/logrotate/fermata >"$work/logrotate"
+        chmod 644 "$work/logrotate"
+        logrotate --force --state "$work/state" "$work/logrotate" 2>&1
+        [ -e "$work/told" ] && [ -e "$work/logs/chat/access.log.1" ] && [ ! -e "$work/logs/chat/access.log" ]
+    }
+    report "logrotate moves an access log and tells the server" rotates
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
