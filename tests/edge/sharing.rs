@@ -180,3 +180,56 @@ fn a_failure_is_everybodys() {
     }
     wait_for_open(&own, 0);
 }
+
+#[test]
+fn what_an_instruction_says_of_one_client_is_not_shared() {
+    let (origin, gate) = (Origin::start(), Gate::default());
+    let (held, count) = (gate.clone(), AtomicUsize::new(0));
+    origin.on("meta", move |_| {
+        held.wait();
+        let number = count.fetch_add(1, Ordering::SeqCst).to_string();
+        let hold = serde_json::json!({"mode": "stream", "channels": [{"name": "c"}], "meta": {"user": number}});
+        let body = serde_json::json!({"hold": hold, "response": {"body": format!("{number}\n")}});
+        ok(
+            &[("Content-Type", "application/grip-instruct")],
+            body.to_string(),
+        )
+    });
+    let own = start(&origin);
+    let mut clients: Vec<Client> = (0..3).map(|_| ask(&own, "/meta", &[])).collect();
+    wait_for_open(&own, 3);
+    gate.open();
+    let users = clients.iter_mut().map(|client| {
+        assert_eq!(client.read_head().status, 200);
+        client.read_until("\n")
+    });
+    let mut users: Vec<String> = users.collect();
+    users.sort();
+    assert_eq!(users, ["0\n", "1\n", "2\n"]);
+}
+
+#[test]
+fn who_comes_late_has_time_of_its_own() {
+    let (origin, count) = (Origin::start(), AtomicUsize::new(0));
+    origin.on("late", move |_| {
+        match count.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::Hang(Vec::new()),
+            _ => text("answered"),
+        }
+    });
+    let route = format!("* 127.0.0.1:{}", origin.port());
+    let limits = ["--origin-response-timeout-ms", "10000"];
+    let shared = ["--share-all", "true", "--workers", "1", "--route", &route];
+    let own = Own::start(&[&shared[..], &limits].concat());
+    let mut first = ask(&own, "/late", &[]);
+    wait_for_open(&own, 1);
+    // Well before the first one's time is over, and with most of its own left then.
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let mut late: Vec<Client> = (0..CLIENTS).map(|_| ask(&own, "/late", &[])).collect();
+    wait_for_open(&own, 1 + CLIENTS as u64);
+    assert_eq!(first.read_answer(false).status, 504);
+    for client in &mut late {
+        assert_eq!(client.read_answer(false).text(), "answered");
+    }
+    assert_eq!(origin.seen("late").len(), 2);
+}

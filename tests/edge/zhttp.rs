@@ -100,23 +100,32 @@ fn free_ports() -> u16 {
     })
 }
 
+/// An edge of three workers in front of a backend with sessions: its port, and that backend.
+fn start_with_sessions() -> (Edge, u16, Backend) {
+    // Ports in a row may be somebody else's by now: then the edge does not start, and others are tried.
+    wait_until("it listens", || {
+        let (port, backend) = (free_port(), free_ports());
+        let mut command = Command::new(command_path());
+        command.args(["edge", "--workers", "3", "--control="]);
+        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["--route", &format!("* zhttp/tcp://127.0.0.1:{backend}")]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut edge = Edge(child.expect("our own program"));
+        let is_there = wait_until("it listens, or has ended", || {
+            let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+            let mut ports = [port, backend, backend + 1, backend + 2].into_iter();
+            match edge.0.try_wait() {
+                Ok(Some(_)) => Some(false),
+                _ => ports.all(is_listening).then_some(true),
+            }
+        });
+        is_there.then(|| (edge, port, Backend::tcp(backend)))
+    })
+}
+
 #[test]
 fn every_worker_has_sessions_with_a_backend() {
-    let (port, backend) = (free_port(), free_ports());
-    let mut command = Command::new(command_path());
-    command.args(["edge", "--workers", "3", "--control="]);
-    command.args(["--listen", &format!("127.0.0.1:{port}")]);
-    command.args(["--route", &format!("* zhttp/tcp://127.0.0.1:{backend}")]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let _edge = Edge(child.expect("our own program"));
-    wait_until("it listens", || {
-        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-        [port, backend, backend + 1, backend + 2]
-            .into_iter()
-            .all(is_listening)
-            .then_some(())
-    });
-    let mut backend = Backend::tcp(backend);
+    let (_edge, port, mut backend) = start_with_sessions();
     let body = vec![b'b'; 300_000];
     let clients: Vec<_> = (0..REQUESTS)
         .map(|at| {
@@ -160,21 +169,7 @@ fn every_worker_has_sessions_with_a_backend() {
 
 #[test]
 fn sessions_end_with_the_worker_that_has_the_ports() {
-    let (port, backend) = (free_port(), free_ports());
-    let mut command = Command::new(command_path());
-    command.args(["edge", "--workers", "3", "--control="]);
-    command.args(["--listen", &format!("127.0.0.1:{port}")]);
-    command.args(["--route", &format!("* zhttp/tcp://127.0.0.1:{backend}")]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let edge = Edge(child.expect("our own program"));
-    wait_until("it listens", || {
-        let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-        [port, backend, backend + 1, backend + 2]
-            .into_iter()
-            .all(is_listening)
-            .then_some(())
-    });
-    let mut backend = Backend::tcp(backend);
+    let (edge, port, mut backend) = start_with_sessions();
     let mut clients: Vec<Client> = (0..REQUESTS)
         .map(|_| {
             let mut client = Client::open(port, "localhost");

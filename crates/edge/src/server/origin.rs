@@ -129,7 +129,16 @@ pub(super) struct Sharing {
 pub(super) struct Shared {
     pub key: Option<ShareKey>,
     /// Who waits for the same answer.
-    pub others: Vec<(u64, Source)>,
+    pub others: Vec<Sharer>,
+}
+
+/// A client that waits for the answer to another's request.
+#[derive(Debug)]
+pub(super) struct Sharer {
+    pub handle: u64,
+    pub source: Source,
+    /// Since when: it has its own time.
+    pub since_ms: u64,
 }
 
 impl Sharing {

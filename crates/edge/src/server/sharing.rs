@@ -4,15 +4,18 @@
 //! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
 //! large to be kept, is not passed to others: they ask by themselves then.
 
-use fermata_grip::instruct::is_instruct;
+use fermata_grip::instruct::{Instruct, is_instruct};
 
 use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use super::edge::{Edge, Owner, Source};
-use super::origin::{Purpose, ShareKey, Talk};
+use super::origin::{Purpose, ShareKey, Sharer, Talk};
 use super::response::Head;
 
 /// Clients that wait for one answer besides the one that has asked; others ask by themselves.
 const SHARERS_MAX: usize = 1_000;
+
+/// The status of an answer that was waited for too long.
+const TIMED_OUT: u16 = 504;
 
 /// Headers that say how a request came, and not what for.
 const OF_THE_WAY: [&[u8]; 4] = [
@@ -25,6 +28,7 @@ const OF_THE_WAY: [&[u8]; 4] = [
 impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
     pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
+        let since_ms = self.worker.now_ms();
         let key = match self.sharing.is_on && !self.is_script(handle) {
             true => key(&source),
             false => None,
@@ -37,7 +41,11 @@ impl Edge {
             && !talk.has_response
         {
             if talk.shared.others.len() < SHARERS_MAX {
-                talk.shared.others.push((handle, source));
+                talk.shared.others.push(Sharer {
+                    handle,
+                    source,
+                    since_ms,
+                });
                 self.sharing.waiting.insert(handle, id);
                 return;
             }
@@ -57,7 +65,7 @@ impl Edge {
         if let Some(id) = self.sharing.waiting.remove(&handle)
             && let Some(talk) = self.talks.get_mut(&id)
         {
-            talk.shared.others.retain(|(other, _)| *other != handle);
+            talk.shared.others.retain(|other| other.handle != handle);
         }
     }
 
@@ -69,7 +77,7 @@ impl Edge {
         if talk.shared.others.is_empty() {
             return false;
         }
-        let (handle, source) = talk.shared.others.remove(0);
+        let Sharer { handle, source, .. } = talk.shared.others.remove(0);
         let target = talk.source.target;
         talk.owner = Owner::Client(handle);
         talk.source = Source { target, ..source };
@@ -79,22 +87,22 @@ impl Edge {
     }
 
     /// Those who wait for a conversation's answer; from now on nobody else does.
-    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<(u64, Source)> {
+    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
         if let Some(key) = talk.shared.key.take()
             && self.sharing.asked.get(&key) == Some(&talk.id())
         {
             self.sharing.asked.remove(&key);
         }
         let others = std::mem::take(&mut talk.shared.others);
-        for (handle, _) in &others {
-            self.sharing.waiting.remove(handle);
+        for other in &others {
+            self.sharing.waiting.remove(&other.handle);
         }
         others
     }
 
     /// The answer is for one alone: the others ask by themselves.
     pub(super) fn release_sharers(&mut self, talk: &mut Talk) {
-        for (handle, source) in self.take_sharers(talk) {
+        for Sharer { handle, source, .. } in self.take_sharers(talk) {
             self.ask(Owner::Client(handle), source, Vec::new());
         }
     }
@@ -110,17 +118,17 @@ impl Edge {
         if talk.shared.key.is_none() {
             return;
         }
-        let is_own = match is_instruct(&borrowed(&head.headers)) {
+        let is_owned = match is_instruct(&borrowed(&head.headers)) {
             true => match read_instruct(head, Some(body)) {
-                Some(Ok(it)) => it.session_id.is_some() || is_for_one(&it.answer.headers),
+                Some(Ok(it)) => is_own(&it),
                 _ => false,
             },
             false => false,
         };
-        if is_own || is_for_one(&head.headers) {
+        if is_owned || is_for_one(&head.headers) {
             return self.release_sharers(talk);
         }
-        for (handle, source) in self.take_sharers(talk) {
+        for Sharer { handle, source, .. } in self.take_sharers(talk) {
             let mut own = self.talk_of_sharer(talk, handle, source);
             self.on_whole(&mut own, head.clone(), body.to_vec());
             self.log_talk(&mut own);
@@ -129,7 +137,18 @@ impl Edge {
 
     /// Tells those who wait that there is no answer.
     pub(super) fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
-        for (handle, source) in self.take_sharers(talk) {
+        let now_ms = self.worker.now_ms();
+        for other in self.take_sharers(talk) {
+            let Sharer {
+                handle,
+                source,
+                since_ms,
+            } = other;
+            if status == TIMED_OUT && now_ms < since_ms + self.limits.response_ms {
+                // The time that is over is that of who came before: one of them asks once more, for all of them.
+                self.ask_or_share(handle, source);
+                continue;
+            }
             let mut own = self.talk_of_sharer(talk, handle, source);
             self.fail(&mut own, status, reason);
             self.log_talk(&mut own);
@@ -178,6 +197,12 @@ fn key(source: &Source) -> Option<ShareKey> {
         push(value);
     }
     Some(key)
+}
+
+/// Whether an instruction says something of its client.
+fn is_own(instruct: &Instruct) -> bool {
+    let is_known = instruct.session_id.is_some() || !instruct.meta.is_empty();
+    is_known || is_for_one(&instruct.answer.headers)
 }
 
 /// Whether an answer may be meant for one client alone.
