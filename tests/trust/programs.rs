@@ -28,7 +28,7 @@ const STATEMENTS_MAX: usize = 4;
 const REST_EVERY: u64 = 25;
 /// What a worker may have more than in the beginning, and for each program: PHP keeps caches of the code it has run.
 const MEMORY_BYTES_MAX: u64 = 24 << 20;
-const PROGRAM_BYTES_MAX: u64 = 16 << 10;
+const PROGRAM_BYTES_MAX: u64 = 32 << 10;
 const DESCRIPTORS_MAX: u64 = 24;
 /// The last programs are run again so often, with their code kept. Then nothing may become more.
 const AGAIN_PROGRAMS: usize = 8;
@@ -379,7 +379,7 @@ struct Place {
 impl Place {
     fn start() -> Place {
         let services = [Service::mariadb(), Service::postgres(), Service::redis()];
-        let builder = fixture("programs").workers(1).ini("memory_limit=256M");
+        let builder = fixture("programs").workers(1).ini("memory_limit=1G");
         let peer = Peer::start(builder.directory().path());
         let folder = services[1].socket.parent().expect("a folder").to_path_buf();
         let file = builder.directory().join("programs.sqlite");
