@@ -1,6 +1,7 @@
 //! Numbers for people: short, at a glance, in a width that does not jump.
 
 use std::io::{self, Write};
+use std::process::Command;
 
 /// A count or a rate: three digits and a prefix from 10,000 on.
 pub fn count(value: u64) -> String {
@@ -40,6 +41,17 @@ pub fn print(text: &str) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(|error| format!("standard output: {error}")),
     }
+}
+
+/// What a shell would be told to run the same.
+pub fn command(command: &Command) -> String {
+    let mut words: Vec<String> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), value?.display())))
+        .collect();
+    words.push(command.get_program().display().to_string());
+    words.extend(command.get_args().map(|it| it.display().to_string()));
+    words.join(" ") + "\n"
 }
 
 fn scaled(value: u64, units: &[&str]) -> String {

@@ -107,7 +107,7 @@ pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), String> {
     edge.arg("edge").args(&plan.edge);
     if common.dry_run {
         let config = fs::read_to_string(&plan.fpm.config).unwrap_or_default();
-        let shown = super::shown(&plan.fpm.command()) + &super::shown(&edge);
+        let shown = format::command(&plan.fpm.command()) + &format::command(&edge);
         return format::print(&(config + &shown));
     }
     let failed = |error: std::io::Error| format!("{}: {error}", plan.fpm.program.display());

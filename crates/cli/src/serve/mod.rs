@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         command.env("FERMATA_WORKERS", workers.to_string());
     }
     if arguments.dry_run {
-        return crate::format::print(&shown(&command));
+        return crate::format::print(&crate::format::command(&command));
     }
     let has_own_log = std::env::var_os("FERMATA_ACCESS_LOG").is_some();
     if !arguments.quiet && !has_own_log && io::stdout().is_terminal() {
@@ -134,14 +134,4 @@ fn show_requests(command: &mut Command) -> Result<(), String> {
         .env("FERMATA_ACCESS_LOG", "stdout")
         .env("FERMATA_ACCESS_LOG_FORMAT", "json");
     Ok(())
-}
-
-fn shown(command: &Command) -> String {
-    let mut words: Vec<String> = command
-        .get_envs()
-        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), value?.display())))
-        .collect();
-    words.push(command.get_program().display().to_string());
-    words.extend(command.get_args().map(|it| it.display().to_string()));
-    words.join(" ") + "\n"
 }
