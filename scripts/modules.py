@@ -39,7 +39,7 @@ ALLOWED = {
 CIRCLES = {
     "cli": [3, 2],
     "config": [3],
-    "edge": [47, 5],
+    "edge": [5],
     "ffi": [4],
     "grip": [2, 2],
     "hub": [3, 2],

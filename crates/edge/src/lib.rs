@@ -31,12 +31,18 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
 pub mod control;
+mod error;
 pub mod fastcgi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod prepared;
+mod publish;
+mod pushpin;
 pub mod routes;
 pub mod server;
 pub mod settings;
+mod timers;
 pub mod upstream;
 pub mod zhttp;

@@ -3,6 +3,10 @@
 //! One rule a line: `CONDITION TARGET [TARGET…]`. A line that cannot be used is left out and reported; the others
 //! stand, so that a typing error in one route does not take the others down.
 
+pub(crate) mod figures;
+pub(crate) mod file;
+pub(crate) mod unserved;
+
 mod care;
 mod lex;
 mod rule;

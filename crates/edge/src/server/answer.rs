@@ -2,89 +2,20 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::ResponseHead;
-use fermata_grip::filter::Filters;
-use fermata_grip::instruct::{self, Hold, Instruct, MEDIA_TYPE};
+use fermata_grip::instruct;
+use fermata_grip::instruct::{Hold, Instruct};
 use fermata_proto::response::bodiless;
-use fermata_proto::ws::client::Client;
 
-use super::edge::{Edge, Owner};
-use super::journal::Outcome;
-use super::jsonp::SCRIPT_BYTES_MAX;
-use super::link_body::LinkBody;
-use super::origin::{Purpose, Step, Talk};
-use super::over_http::RESPONSE_BYTES_MAX;
-use super::response::{Head, Said};
-
-/// The largest body of an instruction, and of a request that may be held.
-pub(super) const INSTRUCT_BYTES_MAX: usize = 100_000;
-
-/// The lowest status that answers a request.
-pub(super) const STATUS_FINAL_MIN: u16 = 200;
-
-/// Bytes that wait for a client before the origin is read on.
-pub(super) const PENDING_BYTES_MAX: usize = 64 * 1024;
-
-/// What a client is told when its origin is of no use.
-pub(super) const FAILED: &str = "Error while proxying to origin.";
+use crate::client::journal::Outcome;
+use crate::client::over_http::RESPONSE_BYTES_MAX;
+use crate::client::script::SCRIPT_BYTES_MAX;
+use crate::client::source::Owner;
+use crate::server::edge::Edge;
+use crate::upstream::reply::{FAILED, INSTRUCT_BYTES_MAX, Phase, borrowed, passed, read_instruct};
+use crate::upstream::response::{Head, Said};
+use crate::upstream::talk::{Purpose, Step, Talk};
 
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
-
-/// How far a response is.
-pub(super) enum Phase {
-    /// There is none yet.
-    Asked,
-    /// It is read whole: an instruction, or a response that came at once.
-    Whole { head: Head, body: Vec<u8> },
-    /// The connection has become a WebSocket.
-    Socket {
-        client: Box<Client>,
-        /// The client takes less than the origin sends.
-        is_paused: bool,
-    },
-    /// It is passed on.
-    Streaming {
-        /// What the client has not taken.
-        pending: Vec<u8>,
-        /// The client wants more.
-        wants: bool,
-        has_ended: bool,
-        /// What becomes of the client after the body.
-        then: Option<Box<Instruct>>,
-    },
-    /// It is passed on to a stream that is held already.
-    Linked(LinkBody),
-}
-
-impl Phase {
-    /// Whether the origin is to be read on.
-    pub fn wants_more(&self) -> bool {
-        match self {
-            Phase::Asked | Phase::Whole { .. } => true,
-            Phase::Socket { is_paused, .. } => !is_paused,
-            Phase::Linked(body) => body.wants_more(),
-            Phase::Streaming {
-                pending,
-                wants,
-                has_ended,
-                ..
-            } => *wants && !has_ended && pending.len() < PENDING_BYTES_MAX,
-        }
-    }
-}
-
-pub(super) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
-    headers
-        .iter()
-        .map(|(name, value)| (&name[..], &value[..]))
-        .collect()
-}
-
-/// Headers as a client gets them: whatever an instruction or a publisher has added, how the message is framed is said once.
-pub(super) fn passed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
-    let mut headers = borrowed(headers);
-    headers.retain(|(name, _)| !fermata_proto::response::reserved_name(name));
-    headers
-}
 
 impl Edge {
     /// Goes on with what the origin has said.
@@ -532,68 +463,4 @@ impl Edge {
             step
         });
     }
-}
-
-/// Why nobody can be held as it is said: one would get what a filter was to keep back.
-fn unknown_filter(instruct: &Instruct) -> Option<String> {
-    instruct.channels.iter().find_map(|channel| {
-        let names = channel.filters.iter().map(Vec::as_slice);
-        Filters::unknown(names).map(|name| {
-            format!(
-                "channel {} has the filter {}, which is not known here; Grip-Feature names those that are",
-                channel.name.escape_ascii(),
-                name.escape_ascii()
-            )
-        })
-    })
-}
-
-/// What is wrong with a stream whose beginning is compressed.
-const COMPRESSED: &str =
-    "the response is compressed, and what is published after it is not; leave out Content-Encoding";
-
-/// The instruction of a response. `None`: it would be in the body, which is not there.
-pub(super) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<Instruct, String>> {
-    let headers = borrowed(&head.headers);
-    let is_json = headers.iter().any(|(name, value)| {
-        let media = value.split(|&byte| byte == b';').next().unwrap_or_default();
-        name.eq_ignore_ascii_case(b"content-type")
-            && media
-                .trim_ascii()
-                .eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
-    });
-    let read = match (is_json, body) {
-        (true, Some(body)) => instruct::from_json(head.status, &headers, body),
-        (true, None) => return None,
-        (false, _) => instruct::from_headers(head.status, &head.reason, &headers),
-    };
-    Some(match read {
-        // Clients would take what follows for the answer to their next request.
-        Ok(instruct) if instruct.answer.status < STATUS_FINAL_MIN => Err(format!(
-            "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
-            instruct.answer.status
-        )),
-        Ok(instruct) if is_compressed_stream(&instruct) => Err(COMPRESSED.to_owned()),
-        Ok(instruct) => match unknown_filter(&instruct) {
-            Some(problem) => Err(problem),
-            None => Ok(instruct),
-        },
-        Err(error) => Err(error.to_string()),
-    })
-}
-
-/// Whether plain bytes would follow compressed ones.
-fn is_compressed_stream(instruct: &Instruct) -> bool {
-    let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
-    goes_on && instruct.hold != Hold::Response && is_compressed(&instruct.answer.headers)
-}
-
-/// Whether a body is anything but what it stands for.
-pub(super) fn is_compressed(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
-    headers.iter().any(|(name, value)| {
-        let value = value.trim_ascii();
-        name.eq_ignore_ascii_case(b"content-encoding")
-            && !value.is_empty()
-            && !value.eq_ignore_ascii_case(b"identity")
-    })
 }

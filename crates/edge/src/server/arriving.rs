@@ -4,46 +4,26 @@
 //! goes to the origin while it arrives, and what the origin does not take stays with the client. Only a target that has to
 //! know a length which the client has not told gets such a body from a temporary file.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
+use std::io::Write as _;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Read, ReadError, Temporary};
-use fermata_proto::{chunk, number};
+use fermata_engine::{Read, ReadError};
 
-use super::answer::INSTRUCT_BYTES_MAX;
-use super::edge::{Edge, Owner, Source};
-use super::origin::{Codec, Step, Talk};
-use super::request::{Body, ClientRequest};
-use super::timers::Timer;
-use crate::fastcgi;
-use crate::routes::{Origin, Target};
+use crate::client::body::Collecting;
+use crate::client::request::Body;
+use crate::client::source::{Owner, Source};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::codec::{write_end, write_piece};
+use crate::upstream::reply::INSTRUCT_BYTES_MAX;
+use crate::upstream::talk::{Step, Talk};
 
 /// What is read of a body at once, and how much in a row before others get their turn.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
+
 const TURN_BYTES_MAX: usize = 512 * 1024;
-
-/// A request whose body is being collected.
-pub(super) struct Collecting {
-    source: Source,
-    /// Where the path goes on below that of SockJS, where it is one of those.
-    sockjs: Option<usize>,
-    body: Vec<u8>,
-    /// Where it goes when it is too large for memory and no target takes it as it comes.
-    file: Option<(File, Temporary, u64)>,
-}
-
-/// What is left of a body that goes to the origin as it arrives.
-#[derive(Debug, Default)]
-pub(super) struct Arriving {
-    /// More was read than the request has in memory: it cannot be said again.
-    pub has_begun: bool,
-    /// All of it was read.
-    pub has_ended: bool,
-    /// Why there is no more.
-    pub failure: Option<ReadError>,
-}
 
 impl Edge {
     /// Collects the body of a request, as long as its client may be held with it.
@@ -228,56 +208,5 @@ impl Edge {
             }
         }
         Step::Over
-    }
-}
-
-impl Collecting {
-    /// Whether every target takes it as it comes.
-    fn may_stream(&self) -> bool {
-        let has_length = self.source.request.said_length().is_some();
-        let takes = |target: &Target| match target.origin {
-            Origin::Host { .. } | Origin::Unix(_) | Origin::Files(_) | Origin::Test => true,
-            // Programs are told the length before the body.
-            Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_) => has_length,
-            Origin::Zhttp(_) => true,
-            Origin::ZhttpReq(_) => false,
-        };
-        // What is too large for SockJS is refused, and not read.
-        let rule = self.source.rule().filter(|_| self.sockjs.is_none());
-        rule.is_none_or(|rule| rule.targets.iter().all(takes))
-    }
-
-    fn is_to_stream(&self) -> bool {
-        self.file.is_none() && self.body.len() > INSTRUCT_BYTES_MAX
-    }
-}
-
-impl ClientRequest {
-    /// The length that the client has announced.
-    pub(super) fn said_length(&self) -> Option<u64> {
-        let value = self.header("content-length")?;
-        number::parse_decimal(value.trim_ascii())
-    }
-}
-
-/// Appends a piece of a body as it is framed.
-pub(super) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &mut Vec<u8>) {
-    if piece.is_empty() {
-        return;
-    }
-    match codec {
-        Codec::FastCgi(_) => fastcgi::Request::body(out, piece),
-        Codec::Zhttp(_) => out.extend_from_slice(piece),
-        Codec::Http(_) if has_length => out.extend_from_slice(piece),
-        Codec::Http(_) => chunk::wrap(out, piece),
-    }
-}
-
-fn write_end(codec: &Codec, has_length: bool, out: &mut Vec<u8>) {
-    match codec {
-        Codec::FastCgi(_) => fastcgi::Request::body_end(out),
-        Codec::Zhttp(_) => {}
-        Codec::Http(_) if has_length => {}
-        Codec::Http(_) => out.extend_from_slice(chunk::LAST_CHUNK),
     }
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_io::Peer;
 
-use super::edge::{Edge, Owner, Source};
-use super::origin::{Purpose, Talk};
-use super::request::{Body, ClientRequest};
-use super::targets::name_of;
-use super::timers::Timer;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::source::{Owner, Source, name_of};
 use crate::routes::{Domain, Origin, Rule};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::talk::{Purpose, Talk};
 use crate::upstream::{Change, Streaks};
 
 /// What checks call themselves.

@@ -1,42 +1,18 @@
 //! Connections to origins: one that waits for another request, or a new one to an address of the target.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use fermata_tls::ServerName;
 
-use super::edge::{Edge, Source, WireUse};
-use super::internal::is_internal;
-use super::origin::{Talk, Wait};
-use super::request::without_port;
-use super::resolve::Found;
-use super::unopened::Unopened;
+use crate::client::source::Source;
 use crate::routes::{Origin, Target};
+use crate::server::edge::Edge;
 use crate::upstream::Failure;
-
-/// Which connections are interchangeable: target, and who its certificate has to be for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    generation: u32,
-    rule: usize,
-    target: usize,
-    name: Option<Rc<str>>,
-}
-
-impl Talk {
-    /// Where its connection may serve again.
-    pub(super) fn place(&self) -> Place {
-        let target = self.source.target();
-        Place {
-            generation: self.source.table.generation,
-            rule: self.source.rule,
-            target: self.source.target,
-            name: target
-                .filter(|target| target.is_tls && !target.trust_connect_host)
-                .map(|target| Rc::from(certified_name(&self.source, target))),
-        }
-    }
-}
+use crate::upstream::internal::is_internal;
+use crate::upstream::place::{certified_name, own_name};
+use crate::upstream::resolve::Found;
+use crate::upstream::talk::{Talk, Wait, WireUse};
+use crate::upstream::unopened::Unopened;
 
 impl Edge {
     /// Gives the conversation a connection to its target.
@@ -229,13 +205,6 @@ fn is_named_by_client(talk: &Talk) -> bool {
     })
 }
 
-/// The name that the route or the target gives to a target.
-fn own_name<'a>(source: &'a Source, target: &'a Target) -> Option<&'a str> {
-    let rule = source.rule();
-    let of_rule = || rule.and_then(|it| it.as_host.as_deref());
-    target.host.as_deref().or_else(of_rule)
-}
-
 /// What a target's certificate is checked against.
 fn server_name(
     source: &Source,
@@ -254,14 +223,4 @@ fn server_name(
             false => Unopened::Request(502, reason),
         }
     })
-}
-
-/// Whom a target's certificate has to be for: the host that the target sees.
-fn certified_name(source: &Source, target: &Target) -> String {
-    let name = match own_name(source, target) {
-        Some(host) => without_port(host).to_owned(),
-        None => source.request.host_name(),
-    };
-    // An address has brackets in a URI alone.
-    name.trim_matches(['[', ']']).to_owned()
 }

@@ -1,8 +1,10 @@
 //! Automatic CORS: every response of a route lets pages of other hosts read it, as far as the origin says nothing else.
 
-use super::edge::{Edge, Source};
+use crate::client::source::Source;
+use crate::server::edge::Edge;
 
 const METHODS: &[u8] = b"OPTIONS, HEAD, GET, POST, PUT, DELETE";
+
 const AGE: &[u8] = b"3600";
 
 /// Headers that pages may read without being allowed to.

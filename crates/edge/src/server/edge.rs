@@ -5,172 +5,55 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
-use fermata_engine::{ARRIVING, Event, Left, Temporary, Worker};
+use fermata_engine::{ARRIVING, Event, Left, Temporary};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
-use fermata_io::Kernel;
-use fermata_tls::Tls;
 
-use super::arriving::Collecting;
-use super::authority::Authority;
-use super::commands::Commands;
-use super::connect::Place;
-use super::files::Folders;
-use super::filtering::Filtering;
-use super::forward::Rewriting;
-use super::gone::GoneLinks;
-use super::hold::Session;
-use super::journal::Journal;
-use super::jsonp::Script;
-use super::origin::{Sharing, Talk};
-use super::per_route::{Count, RouteFigures};
-use super::publishers::Publisher;
-use super::rate::Pacer;
-use super::reliable::{FirstSubscriptions, Updates};
-use super::reload::RoutesFile;
-use super::request::ClientRequest;
-use super::resolve::Resolver;
-use super::rooms::Rooms;
-use super::route_keys::RouteKeys;
-use super::services::Services;
-use super::sockjs::{self, SockJs};
-use super::start::Prepared;
-use super::state::{SessionId, State};
-use super::stats::Stats;
-use super::targets::{Targets, Watched};
-use super::timers::{Timer, Timers};
-use super::unserved::Parts;
-use super::zmq::Ports;
+use crate::client::body::Collecting;
+use crate::client::filtering::Filtering;
+use crate::client::gone::GoneLinks;
+use crate::client::journal::Journal;
+use crate::client::missed::{FirstSubscriptions, Updates};
+use crate::client::request::ClientRequest;
+use crate::client::script::Script;
+use crate::client::session::Session;
+use crate::client::source::{
+    Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source, Table,
+};
 use crate::control::{Intake, Limits as Sequencing};
-use crate::routes::{Proto, Request, Routes, Rule, Target};
+use crate::prepared::Prepared;
+use crate::publish::commands::Commands;
+use crate::publish::pacer::Pacer;
+use crate::publish::ports::Ports;
+use crate::publish::publishers::Publisher;
+use crate::pushpin::services::Services;
+use crate::pushpin::sockjs;
+use crate::pushpin::sockjs::{SockJs, workers};
+use crate::pushpin::state::State;
+use crate::pushpin::stats::Stats;
+use crate::routes::figures::{Count, RouteFigures};
+use crate::routes::file::RoutesFile;
+use crate::routes::unserved::Parts;
+use crate::routes::{Proto, Request, Rule};
+use crate::timers::{Timer, Timers};
+use crate::upstream::authority::Authority;
+use crate::upstream::folders::Folders;
+use crate::upstream::forward::Rewriting;
+use crate::upstream::place::Place;
+use crate::upstream::resolve::Resolver;
+use crate::upstream::room::Rooms;
+use crate::upstream::signatures::Signatures;
+use crate::upstream::talk::{Limits, Sharing, Talk, WireUse};
+use crate::upstream::targets::Targets;
 use crate::upstream::{Limits as PoolLimits, Pool};
-
-/// The handlers of the engine: clients, and publishers.
-pub(super) const HANDLER_CLIENTS: u32 = 0;
-pub(super) const HANDLER_CONTROL: u32 = 1;
-/// WebSockets of the worker's own, which SockJS sessions have.
-pub(super) const HANDLER_SESSIONS: u32 = 2;
-/// Requests of SockJS sessions that other workers have got.
-pub(super) const HANDLER_WORKERS: u32 = 3;
 
 /// Bytes read from an origin at once.
 const READ_BYTES: usize = 64 * 1024;
 
 /// How often conversations are looked through, and idle connections.
 const TALKS_MS: u64 = 1_000;
+
 const POOL_MS: u64 = 5_000;
-
-/// How long a signature is good, and how long it is used.
-const SIGNATURE_S: u64 = 3_600;
-const SIGNATURE_USED_S: u64 = 600;
-
-/// The engine as the edge has it.
-pub(super) type Engine = Worker<Tls<Kernel>>;
-
-/// Routes as they were read at one time.
-#[derive(Debug)]
-pub(super) struct Table {
-    /// Tells this reading from others, so that no connection is used for another target.
-    pub generation: u32,
-    pub routes: Routes,
-    /// Whose link has led to another server, of which this table was made: it is owed none of the client's secrets.
-    pub home: Option<Box<Source>>,
-    /// What is known of targets, by route.
-    pub watched: Vec<Option<Watched>>,
-}
-
-/// A request, and where it goes.
-#[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub request: Rc<ClientRequest>,
-    pub table: Rc<Table>,
-    pub rule: usize,
-    pub target: usize,
-    /// The client is an edge itself, whose signature is good.
-    pub is_trusted: bool,
-    /// The messages of its WebSocket are wrapped for SockJS.
-    pub is_sockjs: bool,
-    /// The session that an outside service knows it by.
-    pub session_id: Option<SessionId>,
-}
-
-impl Source {
-    pub fn rule(&self) -> Option<&Rule> {
-        self.table.routes.rules().get(self.rule)
-    }
-
-    pub fn target(&self) -> Option<&Target> {
-        self.rule()?.targets.get(self.target)
-    }
-
-    /// Whether it goes to a server that only a link has named.
-    pub fn is_foreign(&self) -> bool {
-        self.table.home.is_some()
-    }
-
-    /// Where the client's own request went: what its route says of channels holds wherever links lead.
-    pub fn home(&self) -> &Source {
-        self.table.home.as_deref().unwrap_or(self)
-    }
-
-    /// Whether responses mean nothing to us.
-    pub fn is_plain(&self) -> bool {
-        self.is_trusted || self.rule().is_some_and(|rule| rule.no_grip)
-    }
-}
-
-/// Whom a response is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// The client of this request.
-    Client(u64),
-    /// The stream that was held by this request, which goes on with it.
-    Link(u64),
-    /// A client's WebSocket.
-    Socket(u64),
-    /// Nobody: the target of this route and place is checked.
-    Check(usize, usize),
-    /// Nobody: the origin of a client that has left is told so.
-    Nobody(u64),
-    /// An item that a filter asks a server about.
-    Filter(u64),
-}
-
-impl Owner {
-    /// The request or the socket.
-    pub fn handle(self) -> u64 {
-        match self {
-            Owner::Client(handle)
-            | Owner::Link(handle)
-            | Owner::Socket(handle)
-            | Owner::Nobody(handle)
-            | Owner::Filter(handle) => handle,
-            // No connection has the highest index.
-            Owner::Check(rule, target) => {
-                ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
-            }
-        }
-    }
-}
-
-/// Whose a connection to an origin is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WireUse {
-    Talk(u64),
-    Idle(Place),
-    /// The WebSocket of a SockJS session.
-    Session(u64),
-    /// It tells that names have been looked up.
-    Names,
-}
-
-/// Times that origins have.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub connect_ms: u64,
-    pub response_ms: u64,
-    pub idle_ms: u64,
-}
 
 /// One worker's edge.
 pub(super) struct Edge {
@@ -458,7 +341,7 @@ impl Edge {
         let is_tls = self.worker.is_secure();
         let mut request = ClientRequest::new(&view, spooled, is_tls);
         if is_of_worker {
-            sockjs::unpack(&mut request);
+            workers::unpack(&mut request);
         }
         if self.accepts_forwarded_proto {
             let said = request
@@ -663,67 +546,5 @@ impl Edge {
                 Timer::Routes => self.look_at_routes(),
             }
         }
-    }
-}
-
-/// Issuer and key of a route, where it has its own.
-type Signer = (Option<String>, Option<String>);
-
-/// What origins know the edge by: one token per issuer and key, made anew now and then.
-pub(super) struct Signatures {
-    issuer: String,
-    key: Option<Rc<sig::Key>>,
-    /// When each was made.
-    made: HashMap<Signer, (u64, Rc<str>)>,
-    of_routes: RouteKeys,
-}
-
-impl Signatures {
-    fn new(prepared: &Prepared) -> Self {
-        Self {
-            issuer: prepared.settings.text("sig_iss").to_owned(),
-            key: prepared.key("sig_key"),
-            made: HashMap::new(),
-            of_routes: prepared.route_keys.clone(),
-        }
-    }
-
-    /// The value of `Grip-Sig` for a route; `None`: it has no key.
-    pub fn get(&mut self, rule: &Rule, now_s: u64) -> Option<Rc<str>> {
-        // Not by the route's line: a stream that was held by routes of before asks by them still.
-        let at = (rule.sig_iss.clone(), rule.sig_key.clone());
-        if let Some((since_s, token)) = self.made.get(&at)
-            && now_s.saturating_sub(*since_s) < SIGNATURE_USED_S
-        {
-            return Some(Rc::clone(token));
-        }
-        let own_key = match &rule.sig_key {
-            Some(text) => Some(self.of_routes.get(text)?),
-            None => None,
-        };
-        let key = own_key.as_deref().or(self.key.as_deref())?;
-        let issuer = rule.sig_iss.as_deref().unwrap_or(&self.issuer);
-        if issuer.is_empty() {
-            return None;
-        }
-        let claims = sig::Claims {
-            issuer: Some(issuer.to_owned()),
-            expires_s: Some(now_s + SIGNATURE_S),
-            ..sig::Claims::default()
-        };
-        let token: Rc<str> = Rc::from(sig::sign(key, &claims).ok()?);
-        self.made.insert(at, (now_s, Rc::clone(&token)));
-        Some(token)
-    }
-
-    /// Routes have changed, and files of keys may have.
-    pub fn forget(&mut self) {
-        self.made.clear();
-        self.of_routes.forget();
-    }
-
-    /// What is wrong with the key of a route, once.
-    pub fn take_problem(&mut self) -> Option<String> {
-        self.of_routes.take_problem()
     }
 }

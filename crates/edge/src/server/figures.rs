@@ -9,11 +9,11 @@ use fermata_engine::stats::{Counter, Figures, Gauge};
 use fermata_grip::stats::Figure;
 use fermata_io::clock;
 
-use super::edge::Table;
-use super::per_route::{Count, RouteFigures};
-use super::start::url;
-use super::targets::Targets;
+use crate::client::source::Table;
+use crate::prepared::url;
+use crate::routes::figures::{Count, RouteFigures};
 use crate::settings::Settings;
+use crate::upstream::targets::Targets;
 use crate::upstream::{Health, State};
 
 const MINUTE_MS: u64 = 60_000;

@@ -7,31 +7,18 @@ use fermata_engine::StaticFound;
 use fermata_engine::files::{ContentHeaders, Directory, StaticOptions};
 use fermata_proto::percent;
 
-use super::edge::{Edge, Owner};
-use super::origin::{Step, Talk};
-use super::request::ClientRequest;
-use super::response::Head;
-use super::unopened::Unopened;
+use crate::client::request::ClientRequest;
+use crate::client::source::Owner;
 use crate::fastcgi::is_denied;
 use crate::routes::{Rule, Target, is_program};
+use crate::server::edge::Edge;
+use crate::upstream::folders::Filed;
+use crate::upstream::response::Head;
+use crate::upstream::talk::{Step, Talk};
+use crate::upstream::unopened::Unopened;
 
 /// Folders that are kept open; more are of routes that have changed very often.
 const FOLDERS_MAX: usize = 256;
-
-/// What a folder's target says besides its name.
-type Options = (Option<String>, Option<u32>);
-
-/// Folders of targets that have been asked for.
-#[derive(Default)]
-pub(super) struct Folders(Vec<(String, Options, Arc<Directory>)>);
-
-/// What a folder has for a request.
-pub(super) enum Filed {
-    /// It was answered.
-    Answered,
-    /// Nothing: the next target may have it; the last one answers as this says.
-    Nothing(Head, String),
-}
 
 impl Edge {
     /// Answers a request with a file.

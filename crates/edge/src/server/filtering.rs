@@ -4,184 +4,33 @@
 //! the meta value `url` of the client, a few at a time; a server that fails, or is too slow, costs the item. What does not fit
 //! into a queue is missed as what a slow client misses: whoever can asks its origin, and the others are disconnected.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::Left;
 use fermata_engine::stats::Counter;
-use fermata_grip::filter::{Run, Subscriber};
-use fermata_grip::instruct::Meta;
-use fermata_grip::item::{Body as ItemBody, Item, MessageAction, ResponseAction, StreamAction};
+use fermata_grip::filter::Run;
+use fermata_grip::item::{Body as ItemBody, Item, ResponseAction};
 use fermata_grip::reliable::{OnItem, on_item};
 
-use super::answer::is_compressed;
-use super::edge::{Edge, Owner};
-use super::hold::{Kind, Session, Subscription};
-use super::items::{Delivery, WAITING_BYTES_MAX};
-use super::poll::patched;
-use super::request::{Body, ClientRequest};
-use super::response::Head;
-use crate::settings::Settings;
-
-/// Items of one client that wait, as many as Pushpin keeps.
-const WAITING_MAX: usize = 100;
-
-/// Turns of clients that have left before they are thrown out.
-const STALE_MAX: usize = 1_024;
+use crate::client::delivery::Delivery;
+use crate::client::delivery::WAITING_BYTES_MAX;
+use crate::client::filtering::{
+    Answer, Format, Front, Having, Next, Queue, WAITING_MAX, json, read_answer,
+};
+use crate::client::request::Body;
+use crate::client::request::ClientRequest;
+use crate::client::session::Kind;
+use crate::client::source::Owner;
+use crate::server::edge::Edge;
+use crate::upstream::response::Head;
 
 /// What is set in the number of a request of a filter, and in no handle.
 const FILTER: u64 = 0b11 << 30;
 
 /// The meta value that says where the server is.
 const URL: &[u8] = b"url";
-
-/// The header by which a server keeps an item back, and its value.
-const ACTION: &[u8] = b"action";
-const DROP: &[u8] = b"drop";
-
-/// Items that wait for servers of filters.
-pub(super) struct Filtering {
-    timeout_ms: u64,
-    requests_max: usize,
-    /// A client has had such a filter: only then is more to be looked at.
-    is_used: bool,
-    queues: HashMap<u64, Box<Queue>>,
-    /// The client that each request under way is for.
-    asked: HashMap<u64, u64>,
-    /// Clients that may ask when another request is over, the next one first.
-    turns: VecDeque<u64>,
-    is_giving_turns: bool,
-    last: u64,
-}
-
-/// Items of one client in their order; the first is being filtered.
-struct Queue {
-    client: Left,
-    /// Of the hold that they are for.
-    serial: u64,
-    items: VecDeque<(Rc<[u8]>, Rc<Item>)>,
-    bytes: usize,
-    front: Front,
-    /// Something did not fit.
-    has_lost: bool,
-    /// Its long poll is over with the first: no other is waited for.
-    is_last: bool,
-    is_running: bool,
-}
-
-/// How far the first item is.
-#[derive(Default)]
-struct Front {
-    /// The filter that is next, and what those before have made of the content; `None`: they have not begun.
-    stage: Option<(usize, Option<Vec<u8>>)>,
-    /// The request that is under way.
-    asked: Option<u64>,
-    /// The server gets the content.
-    modifies: bool,
-    waits_for_turn: bool,
-    answer: Option<Result<Answer, String>>,
-}
-
-/// What a server has said of an item.
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    /// It is kept back.
-    Drop,
-    /// It is delivered as it is.
-    Pass,
-    /// It is delivered with this content.
-    Replace(Vec<u8>),
-}
-
-/// Whether the next item may be looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Goes,
-    Waits,
-}
-
-impl Filtering {
-    pub fn new(settings: &Settings) -> Self {
-        Self {
-            timeout_ms: settings.number("filter_timeout_ms"),
-            requests_max: settings.number("filter_requests_max") as usize,
-            is_used: false,
-            queues: HashMap::new(),
-            asked: HashMap::new(),
-            turns: VecDeque::new(),
-            is_giving_turns: false,
-            last: 0,
-        }
-    }
-
-    /// A client is subscribed so.
-    pub fn watch(&mut self, subscription: &Subscription) {
-        self.is_used |= subscription.filters.asks();
-    }
-
-    /// Whether the body of this request's answer means nothing.
-    pub fn ignores_body(&self, number: u64) -> bool {
-        let queue = self.asked.get(&number).and_then(|it| self.queues.get(it));
-        queue.is_some_and(|it| !it.front.modifies)
-    }
-
-    fn add_turn(&mut self, handle: u64) {
-        self.turns.push_back(handle);
-        if self.turns.len() > self.queues.len() + STALE_MAX {
-            let queues = &self.queues;
-            let waits = |it: &u64| queues.get(it).is_some_and(|it| it.front.waits_for_turn);
-            self.turns.retain(waits);
-        }
-    }
-}
-
-impl Queue {
-    fn push(&mut self, channel: &[u8], item: &Rc<Item>) -> bool {
-        let bytes = item.bytes();
-        let is_full = self.items.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX;
-        if !self.items.is_empty() && is_full {
-            return false;
-        }
-        self.bytes += bytes;
-        self.items.push_back((Rc::from(channel), Rc::clone(item)));
-        true
-    }
-
-    /// Removes the first.
-    fn pop(&mut self) {
-        if let Some((_, item)) = self.items.pop_front() {
-            self.bytes -= item.bytes();
-        }
-        self.front = Front::default();
-    }
-}
-
-/// A client as it is when it has an item: ids are built of that.
-struct Having<'a> {
-    session: &'a Session,
-    channel: &'a [u8],
-    prev_id: Option<&'a [u8]>,
-}
-
-impl Subscriber for Having<'_> {
-    fn meta(&self) -> &Meta {
-        self.session.meta()
-    }
-
-    fn is_subscribed(&self, channel: &[u8]) -> bool {
-        self.session.is_subscribed(channel)
-    }
-
-    fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
-        let mut subscriptions = self.session.subscriptions.iter();
-        let found = subscriptions.find(|it| it.own.as_deref() == Some(channel))?;
-        match found.channel == self.channel {
-            true => self.prev_id,
-            false => found.prev_id.as_deref(),
-        }
-    }
-}
 
 impl Edge {
     /// Takes an item for a client whose filters ask about it, or about one before it. `Some(true)`: the client is over;
@@ -574,173 +423,5 @@ impl Edge {
         });
         let due_ms = self.worker.now_ms() + self.filtering.timeout_ms;
         self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
-    }
-}
-
-/// What an item is to one client.
-struct Format<'a> {
-    content_filters: Option<&'a [Vec<u8>]>,
-    /// `None`: it does something else than say something.
-    content: Option<Vec<u8>>,
-}
-
-impl<'a> Format<'a> {
-    /// `None`: there is nothing in it for this client.
-    fn new(session: &Session, client: Left, item: &'a Item) -> Option<Self> {
-        let (content_filters, content) = match client {
-            Left::Request(_) => {
-                let format = item.http_response.as_ref()?;
-                let content = match (&format.action, &session.kind) {
-                    (ResponseAction::Send(response), Kind::Poll(poll)) => match &response.body {
-                        ItemBody::Bytes(body) => Some(body.clone()),
-                        ItemBody::Patch(patch) => patched(&poll.body, patch),
-                    },
-                    (ResponseAction::Close | ResponseAction::Refresh, _) => return None,
-                    _ => None,
-                };
-                (&format.content_filters, content)
-            }
-            Left::Held(_) => {
-                let format = item.http_stream.as_ref()?;
-                let content = match &format.action {
-                    StreamAction::Send(content) => Some(content.clone()),
-                    StreamAction::Refresh => return None,
-                    StreamAction::Hint | StreamAction::Close => None,
-                };
-                (&format.content_filters, content)
-            }
-            Left::Socket(_) => {
-                let format = item.ws_message.as_ref()?;
-                let content = match &format.action {
-                    MessageAction::Send { content, .. } => Some(content.clone()),
-                    MessageAction::Hint => return None,
-                    MessageAction::Close { .. } | MessageAction::Refresh => None,
-                };
-                (&format.content_filters, content)
-            }
-        };
-        Some(Self {
-            content_filters: content_filters.as_deref(),
-            content,
-        })
-    }
-}
-
-/// What a server says of an item: 200 or 204, and perhaps other content.
-fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<Answer, String> {
-    if !matches!(head.status, 200 | 204) {
-        let status = head.status;
-        return Err(format!(
-            "the server of a filter answers {status}; give 200 or 204"
-        ));
-    }
-    let drops = head.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case(ACTION) && value.trim_ascii().eq_ignore_ascii_case(DROP)
-    });
-    match (drops, modifies, head.status) {
-        (true, ..) => Ok(Answer::Drop),
-        (false, true, 200) if is_compressed(&head.headers) => Err(
-            "the server of a filter answers with compressed content; leave out Content-Encoding"
-                .to_owned(),
-        ),
-        (false, true, 200) => Ok(Answer::Replace(body.to_vec())),
-        _ => Ok(Answer::Pass),
-    }
-}
-
-/// Meta as an object of JSON, in ASCII: it is a header.
-fn json(meta: &Meta) -> Vec<u8> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let entries = meta
-        .iter()
-        .map(|(name, value)| (text(name), serde_json::Value::String(text(value))));
-    let object = serde_json::Value::Object(entries.collect());
-    let mut out = String::new();
-    for it in object.to_string().chars() {
-        match it {
-            ' '..='~' => out.push(it),
-            _ => {
-                for unit in it.encode_utf16(&mut [0; 2]) {
-                    out += &format!("\\u{unit:04x}");
-                }
-            }
-        }
-    }
-    out.into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn head(status: u16, headers: &[(&str, &str)]) -> Head {
-        let headers = headers.iter();
-        Head {
-            status,
-            headers: headers.map(|(n, v)| ((*n).into(), (*v).into())).collect(),
-            ..Head::default()
-        }
-    }
-
-    #[test]
-    fn an_answer_passes_replaces_or_drops() {
-        let replaced = Answer::Replace(b"new".to_vec());
-        for (status, headers, modifies, expected) in [
-            (200, &[][..], true, Some(replaced)),
-            (200, &[], false, Some(Answer::Pass)),
-            (204, &[], true, Some(Answer::Pass)),
-            (200, &[("Action", "drop")], true, Some(Answer::Drop)),
-            (204, &[("action", " Drop ")], false, Some(Answer::Drop)),
-            (200, &[("Action", "keep")], false, Some(Answer::Pass)),
-            (404, &[("Action", "drop")], false, None),
-            (201, &[], true, None),
-            (200, &[("Content-Encoding", "gzip")], true, None),
-        ] {
-            let found = read_answer(&head(status, headers), b"new", modifies);
-            assert_eq!(found.ok(), expected, "{status} {headers:?}");
-        }
-    }
-
-    #[test]
-    fn meta_is_a_header_whatever_is_in_it() {
-        let entry = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-        let meta: Meta = [entry("user", "Ü\r\n\"\u{7f}😀"), entry("a", "1")]
-            .into_iter()
-            .collect();
-        let text = String::from_utf8(json(&meta)).expect("ASCII");
-        assert!(
-            text.is_ascii() && !text.contains(['\r', '\n', '\u{7f}']),
-            "{text}"
-        );
-        let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(read["user"], "Ü\r\n\"\u{7f}😀");
-        assert_eq!(json(&Meta::new()), b"{}");
-    }
-
-    #[test]
-    fn a_queue_is_bounded_by_count_and_bytes() {
-        let mut queue = Queue {
-            client: Left::Held(1),
-            serial: 1,
-            items: VecDeque::new(),
-            bytes: 0,
-            front: Front::default(),
-            has_lost: false,
-            is_last: false,
-            is_running: false,
-        };
-        let item = Rc::new(Item::default());
-        let fits = (0..2 * WAITING_MAX).filter(|_| queue.push(b"c", &item));
-        assert_eq!(fits.count(), WAITING_MAX);
-        while !queue.items.is_empty() {
-            queue.pop();
-        }
-        assert_eq!(queue.bytes, 0);
-        let large = Rc::new(Item {
-            id: Some(vec![0; WAITING_BYTES_MAX]),
-            ..Item::default()
-        });
-        // One that is larger than all of it is asked about alone.
-        assert!(queue.push(b"c", &large) && !queue.push(b"c", &item));
     }
 }

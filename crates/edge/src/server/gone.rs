@@ -3,30 +3,21 @@
 //! It is told once, by a POST without content; what it answers changes nothing. A client that was answered, or whose stream
 //! its origin has ended, has not left.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 
-use super::edge::{Edge, Owner, Source};
-use super::request::{Body, ClientRequest};
-use super::response::Head;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::source::{Owner, Source};
+use crate::server::edge::Edge;
+use crate::upstream::response::Head;
 
 /// What is set in no handle of a request: origins are told on behalf of nobody who is there.
 const NOBODY: u64 = 1 << 31;
 
 /// Origins that are being told at a time; of clients that leave meanwhile they hear nothing, which is counted.
 const TELLING_MAX: usize = 1_000;
-
-/// Whom to tell of which client.
-#[derive(Default)]
-pub(super) struct GoneLinks {
-    links: HashMap<u64, Box<(Source, Vec<u8>)>>,
-    /// Being told.
-    telling: usize,
-    last: u64,
-}
 
 impl Edge {
     /// A client is held whose origin wants to know when it leaves. The first link counts.

@@ -6,34 +6,21 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_grip::instruct::Instruct;
 use fermata_grip::item::Item;
 
-use super::answer::{PENDING_BYTES_MAX, Phase};
-use super::edge::{Edge, Owner};
-use super::links::link_instruct;
-use super::origin::{Step, Talk};
-use super::timers::Timer;
+use crate::client::links::link_instruct;
+use crate::client::source::Owner;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
+use crate::upstream::reply::Phase;
+use crate::upstream::talk::{Step, Talk};
 
 /// Items that wait for one client until its link's answer is passed on, as many as Pushpin keeps.
 const HELD_BACK_MAX: usize = 100;
 
 /// How soon a client that takes little is looked at again.
 const PAUSE_MS: u64 = 20;
-
-/// A body on its way to a held client.
-pub(super) struct LinkBody {
-    pub pending: Vec<u8>,
-    pub has_ended: bool,
-    instruct: Box<Instruct>,
-}
-
-impl LinkBody {
-    /// Whether the origin is to be read on.
-    pub fn wants_more(&self) -> bool {
-        !self.has_ended && self.pending.len() < PENDING_BYTES_MAX
-    }
-}
 
 impl Edge {
     /// The answer of a next link has become larger than an instruction: it is passed on, unless it has to be read whole.

@@ -5,19 +5,20 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_engine::{Left, Relayed};
-use fermata_grip::instruct::{self, Hold, Instruct};
+use fermata_grip::instruct::{Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 use fermata_grip::spelling::Folded;
 
-use super::answer::{INSTRUCT_BYTES_MAX, borrowed, is_compressed, read_instruct};
-use super::edge::{Edge, Owner, Source, Table};
-use super::hold::{Kind, Stream, keep_alive};
-use super::origin::Talk;
-use super::reliable::Standing;
-use super::request::{Body, ClientRequest};
-use super::response::Head;
-use super::timers::Timer;
+use crate::client::links::{link_instruct, resolve};
+use crate::client::missed::Standing;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::session::{Kind, Stream, keep_alive};
+use crate::client::source::{Owner, Source, Table};
 use crate::routes::Routes;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::response::Head;
+use crate::upstream::talk::Talk;
 
 impl Edge {
     pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
@@ -329,129 +330,10 @@ impl Edge {
     }
 }
 
-/// The instruction of a next link's answer.
-pub(super) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, String> {
-    if is_compressed(&head.headers) {
-        let reason = "the next link's answer is compressed, and the stream is not; leave out Content-Encoding";
-        return Err(reason.to_owned());
-    }
-    if !instruct::is_instruct(&borrowed(&head.headers)) {
-        return Ok(Instruct::default());
-    }
-    match read_instruct(head, body) {
-        Some(Ok(instruct)) if instruct.hold != Hold::Response => Ok(instruct),
-        Some(Ok(_)) => Err("the next link is no stream".to_owned()),
-        Some(Err(reason)) => Err(reason),
-        None => Err(format!(
-            "the next link's instruction has more than {INSTRUCT_BYTES_MAX} bytes"
-        )),
-    }
-}
-
 /// Whether a header tells who the client is: another server gets none of those.
 fn is_secret(name: &[u8]) -> bool {
     let name = Folded::new(name);
     ["cookie", "authorization", "proxy-authorization"]
         .iter()
         .any(|it| name.is(it))
-}
-
-/// What a link names.
-#[derive(Debug, PartialEq, Eq)]
-struct Named {
-    target: Vec<u8>,
-    /// Host and whether TLS is spoken there, where that is not where the request went.
-    elsewhere: Option<(Vec<u8>, bool)>,
-}
-
-/// Resolves a URI reference against a request (RFC 3986, 5.2), as far as links need it.
-fn resolve(request: &ClientRequest, uri: &[u8]) -> Option<Named> {
-    let without_fragment = uri.split(|&byte| byte == b'#').next()?;
-    let (rest, is_tls) = match without_fragment {
-        uri if starts(uri, b"http://") => (&uri[7..], false),
-        uri if starts(uri, b"https://") => (&uri[8..], true),
-        uri if uri.starts_with(b"//") => (&uri[2..], request.is_tls),
-        uri => {
-            return Some(Named {
-                target: merge(request, uri),
-                elsewhere: None,
-            });
-        }
-    };
-    let end = rest
-        .iter()
-        .position(|byte| matches!(byte, b'/' | b'?'))
-        .unwrap_or(rest.len());
-    let (host, path) = rest.split_at(end);
-    if host.is_empty() || !fermata_proto::http1::valid_host(host) {
-        return None;
-    }
-    let target = match path.first() {
-        Some(b'/') => path.to_vec(),
-        _ => [b"/", path].concat(),
-    };
-    let is_same = host.eq_ignore_ascii_case(&request.host) && is_tls == request.is_tls;
-    Some(Named {
-        target,
-        elsewhere: (!is_same).then(|| (host.to_vec(), is_tls)),
-    })
-}
-
-fn starts(uri: &[u8], scheme: &[u8]) -> bool {
-    uri.get(..scheme.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-}
-
-/// A reference without host, against the request's path.
-fn merge(request: &ClientRequest, uri: &[u8]) -> Vec<u8> {
-    match uri.first() {
-        None => request.target.clone(),
-        Some(b'/') => uri.to_vec(),
-        Some(b'?') => [request.path(), uri].concat(),
-        Some(_) => {
-            let path = request.path();
-            let directory = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-            [&path[..directory], b"/", uri].concat()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fermata_io::Peer;
-
-    fn request() -> ClientRequest {
-        ClientRequest {
-            method: b"GET".to_vec(),
-            target: b"/a/b?c".to_vec(),
-            headers: Vec::new(),
-            body: Body::None,
-            peer: Peer::Unix,
-            host: b"example.org:81".to_vec(),
-            is_tls: false,
-        }
-    }
-
-    #[test]
-    fn links_are_seen_from_the_request() {
-        for (uri, target) in [
-            ("", "/a/b?c"),
-            ("/x", "/x"),
-            ("?d", "/a/b?d"),
-            ("x?y", "/a/x?y"),
-            ("http://example.org:81/x?y#z", "/x?y"),
-            ("//example.org:81", "/"),
-        ] {
-            let expected = Named {
-                target: target.as_bytes().to_vec(),
-                elsewhere: None,
-            };
-            assert_eq!(resolve(&request(), uri.as_bytes()), Some(expected), "{uri}");
-        }
-        let elsewhere = resolve(&request(), b"https://other/x").expect("a link");
-        assert_eq!(elsewhere.elsewhere, Some((b"other".to_vec(), true)));
-        assert_eq!(resolve(&request(), b"http:///x"), None);
-        assert_eq!(resolve(&request(), b"http://a b/x"), None);
-    }
 }

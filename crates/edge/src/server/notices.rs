@@ -1,17 +1,8 @@
 //! What happens to clients and channels, for whoever wants to tell others of it.
 
-use super::edge::{Edge, Source};
-
-/// How a subscriber takes items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Mode {
-    /// A long poll.
-    Response,
-    /// A stream.
-    Stream,
-    /// A WebSocket.
-    Socket,
-}
+use crate::client::mode::Mode;
+use crate::client::source::Source;
+use crate::server::edge::Edge;
 
 impl Edge {
     /// A client of this worker has been subscribed to a channel.

@@ -3,235 +3,24 @@
 //! A conversation owns its connection until the response is complete; then the connection waits in the pool for the next
 //! one. What is read and when follows from whoever takes the response: see `answer`.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
-use fermata_proto::ws::accept::KEY_BYTES;
 
-use super::answer::Phase;
-use super::arriving::Arriving;
-use super::edge::{Edge, Owner, Source, WireUse};
-use super::files::Filed;
-use super::journal::{Noted, Outcome};
-use super::over_http::OverHttp;
-use super::response::{Said, of_fastcgi, of_http};
-use super::test_origin;
-use super::unopened::Unopened;
+use crate::client::journal::Outcome;
+use crate::client::source::{Owner, Source};
 use crate::fastcgi;
 use crate::routes::Origin;
-use crate::upstream::{self, Asked, Failure, Sent, may_retry};
-use crate::zhttp;
-
-/// What a conversation is for.
-pub(super) enum Purpose {
-    /// A response.
-    Plain,
-    /// A WebSocket, with this key.
-    Upgrade([u8; KEY_BYTES]),
-    /// What another worker's SockJS session answers.
-    Worker,
-    /// Events of a WebSocket; while it is being opened, with the state it will have.
-    Events(Option<Box<OverHttp>>),
-}
-
-/// What is spoken on the connection.
-pub(super) enum Codec {
-    Http(upstream::Exchange),
-    FastCgi(Box<fastcgi::Exchange>),
-    Zhttp(Box<zhttp::Exchange>),
-}
-
-/// A request to an origin, and its response.
-pub(super) struct Talk {
-    id: u64,
-    pub owner: Owner,
-    pub purpose: Purpose,
-    /// The client's socket waits for its origin to take more.
-    pub has_deferred: bool,
-    pub source: Source,
-    pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-    pub phase: Phase,
-    /// Its connection; 0: none.
-    pub wire: u64,
-    /// What it asks a service instead.
-    pub question: Option<u64>,
-    /// Its session with a backend that has such.
-    pub stream: Option<StreamOf>,
-    pub codec: Codec,
-    pub out: Vec<u8>,
-    pub sent: usize,
-    /// What is left of a body in a file.
-    pub file: Option<File>,
-    /// Targets that have not been tried, the next last.
-    pub targets: Vec<usize>,
-    /// The target counts it among its requests.
-    pub is_counted: bool,
-    /// How the target fared when it was asked.
-    pub target_asked: Asked,
-    /// What there is no connection for yet.
-    pub waits: Option<Wait>,
-    /// What is left of a body that arrives still.
-    pub arriving: Option<Arriving>,
-    /// Addresses of the target that have not been tried.
-    pub addresses: Vec<SocketAddr>,
-    pub is_connected: bool,
-    pub can_read: bool,
-    pub has_hung_up: bool,
-    pub is_reused: bool,
-    pub has_response: bool,
-    /// When it takes too long.
-    pub due_ms: u64,
-    /// When all of it takes too long.
-    deadline_ms: u64,
-    /// Why targets have failed, for the log.
-    pub failures: Vec<Unopened>,
-    /// Who waits for the same answer.
-    pub shared: Shared,
-    /// For its line in the log.
-    pub noted: Noted,
-}
-
-/// What a connection waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// The addresses of this host.
-    Name(String),
-    /// Room in the queue of a Unix socket.
-    Room,
-}
-
-/// The session that a conversation has with its backend.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StreamOf {
-    pub number: u64,
-    pub service: u16,
-}
-
-/// What makes two requests equal.
-pub(super) type ShareKey = Vec<u8>;
-
-/// Requests that others may share.
-#[derive(Debug, Default)]
-pub(super) struct Sharing {
-    pub is_on: bool,
-    /// The conversation that asks, by what it asks for.
-    pub asked: HashMap<ShareKey, u64>,
-    /// The conversation that a client waits for, by its request.
-    pub waiting: HashMap<u64, u64>,
-}
-
-/// What a conversation has to do with others' requests.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub key: Option<ShareKey>,
-    /// Who waits for the same answer.
-    pub others: Vec<Sharer>,
-}
-
-/// A client that waits for the answer to another's request.
-#[derive(Debug)]
-pub(super) struct Sharer {
-    pub handle: u64,
-    pub source: Source,
-    /// Since when: it has its own time.
-    pub since_ms: u64,
-}
-
-impl Sharing {
-    pub fn new(is_on: bool) -> Self {
-        Self {
-            is_on,
-            ..Self::default()
-        }
-    }
-
-    /// Clients that wait for another's request.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-}
-
-/// Whether a conversation goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Goes,
-    /// Nothing is left to do, and its connection is no longer its own.
-    Over,
-}
-
-impl Talk {
-    fn new(
-        id: u64,
-        owner: Owner,
-        source: Source,
-        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-        purpose: Purpose,
-    ) -> Box<Self> {
-        Box::new(Self {
-            id,
-            owner,
-            purpose,
-            has_deferred: false,
-            source,
-            last_ids,
-            phase: Phase::Asked,
-            wire: 0,
-            question: None,
-            stream: None,
-            codec: Codec::Http(upstream::Exchange::new(false, false)),
-            out: Vec::new(),
-            sent: 0,
-            file: None,
-            targets: Vec::new(),
-            is_counted: false,
-            target_asked: Asked::default(),
-            waits: None,
-            arriving: None,
-            addresses: Vec::new(),
-            is_connected: false,
-            can_read: false,
-            has_hung_up: false,
-            is_reused: false,
-            has_response: false,
-            due_ms: u64::MAX,
-            deadline_ms: u64::MAX,
-            failures: Vec::new(),
-            shared: Shared::default(),
-            noted: Noted::default(),
-        })
-    }
-
-    /// Whether the origin cannot have acted on the request: it has not got all of it, and has said nothing.
-    pub fn may_be_unheard(&self) -> bool {
-        let is_heard = self.has_response || (self.is_connected && self.is_sent());
-        !is_heard
-    }
-
-    /// Whether the whole response is here.
-    fn has_ended(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Streaming {
-                has_ended: true,
-                ..
-            }
-        )
-    }
-
-    /// Whether its client has got a part of the answer.
-    pub fn has_begun_answer(&self) -> bool {
-        matches!(self.phase, Phase::Streaming { .. })
-    }
-
-    /// Its number.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-}
+use crate::server::edge::Edge;
+use crate::upstream::codec::Codec;
+use crate::upstream::folders::Filed;
+use crate::upstream::reply::Phase;
+use crate::upstream::response::{Said, of_fastcgi, of_http};
+use crate::upstream::talk::{Purpose, Step, Talk, WireUse};
+use crate::upstream::test_origin;
+use crate::upstream::unopened::Unopened;
+use crate::upstream::{Failure, Sent, may_retry};
 
 impl Edge {
     /// Asks the origin of `source` and gives the response to `owner`.

@@ -4,125 +4,22 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_grip::instruct::Meta;
-use fermata_grip::over_http::{
-    Event, KEEP_ALIVE_MIN_DEFAULT_S, KeepAlive, MEDIA_TYPE, Outbox, Reply, decode, is_forwarded,
-    meta_headers,
-};
+use fermata_grip::over_http::{Event, KEEP_ALIVE_MIN_DEFAULT_S, KeepAlive, Outbox, Reply, decode};
 use fermata_grip::reliable::retry_delay_ms;
 
-use super::answer::borrowed;
-use super::edge::{Edge, Owner};
-use super::origin::{Purpose, Talk};
-use super::request::{Body, ClientRequest};
-use super::response::Head;
-use super::sockets::{Socket, Via};
-use super::timers::Timer;
-
-/// Content that waits for an origin, and events.
-const OUTBOX_BYTES_MAX: usize = 200_000;
-const OUTBOX_EVENTS_MAX: usize = 1_000;
+use crate::client::over_http::{OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX, OverHttp};
+use crate::client::socket::{Socket, Via};
+use crate::client::source::Owner;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::reply::borrowed;
+use crate::upstream::response::Head;
+use crate::upstream::talk::{Purpose, Talk};
 
 /// How long an origin is left alone that accepts nothing, the first time; it doubles so often.
 const STALL_MS: u64 = 1_000;
+
 const STALL_DOUBLINGS_MAX: u32 = 5;
-
-/// The largest response of events.
-pub(super) const RESPONSE_BYTES_MAX: usize = 1_000_000;
-
-/// A client as its origin is asked about it.
-pub(super) struct OverHttp {
-    /// The handshake, from which every request is made.
-    opening: Rc<ClientRequest>,
-    outbox: Outbox,
-    connection_id: Vec<u8>,
-    meta: Meta,
-    keep_alive_s: Option<u32>,
-    /// When the origin is asked without news; `u64::MAX`: it is not.
-    pub idle_due_ms: u64,
-    /// A request is to be made even if there is no news.
-    pub wants_request: bool,
-    is_asking: bool,
-    is_single: bool,
-    retries: u32,
-    /// Requests in a row of which nothing was accepted.
-    stalls: u32,
-    has_closed: bool,
-    /// The client waits for room.
-    has_deferred: bool,
-}
-
-impl OverHttp {
-    /// For a client with this handshake.
-    pub fn new(opening: Rc<ClientRequest>) -> Box<Self> {
-        Box::new(Self {
-            opening,
-            outbox: Outbox::new(OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX),
-            connection_id: connection_id(),
-            meta: Meta::new(),
-            keep_alive_s: None,
-            idle_due_ms: u64::MAX,
-            wants_request: false,
-            is_asking: true,
-            is_single: false,
-            retries: 0,
-            stalls: 0,
-            has_closed: false,
-            has_deferred: false,
-        })
-    }
-
-    /// The request that asks whether the client may have its WebSocket.
-    pub fn open(&mut self, is_single: bool) -> ClientRequest {
-        self.is_single = is_single;
-        // An empty queue has room for one event without content.
-        let _ = self.outbox.push(Event::Open);
-        self.request()
-    }
-
-    /// The handshake.
-    pub fn opening(&self) -> Rc<ClientRequest> {
-        Rc::clone(&self.opening)
-    }
-
-    /// What its origin knows it by.
-    pub fn connection_id(&self) -> &[u8] {
-        &self.connection_id
-    }
-
-    /// The next request.
-    fn request(&mut self) -> ClientRequest {
-        let mut body = Vec::new();
-        let replayed = self.outbox.offer(&mut body, self.is_single);
-        let opening = &self.opening;
-        let mut headers: Vec<(Vec<u8>, Vec<u8>)> = opening
-            .headers
-            .iter()
-            .filter(|(name, _)| is_forwarded(name))
-            .cloned()
-            .collect();
-        let mut add = |name: &str, value: &[u8]| {
-            headers.push((name.as_bytes().to_vec(), value.to_vec()));
-        };
-        add("Sec-WebSocket-Extensions", b"grip");
-        add("Accept", MEDIA_TYPE.as_bytes());
-        add("Content-Type", MEDIA_TYPE.as_bytes());
-        add("Connection-Id", &self.connection_id);
-        if replayed > 0 {
-            add("Content-Bytes-Replayed", replayed.to_string().as_bytes());
-        }
-        headers.extend(meta_headers(&self.meta).map(|(name, value)| (name, value.to_vec())));
-        ClientRequest {
-            method: b"POST".to_vec(),
-            target: opening.target.clone(),
-            headers,
-            body: Body::Memory(body),
-            peer: opening.peer,
-            host: opening.host.clone(),
-            is_tls: opening.is_tls,
-        }
-    }
-}
 
 impl Edge {
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
@@ -391,10 +288,4 @@ impl Edge {
         }
         self.ask_events(handle);
     }
-}
-
-/// An id that nobody can guess.
-fn connection_id() -> Vec<u8> {
-    let (high, low) = (fermata_io::random::u64(), fermata_io::random::u64());
-    format!("{high:016x}{low:016x}").into_bytes()
 }

@@ -3,17 +3,16 @@
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_engine::{Message, PublishFailure};
-use fermata_grip::item::{Item, StreamAction};
+use fermata_grip::item::Item;
 use fermata_grip::packet::Notation;
 use fermata_grip::reliable::Verdict;
 
-use super::edge::Edge;
-use super::items;
-use super::timers::Timer;
-use crate::control::{self, Action, Answer, Request};
-
-/// How soon the ring is tried again that had no room.
-pub(super) const BACKLOG_MS: u64 = 50;
+use crate::client::delivery;
+use crate::control;
+use crate::control::{Action, Answer, Request};
+use crate::publish::stream::BACKLOG_MS;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 
 /// Items of a channel that are looked at for what a new worker should know of it.
 const PRIMED_MAX: usize = 256;
@@ -23,28 +22,6 @@ const NOTES_MAX: usize = 10_000;
 
 /// What workers are told when everybody is to ask again.
 const RECOVER: &[u8] = b"recover";
-
-/// What the ring's records are to streams without wishes: content as it was published. False: it is no content.
-pub(super) fn stream(data: &[u8], out: &mut Vec<u8>) -> bool {
-    let Some(item) = items::read(data) else {
-        return true;
-    };
-    let Some(format) = item.http_stream else {
-        return true;
-    };
-    // Content that filters were to change must not be seen unchanged.
-    if format.content_filters.is_some_and(|it| !it.is_empty()) {
-        return true;
-    }
-    match format.action {
-        StreamAction::Send(content) => {
-            out.extend_from_slice(&content);
-            true
-        }
-        StreamAction::Refresh => true,
-        StreamAction::Hint | StreamAction::Close => false,
-    }
-}
 
 /// An item as the ring has it.
 fn encoded(item: &Item) -> String {
@@ -137,7 +114,7 @@ impl Edge {
         let Ok(records) = self.worker.history(&item.channel, None, PRIMED_MAX) else {
             return;
         };
-        let items = records.iter().filter_map(|it| items::read(&it.data));
+        let items = records.iter().filter_map(|it| delivery::read(&it.data));
         let items: Vec<Item> = items.collect();
         self.intake.prime(now_ms, &item.channel, &items);
     }
@@ -160,7 +137,7 @@ impl Edge {
         let recent = notes
             .iter()
             .filter(|it| it.unix_ms + self.message_wait_ms >= unix_ms);
-        let items: Vec<Item> = recent.filter_map(|it| items::read(&it.data)).collect();
+        let items: Vec<Item> = recent.filter_map(|it| delivery::read(&it.data)).collect();
         if items.is_empty() {
             return;
         }

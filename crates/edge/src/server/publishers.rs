@@ -3,73 +3,17 @@
 //! Each is a wire of the worker that has the ports, and from the first byte on like one that has connected itself. One
 //! that is not there, or goes, is tried again for ever.
 
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
-use fermata_grip::zmtp::Endpoint;
 
-use super::edge::Edge;
-use super::start::StartError;
-use super::timers::Timer;
-use super::zmq::Port;
-use crate::settings::Settings;
+use crate::publish::port::Port;
+use crate::publish::publishers::{Address, RETRY_MIN_MS};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 
-/// Until a publisher is tried again, the first time; it doubles up to the other.
-const RETRY_MIN_MS: u64 = 100;
 const RETRY_MAX_MS: u64 = 10_000;
-
-/// A publisher.
-#[derive(Clone, Debug)]
-pub(super) struct Publisher {
-    address: Address,
-    /// As the setting has it.
-    text: String,
-    /// The connection to it.
-    wire: Option<u64>,
-    /// When it is tried again, and how long it is left alone next time.
-    due_ms: u64,
-    retry_ms: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Address {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-/// Those that the settings name. Names of hosts are looked up now, and not again.
-pub(super) fn read(settings: &Settings) -> Result<Vec<Publisher>, StartError> {
-    if !settings.is_on("zmq_sub_connect") {
-        return Ok(Vec::new());
-    }
-    let publishers = settings.list("zmq_sub").into_iter();
-    publishers.filter(|it| !it.is_empty()).map(one).collect()
-}
-
-fn one(text: &str) -> Result<Publisher, StartError> {
-    let failed = |error: &dyn std::fmt::Display| {
-        StartError::Setting(format!("zmq_sub: cannot connect to {text}: {error}"))
-    };
-    let address = match Endpoint::parse(text).map_err(|error| failed(&error))? {
-        Endpoint::Ipc(path) => Address::Unix(path.into()),
-        Endpoint::Tcp { host, port } => {
-            let mut found = (host, port)
-                .to_socket_addrs()
-                .map_err(|error| failed(&error))?;
-            let first = found.next();
-            Address::Tcp(first.ok_or_else(|| failed(&"it is no address"))?)
-        }
-    };
-    Ok(Publisher {
-        address,
-        text: text.to_owned(),
-        wire: None,
-        due_ms: 0,
-        retry_ms: RETRY_MIN_MS,
-    })
-}
 
 impl Edge {
     /// Connects to those that are not connected and whose time has come.
@@ -136,29 +80,5 @@ impl Edge {
         let due_ms = publisher.due_ms;
         self.worker.log_for_client(LogLevel::Warning, &line);
         self.timers.at(due_ms, Timer::Publishers);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings(pairs: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::default();
-        for (name, value) in pairs {
-            let outcome = settings.set("test", name, &[(*value).to_owned()]);
-            outcome.expect("a setting");
-        }
-        settings
-    }
-
-    #[test]
-    fn only_with_the_switch_it_is_connected() {
-        let uri = ("zmq_sub", "tcp://127.0.0.1:1");
-        assert_eq!(read(&settings(&[uri])).map(|it| it.len()).ok(), Some(0));
-        let on = ("zmq_sub_connect", "true");
-        assert_eq!(read(&settings(&[uri, on])).map(|it| it.len()).ok(), Some(1));
-        let wrong = read(&settings(&[("zmq_sub", "http://x"), on])).expect_err("no endpoint");
-        assert!(wrong.to_string().starts_with("zmq_sub: "), "{wrong}");
     }
 }

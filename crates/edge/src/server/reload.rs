@@ -4,74 +4,19 @@
 //! with. A file that is being written is left alone until it has been the same for a whole look, one without a single route
 //! never replaces one that has some, and one that cannot be read is tried again.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 
-use super::edge::{Edge, Table};
-use super::start::check_file;
-use super::timers::Timer;
-use super::unserved;
-use crate::routes::Routes;
+use crate::client::source::Table;
+use crate::prepared::check_file;
+use crate::routes::file::Stamp;
+use crate::routes::{Routes, unserved};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 
 /// How often the file is looked at.
 const LOOK_MS: u64 = 1_000;
-
-/// What tells one state of a file from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    /// That of a file as it is now.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let metadata = std::fs::metadata(path)?;
-        Ok(Self {
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
-    }
-}
-
-/// The routes file.
-#[derive(Clone, Debug)]
-pub(super) struct RoutesFile {
-    pub path: PathBuf,
-    /// The state that was read, or refused.
-    pub seen: Option<Stamp>,
-    /// A state that is being waited for to last.
-    changing: Option<Stamp>,
-    /// Why it could not be read the last time, which is told once.
-    problem: Option<String>,
-}
-
-impl RoutesFile {
-    /// One whose state `seen` has been read.
-    pub fn new(path: PathBuf, seen: Option<Stamp>) -> Self {
-        Self {
-            path,
-            seen,
-            changing: None,
-            problem: None,
-        }
-    }
-
-    /// Whether the file is to be read, by the state it is in: it is another one than was read, and has been the same for one
-    /// look.
-    fn is_due(&mut self, now: Option<Stamp>) -> bool {
-        let is_new = now.is_some() && now != self.seen;
-        let has_settled = is_new && self.changing == now;
-        self.changing = now.filter(|_| is_new);
-        has_settled
-    }
-}
 
 impl Edge {
     /// Begins to look at the routes file. A worker that takes another's place begins with the routes of the start, which may
@@ -160,39 +105,5 @@ impl Edge {
         }));
         self.signatures.forget();
         self.begin_checks();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stamp(bytes: u64) -> Option<Stamp> {
-        Some(Stamp {
-            inode: 1,
-            bytes,
-            modified: (0, 0),
-        })
-    }
-
-    #[test]
-    fn a_file_is_read_when_it_has_changed_and_then_lasted() {
-        let mut file = RoutesFile::new(PathBuf::from("routes"), stamp(1));
-        for (now, expected) in [
-            (stamp(1), false),
-            (stamp(0), false),
-            (stamp(2), false),
-            (stamp(3), false),
-            (stamp(3), true),
-            // It was not read after all: it is tried again.
-            (stamp(3), true),
-            (None, false),
-            (stamp(3), false),
-            (stamp(3), true),
-        ] {
-            assert_eq!(file.is_due(now), expected, "{now:?}");
-        }
-        file.seen = stamp(3);
-        assert!(!file.is_due(stamp(3)) && file.changing.is_none());
     }
 }

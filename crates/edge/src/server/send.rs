@@ -4,46 +4,24 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use fermata_config::LogLevel;
-
-use super::answer::Phase;
-use super::arriving::Arriving;
-use super::edge::{Edge, Owner};
-use super::forward::{Forwarded, Hop};
-use super::origin::{Codec, Purpose, Step, Talk};
-use super::request::Body;
-use super::sockjs;
-use super::state::SessionId;
-use super::unopened::Unopened;
-use crate::fastcgi::{self, Script};
+use crate::client::body::Arriving;
+use crate::client::request::Body;
+use crate::client::source::Owner;
+use crate::fastcgi::Script;
+use crate::pushpin::sockjs::workers;
+use crate::pushpin::state::id::SessionId;
 use crate::routes::{Origin, Target};
-use crate::upstream;
+use crate::server::edge::Edge;
+use crate::upstream::codec::Codec;
+use crate::upstream::forward::{Forwarded, Hop};
+use crate::upstream::reply::Phase;
+use crate::upstream::talk::{Purpose, Step, Talk};
+use crate::upstream::unopened::Unopened;
+use crate::{fastcgi, upstream};
+use fermata_config::LogLevel;
 
 /// Piece of a body in a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
-
-impl Talk {
-    /// Whether the origin has all of it.
-    pub(super) fn is_sent(&self) -> bool {
-        self.sent == self.out.len()
-            && self.file.is_none()
-            && self.arriving.as_ref().is_none_or(|it| it.has_ended)
-    }
-
-    /// Adds bytes of a connection that has become a WebSocket.
-    pub fn queue(&mut self, bytes: &[u8]) {
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        }
-        self.out.extend_from_slice(bytes);
-    }
-
-    /// Bytes that wait for the origin.
-    pub fn queued(&self) -> usize {
-        self.out.len() - self.sent
-    }
-}
 
 impl Edge {
     /// What a target gets of a request, but for its framing.
@@ -91,7 +69,7 @@ impl Edge {
             talk.codec = Codec::Http(upstream::Exchange::new(false, false));
             talk.out.clear();
             talk.sent = 0;
-            sockjs::pack(&source.request, &mut talk.out);
+            workers::pack(&source.request, &mut talk.out);
             return Ok(());
         }
         let forwarded = self.forwarded(talk, target)?;

@@ -6,10 +6,11 @@
 
 use fermata_grip::instruct::{Instruct, is_instruct};
 
-use super::answer::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
-use super::edge::{Edge, Owner, Source};
-use super::origin::{Purpose, ShareKey, Sharer, Talk};
-use super::response::Head;
+use crate::client::source::{Owner, Source};
+use crate::server::edge::Edge;
+use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
+use crate::upstream::response::Head;
+use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
 
 /// Clients that wait for one answer besides the one that has asked; others ask by themselves.
 const SHARERS_MAX: usize = 1_000;
@@ -227,9 +228,9 @@ fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
 mod tests {
     use std::rc::Rc;
 
-    use super::super::edge::Table;
-    use super::super::request::{Body, ClientRequest};
     use super::*;
+    use crate::client::request::{Body, ClientRequest};
+    use crate::client::source::Table;
     use crate::routes::Routes;
 
     fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Source {

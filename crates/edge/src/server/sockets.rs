@@ -6,76 +6,33 @@ use fermata_grip::filter::Filters;
 use fermata_grip::instruct::KeepAliveMode;
 use fermata_grip::item::{Item, MessageAction, MessageKind};
 use fermata_grip::prefix::Prefix;
-use fermata_grip::ws_control::{self, Control, ControlError, Timed};
+use fermata_grip::ws_control;
+use fermata_grip::ws_control::{Control, ControlError};
 
-use super::edge::{Edge, Source};
-use super::hold::{Kind, Session, Subscription};
-use super::items::kept_back;
-use super::notices::Mode;
-use super::over_http::OverHttp;
-use super::per_route::Count;
-use super::timers::Timer;
+use crate::client::delivery::kept_back;
+use crate::client::mode::Mode;
+use crate::client::session::{Kind, Session, Subscription};
+use crate::client::socket::{Socket, Via};
+use crate::client::source::Source;
+use crate::routes::figures::Count;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 
 /// The code of a socket whose origin has failed.
 const FAILED: u16 = 1011;
+
 /// The code of one whose origin is gone, and of one that is closed without a reason.
 const AWAY: u16 = 1001;
+
 const NORMAL: u16 = 1000;
+
 /// The code of one that has lost what was published.
 const TRY_AGAIN: u16 = 1013;
+
 /// What the engine says of a client that has left without a word, or without a code.
 const ABNORMAL: u16 = 1006;
+
 const NO_STATUS: u16 = 1005;
-
-/// What is known of a WebSocket besides its subscriptions.
-pub(super) struct Socket {
-    /// The origin speaks the extension: what its messages for the client begin with.
-    pub prefix: Option<Vec<u8>>,
-    /// How the origin is reached; `None`: it has left, or detached.
-    pub via: Option<Via>,
-    keep_alive: Option<(Timed, u64)>,
-    delayed: Option<(Timed, u64)>,
-    /// When a client that speaks SockJS hears that it is still connected; `u64::MAX`: it does not.
-    heartbeat_ms: u64,
-    /// The client has left; what is left to say to the origin is being said.
-    pub is_gone: bool,
-}
-
-/// How an origin is reached.
-pub(super) enum Via {
-    /// By a WebSocket of its own: the number of the conversation.
-    Pass(u64),
-    /// By requests.
-    Http(Box<OverHttp>),
-    /// It is the built-in one, which says back what it hears.
-    Echo,
-}
-
-impl Socket {
-    pub fn new(prefix: Option<Vec<u8>>, via: Via) -> Box<Self> {
-        Box::new(Self {
-            prefix,
-            via: Some(via),
-            keep_alive: None,
-            delayed: None,
-            heartbeat_ms: u64::MAX,
-            is_gone: false,
-        })
-    }
-
-    fn due_ms(&self) -> u64 {
-        let keep_alive_ms = self.keep_alive.as_ref().map_or(u64::MAX, |it| it.1);
-        let delayed_ms = self.delayed.as_ref().map_or(u64::MAX, |it| it.1);
-        let idle_ms = match &self.via {
-            Some(Via::Http(over)) => over.idle_due_ms,
-            _ => u64::MAX,
-        };
-        keep_alive_ms
-            .min(delayed_ms)
-            .min(idle_ms)
-            .min(self.heartbeat_ms)
-    }
-}
 
 impl Edge {
     /// The WebSocket of a session.

@@ -1,39 +1,40 @@
 //! From settings to running workers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use fermata_config::{Listen, Source as SettingSource};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
 use fermata_engine::{Server, Started, bind_unix};
-use fermata_grip::sig;
 use fermata_io::net;
 
-use super::authority::Authority;
-use super::edge::{Edge, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
-use super::figures::{self, prometheus_address};
-use super::meeting::{Meeting, SocketFile};
-use super::per_route::RouteFigures;
-use super::publish;
-use super::publishers::{self, Publisher};
-use super::reload::{RoutesFile, Stamp};
-use super::route_keys::RouteKeys;
-use super::services::{self, Addresses};
-use super::sockjs;
-use super::stats;
-use super::targets::Targets;
-use super::unserved::{self, Parts};
-use super::zmq::{self, Port};
-use crate::routes::{Problem, Routes};
+use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
+use crate::error::StartError;
+use crate::prepared::{Control, Prepared, check_file, read_key, url};
+use crate::publish::port::Port;
+use crate::publish::{ports, publishers, stream};
+use crate::pushpin::rendezvous::SocketFile;
+use crate::pushpin::services::Addresses;
+use crate::pushpin::{services, sockjs, stats};
+use crate::routes::figures::RouteFigures;
+use crate::routes::file::{RoutesFile, Stamp};
+use crate::routes::unserved::Parts;
+use crate::routes::{Problem, Routes, unserved};
+use crate::server::edge::Edge;
+use crate::server::figures;
+use crate::server::figures::prometheus_address;
 use crate::settings::Settings;
+use crate::upstream::authority::Authority;
+use crate::upstream::route_keys::RouteKeys;
+use crate::upstream::targets::Targets;
 
 /// Connections that may wait at the control port.
 const BACKLOG: i32 = 1024;
 
 /// The largest item as the ring has it, and the ring: it holds a few of the largest.
 const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
 const RING_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The largest message of a client's WebSocket.
@@ -47,87 +48,6 @@ const GATHER_MS_MAX: u64 = 20;
 
 /// The engine's own bound of bodies, which it stores; those of clients pass through.
 const STORED_BYTES_MAX: u64 = 1 << 30;
-
-/// Why the edge does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A setting that has no meaning here; the sentence names it.
-    #[error("{0}")]
-    Setting(String),
-    /// The engine.
-    #[error(transparent)]
-    Engine(#[from] fermata_engine::StartError),
-}
-
-/// What workers start from.
-pub(super) struct Prepared {
-    pub settings: Settings,
-    pub directory: PathBuf,
-    pub routes: Routes,
-    /// Their file.
-    pub routes_file: Option<RoutesFile>,
-    /// How targets fare, for all workers.
-    pub targets: Targets,
-    /// What is counted of routes, for all workers.
-    pub route_figures: RouteFigures,
-    pub websocket: u16,
-    pub port: u16,
-    control: Option<Control>,
-    /// Keys that are settings: read before workers become another user, who may not read their files.
-    keys: Vec<(&'static str, Rc<sig::Key>)>,
-    /// Those that routes name.
-    pub route_keys: RouteKeys,
-    /// The ZeroMQ ports of publishers.
-    zmq: Vec<(Port, OwnedFd)>,
-    /// Publishers to connect to.
-    publishers: Vec<Publisher>,
-    /// Where workers tell the one with the stats socket.
-    meeting: Option<Meeting>,
-    pub services: Addresses,
-    /// Where workers ask the one that has the services.
-    questions: Option<Meeting>,
-    /// Where workers hand each other requests of SockJS sessions, by their numbers.
-    workers: Vec<Meeting>,
-}
-
-impl Prepared {
-    /// Where workers tell the one with the stats socket.
-    pub fn stats_path(&self) -> Option<PathBuf> {
-        self.meeting.as_ref().map(|it| it.path.clone())
-    }
-
-    /// Where workers ask the one that has the services.
-    pub fn questions_path(&self) -> Option<PathBuf> {
-        self.questions.as_ref().map(|it| it.path.clone())
-    }
-
-    /// Where each worker is found by the others; none where there is one.
-    pub fn workers_paths(&self) -> Vec<PathBuf> {
-        self.workers.iter().map(|it| it.path.clone()).collect()
-    }
-
-    /// A key that is a setting.
-    pub fn key(&self, name: &'static str) -> Option<Rc<sig::Key>> {
-        let found = self.keys.iter().find(|(is, _)| *is == name)?;
-        Some(Rc::clone(&found.1))
-    }
-}
-
-/// Reads a key; files are named from `directory`.
-pub(super) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
-    let read = |path: &str| {
-        let path = directory.join(path);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    sig::Key::parse(text, read).map_err(|error| error.to_string())
-}
-
-/// Whether a file that a route names can be read.
-pub(super) fn check_file(path: &str) -> Result<(), String> {
-    std::fs::File::open(path)
-        .map(|_| ())
-        .map_err(|error| error.to_string())
-}
 
 /// Runs the edge until it is stopped, and returns what the process should exit with. `directory` is where files of the
 /// settings are looked for.
@@ -165,7 +85,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         address => Some(bind(&mut server, address, &settings)?),
     };
     let services = Addresses::new(&settings, &routes);
-    let zmq = zmq::bind(&mut server, &settings, &services)?;
+    let zmq = ports::bind(&mut server, &settings, &services)?;
     if settings.number("message_rate") > 0 {
         server.note(&format!(
             "message_rate: clients of a route get {} messages a second in all, what exceeds message_hwm is dropped; 0 is as fast as they take them",
@@ -203,10 +123,10 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         route_keys,
         zmq,
         publishers: publishers::read(&settings)?,
-        meeting: stats::bind(&settings)?,
+        meeting: stats::feed::bind(&settings)?,
         questions: services::bind(&settings, &services)?,
         services,
-        workers: sockjs::bind(&settings)?,
+        workers: sockjs::workers::bind(&settings)?,
         settings,
     };
     match server.start()? {
@@ -214,7 +134,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         // The edge has asked for none.
         Started::Companion(_) => Ok(0),
         Started::Worker(mut worker) => {
-            worker.relay(publish::stream);
+            worker.relay(stream::stream);
             // One worker publishes, so that items have one order before they get into the ring.
             if worker.index() == 0
                 && let Some(control) = &prepared.control
@@ -269,7 +189,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                         .and_then(|listener| edge.listen_at(Port::Questions, listener))
                         .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
                 }
-                edge.ports.uris = zmq::uris(&prepared.settings);
+                edge.ports.uris = ports::uris(&prepared.settings);
                 edge.publishers = prepared.publishers.clone();
                 edge.connect_publishers();
                 edge.restore_waiting();
@@ -389,17 +309,6 @@ fn certificates(settings: &Settings, directory: &Path) -> Result<String, StartEr
     Ok(folder.display().to_string())
 }
 
-/// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
-pub(super) fn url(scheme: &str, address: &str) -> String {
-    match address.contains("://") {
-        true => address.to_owned(),
-        false if address.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{scheme}://0.0.0.0:{address}")
-        }
-        false => format!("{scheme}://{address}"),
-    }
-}
-
 fn read_routes(
     server: &mut Server,
     settings: &Settings,
@@ -445,13 +354,6 @@ fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), 
         )),
         (true, false) => Ok(()),
     }
-}
-
-/// Where publishers connect.
-struct Control {
-    listener: OwnedFd,
-    /// It goes with the edge.
-    _file: Option<SocketFile>,
 }
 
 /// Opens the control port before the workers are forked, so that a worker's end does not close it.

@@ -1,22 +1,19 @@
 //! WebSockets: the handshake, and origins that speak WebSocket themselves.
 
-use std::rc::Rc;
-
 use fermata_grip::ws_control;
-use fermata_proto::ws::accept::{KEY_BYTES, accept_key};
+use fermata_proto::ws::accept::accept_key;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
-use fermata_proto::ws::opening;
 
-use super::answer::{Phase, borrowed};
-use super::edge::{Edge, Owner, Source};
-use super::origin::{Purpose, Step, Talk};
-use super::over_http::OverHttp;
-use super::per_route::Count;
-use super::response::Head;
-use super::sockets::{Socket, Via};
-use super::timers::Timer;
-use crate::routes::{Origin, Target};
+use crate::client::socket::{Socket, Via};
+use crate::client::source::{Owner, Source};
+use crate::routes::figures::Count;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::handshake::{mask, new_key};
+use crate::upstream::reply::{Phase, borrowed};
+use crate::upstream::response::Head;
+use crate::upstream::talk::{Purpose, Step, Talk};
 
 /// The largest message of an origin.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -43,40 +40,6 @@ const OWN: [&[u8]; 10] = [
     b"sec-websocket-extensions",
     b"sec-websocket-version",
 ];
-
-fn new_key() -> [u8; KEY_BYTES] {
-    let mut nonce = [0; 16];
-    nonce[..8].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
-    nonce[8..].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
-    opening::key(nonce)
-}
-
-/// What a frame for an origin is masked with.
-pub(super) fn mask() -> [u8; 4] {
-    (fermata_io::random::u64() as u32).to_le_bytes()
-}
-
-impl Talk {
-    /// A handshake is carried as the target wants it: as one, or as a request. The next target may want it otherwise.
-    pub(super) fn carry(&mut self, target: &Target) {
-        // The built-in origin speaks WebSocket whatever its line says.
-        let over_http = target.over_http && target.origin != Origin::Test;
-        match (&self.purpose, over_http) {
-            (Purpose::Upgrade(_), true) => {
-                let mut over = OverHttp::new(Rc::clone(&self.source.request));
-                self.source.request = Rc::new(over.open(target.one_event));
-                self.purpose = Purpose::Events(Some(over));
-            }
-            (Purpose::Events(Some(over)), false) => {
-                self.source.request = over.opening();
-                self.purpose = Purpose::Upgrade(new_key());
-            }
-            (Purpose::Events(Some(_)), true)
-            | (Purpose::Upgrade(_), false)
-            | (Purpose::Plain | Purpose::Worker | Purpose::Events(None), _) => {}
-        }
-    }
-}
 
 impl Edge {
     /// A client wants a WebSocket.

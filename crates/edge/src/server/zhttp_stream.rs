@@ -10,26 +10,32 @@ use fermata_config::LogLevel;
 use fermata_grip::value::Value;
 use fermata_proto::ws::accept::accept_key;
 
-use super::answer::Phase;
-use super::arriving::Arriving;
-use super::edge::{Edge, Owner};
-use super::forward::{Forwarded, HANDSHAKE_OWN};
-use super::origin::{Codec, Purpose, Step, StreamOf, Talk};
-use super::request::Body;
-use super::response::{Head, Said};
-use super::services::Question;
-use super::timers::Timer;
-use super::unopened::Unopened;
-use super::zhttp::{headers, peer_address};
+use crate::client::body::Arriving;
+use crate::client::request::Body;
+use crate::client::source::Owner;
+use crate::pushpin::services::Question;
+use crate::pushpin::zhttp::{headers, peer_address};
 use crate::routes::Target;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 use crate::upstream::Failure;
-use crate::zhttp::{self, Condition, Event, Exchange, Opening, WINDOW_BYTES};
+use crate::upstream::codec::Codec;
+use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
+use crate::upstream::reply::Phase;
+use crate::upstream::response::{Head, Said};
+use crate::upstream::talk::{Purpose, Step, StreamOf, Talk};
+use crate::upstream::unopened::Unopened;
+use crate::zhttp;
+use crate::zhttp::{Condition, Event, Exchange, Opening, WINDOW_BYTES};
 
 /// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
+
 const TURN_BYTES_MAX: usize = 512 * 1024;
+
 /// What a packet has besides its content.
 const PACKET_BYTES: usize = 1_024;
+
 /// How soon a backend that takes nothing is tried again.
 const PAUSE_MS: u64 = 20;
 

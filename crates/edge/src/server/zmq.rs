@@ -3,265 +3,52 @@
 //! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
 //! breaks the protocol loses its own connection.
 
-use std::collections::{BTreeSet, HashMap};
-use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_engine::{PublishFailure, Server, WireEvent};
-use fermata_grip::command::{self, Command, Condition, Request};
-use fermata_grip::item::{self, Format, Item, MessageAction};
-use fermata_grip::packet;
+use fermata_engine::{PublishFailure, WireEvent};
+use fermata_grip::command::{Command, Condition, Request};
+use fermata_grip::item::{Format, Item, MessageAction};
 use fermata_grip::value::Value;
-use fermata_grip::zmtp::{self, Endpoint, Event, Peer, Socket};
-use fermata_io::net;
+use fermata_grip::zmtp::{Event, Peer};
+use fermata_grip::{command, item, packet, zmtp};
 
-use super::commands::Query;
-use super::edge::Edge;
-use super::publish::BACKLOG_MS;
-use super::services::{Addresses, SESSIONS};
-use super::start::StartError;
-use super::timers::Timer;
-use crate::settings::Settings;
+use crate::publish::commands::Query;
+use crate::publish::port::{OUT_BYTES_MAX, Port};
+use crate::publish::ports::{Connection, Uris};
+use crate::publish::stream::BACKLOG_MS;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 
-/// Connections that may wait at a port.
-const BACKLOG: i32 = 128;
 /// Connections of all ports together.
 const PEERS_MAX: usize = 1_024;
-/// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
-const OUT_BYTES_MAX: usize = 1 << 20;
-/// The same where sessions of many clients go over one connection, each with as much as it may have on its way.
-const SESSIONS_OUT_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes in front of the parts of one message.
 const HEADS_BYTES_MAX: usize = 64;
+
 /// Topics of one subscriber to figures.
 const TOPICS_MAX: usize = 1_024;
+
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
+
 /// Bytes of one publisher in its turn: clients and other publishers have theirs in between.
 const TURN_BYTES_MAX: usize = 256 * 1024;
+
 /// Until the next turn of one that has more.
 const TURN_MS: u64 = 1;
+
 /// How long a peer has to say what it is.
 const HANDSHAKE_MS: u64 = 10_000;
+
 /// How soon connections are accepted again that could not be, and peers without handshake looked for.
 const ACCEPT_PAUSE_MS: u64 = 100;
+
 const PEERS_MS: u64 = 1_000;
+
 /// How long a peer has to be silent before it makes room for another.
 const SILENT_MS: u64 = 60_000;
-/// Who may connect to a port that is a file: its owner and group.
-const FILE_MODE: u32 = 0o660;
-
-/// A port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Port {
-    /// Items.
-    Pull,
-    /// Items behind their channels.
-    Sub,
-    /// Commands.
-    Rep,
-    /// Figures, for whoever subscribes.
-    Stats,
-    /// Connections of the service with this number, or the one to the worker that has them.
-    Service(u16),
-    /// What opens sessions of this service, for whoever takes it.
-    Requests(u16),
-    /// What belongs to sessions of this service, for those who have taken them.
-    Sessions(u16),
-    /// What backends say of sessions.
-    Responses,
-    /// Workers that ask them through this one.
-    Questions,
-}
-
-impl Port {
-    /// The setting it comes from.
-    pub fn setting(self) -> &'static str {
-        match self {
-            Self::Pull => "zmq_pull",
-            Self::Sub => "zmq_sub",
-            Self::Rep => "zmq_rep",
-            Self::Stats => "zmq_stats",
-            Self::Service(SESSIONS) => "zmq_state",
-            Self::Requests(_) | Self::Sessions(_) | Self::Responses => "zhttp",
-            Self::Service(_) | Self::Questions => "zhttpreq",
-        }
-    }
-
-    /// Bytes that may wait for one connection.
-    fn out_bytes_max(self) -> usize {
-        match self {
-            Self::Sessions(_) | Self::Questions => SESSIONS_OUT_BYTES_MAX,
-            _ => OUT_BYTES_MAX,
-        }
-    }
-
-    fn socket(self) -> Socket {
-        match self {
-            Self::Pull => Socket::Pull,
-            Self::Sub => Socket::Sub,
-            Self::Rep => Socket::Rep,
-            Self::Stats => Socket::Pub,
-            Self::Service(_) => Socket::Dealer,
-            Self::Requests(_) => Socket::Push,
-            Self::Sessions(_) | Self::Questions => Socket::Router,
-            Self::Responses => Socket::Sub,
-        }
-    }
-}
-
-/// What `get-zmq-uris` answers.
-#[derive(Debug, Default)]
-pub(super) struct Uris {
-    command: String,
-    pull: Option<String>,
-    sub: Option<String>,
-}
-
-/// All ports and their peers.
-#[derive(Debug, Default)]
-pub(super) struct Ports {
-    listeners: HashMap<u64, Port>,
-    peers: HashMap<u64, Connection>,
-    /// Those of which there is more to read.
-    waiting: BTreeSet<u64>,
-    pub uris: Uris,
-}
-
-/// A publisher.
-#[derive(Debug)]
-struct Connection {
-    port: Port,
-    peer: Peer,
-    /// What the kernel has not taken yet.
-    out: Vec<u8>,
-    /// What the packets begin with that it wants.
-    topics: Vec<Vec<u8>>,
-    /// It has said what it is.
-    is_ready: bool,
-    /// It was opened from here.
-    is_ours: bool,
-    /// When it was last heard.
-    heard_ms: u64,
-}
-
-impl Ports {
-    /// The connections of a port that may be sent to.
-    pub fn open(&self, port: Port) -> Vec<u64> {
-        let peers = self.peers.iter();
-        let mut open: Vec<u64> = peers
-            .filter(|(_, it)| it.port == port && it.peer.is_open())
-            .map(|(&wire, _)| wire)
-            .collect();
-        open.sort_unstable();
-        open
-    }
-
-    /// Whether a connection may be sent to.
-    pub fn is_open(&self, wire: u64) -> bool {
-        self.peers.get(&wire).is_some_and(|it| it.peer.is_open())
-    }
-
-    /// Whether a connection is one of this port.
-    pub fn is_at(&self, wire: u64, port: Port) -> bool {
-        self.peers.get(&wire).is_some_and(|it| it.port == port)
-    }
-
-    /// The connection of a port whose other end has this name.
-    pub fn named(&self, port: Port, name: &[u8]) -> Option<u64> {
-        let mut peers = self.peers.iter();
-        peers
-            .find(|(_, it)| it.port == port && it.peer.is_open() && it.peer.identity() == name)
-            .map(|(&wire, _)| wire)
-    }
-
-    /// Whether a connection takes what it gets: less than half of what may wait for it does.
-    pub fn has_room(&self, wire: u64, bytes: usize) -> bool {
-        let connection = self.peers.get(&wire);
-        connection.is_some_and(|it| it.out.len() + bytes <= it.port.out_bytes_max() / 2)
-    }
-
-    /// Whether anybody wants figures.
-    pub fn has_listeners_to_stats(&self) -> bool {
-        self.peers.values().any(|it| !it.topics.is_empty())
-    }
-}
-
-/// Opens the ports before workers are forked, so that a worker's end does not close them.
-pub(super) fn bind(
-    server: &mut Server,
-    settings: &Settings,
-    services: &Addresses,
-) -> Result<Vec<(Port, OwnedFd)>, StartError> {
-    let mut bound = Vec::new();
-    let own = endpoints(settings).into_iter();
-    let own = own.map(|(port, text)| (port, text, None));
-    let services = services.ports();
-    let services = services.iter();
-    let services = services.map(|(port, text, mode)| (*port, &text[..], *mode));
-    for (port, text, mode) in own.chain(services) {
-        let failed = |error: &dyn std::fmt::Display| {
-            StartError::Setting(format!(
-                "{}: cannot listen on {text}: {error}; is another edge or Pushpin running? Give another address, or an empty one for none",
-                port.setting()
-            ))
-        };
-        let listener = match Endpoint::parse(text).map_err(|error| failed(&error))? {
-            Endpoint::Ipc(path) => {
-                net::bind_unix(Path::new(&path), BACKLOG, mode.unwrap_or(FILE_MODE))
-            }
-            Endpoint::Tcp { host, port } => {
-                let host = if host == "*" {
-                    "0.0.0.0".to_owned()
-                } else {
-                    host
-                };
-                let mut addresses = (host, port)
-                    .to_socket_addrs()
-                    .map_err(|error| failed(&error))?;
-                let address = addresses
-                    .next()
-                    .ok_or_else(|| failed(&"it is no address"))?;
-                net::bind_tcp(address, BACKLOG, false).map(|(listener, _)| listener)
-            }
-        };
-        bound.push((port, listener.map_err(|error| failed(&error))?));
-        server.note(&format!("{}: {text}", port.setting()));
-    }
-    Ok(bound)
-}
-
-/// What programs are told that ask where to publish.
-pub(super) fn uris(settings: &Settings) -> Uris {
-    let first = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Uris {
-        command: settings.text("zmq_rep").to_owned(),
-        pull: first(settings.text("zmq_pull")),
-        // Publishers that are connected to need not be told where.
-        sub: settings
-            .list("zmq_sub")
-            .first()
-            .filter(|_| !settings.is_on("zmq_sub_connect"))
-            .and_then(|text| first(text)),
-    }
-}
-
-fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
-    let mut endpoints = vec![
-        (Port::Pull, settings.text("zmq_pull")),
-        (Port::Rep, settings.text("zmq_rep")),
-        (Port::Stats, settings.text("zmq_stats")),
-    ];
-    if !settings.is_on("zmq_sub_connect") {
-        let publishers = settings.list("zmq_sub").into_iter();
-        endpoints.extend(publishers.map(|it| (Port::Sub, it)));
-    }
-    endpoints.retain(|(_, text)| !text.is_empty());
-    endpoints
-}
 
 impl Edge {
     /// Takes connections of publishers.

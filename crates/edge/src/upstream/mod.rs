@@ -4,6 +4,25 @@
 //! A backend is trusted more than a client, but not with framing: what two readers could take differently is refused,
 //! or one response could be made to contain another client's.
 
+pub(crate) mod authority;
+pub(crate) mod codec;
+pub(crate) mod folders;
+pub(crate) mod forward;
+pub(crate) mod handshake;
+pub(crate) mod internal;
+pub(crate) mod link_body;
+pub(crate) mod place;
+pub(crate) mod reply;
+pub(crate) mod resolve;
+pub(crate) mod response;
+pub(crate) mod room;
+pub(crate) mod route_keys;
+pub(crate) mod signatures;
+pub(crate) mod talk;
+pub(crate) mod targets;
+pub(crate) mod test_origin;
+pub(crate) mod unopened;
+
 mod balance;
 mod exchange;
 mod head;

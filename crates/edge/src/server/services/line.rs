@@ -1,73 +1,24 @@
 //! How questions reach services: through the ports of the worker that publishes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
-use fermata_grip::packet::{self, Notation};
-use fermata_grip::value::{Value, map};
 
-use super::super::edge::Edge;
-use super::super::meeting::Meeting;
-use super::super::start::StartError;
-use super::super::timers::Timer;
-use super::super::zmq::Port;
-use super::{Addresses, NOBODY_THERE};
-use crate::settings::Settings;
+use crate::publish::port::Port;
+use crate::pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envelope, refusal};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+
 /// Until a worker that cannot be reached is tried again.
 const RETRY_MS: u64 = 500;
-/// Questions that wait for one service. One more is answered at once: that it cannot be asked.
-pub(super) const OUTBOX_MAX: usize = 1_000;
-/// What another worker is told then, and of a question that nobody has taken in time.
-const TOO_MANY: &str = "fermata-too-many-questions";
-const NOBODY: &str = "fermata-nobody-there";
+
 /// What it is told of a packet for which there was no room.
 const LOST: &str = "fermata-packet-lost";
 
-/// A question on its way.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    /// Its number; 0: another worker's.
-    pub id: u64,
-    /// Until when somebody has to take it.
-    pub due_ms: u64,
-    pub parts: Vec<Vec<u8>>,
-}
-
-/// The way to the services.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    /// The worker with the ports, where this is another; and the wire to it.
-    path: Option<PathBuf>,
-    wire: Option<u64>,
-    retry_ms: u64,
-    /// Which of a service's connections is next.
-    turn: usize,
-}
-
-impl Line {
-    pub fn through(path: PathBuf) -> Self {
-        Self {
-            path: Some(path),
-            ..Self::default()
-        }
-    }
-}
-
-/// Opens the socket for workers that have not the ports.
-pub(in super::super) fn bind(
-    settings: &Settings,
-    addresses: &Addresses,
-) -> Result<Option<Meeting>, StartError> {
-    if addresses.is_empty() || settings.number("workers") < 2 {
-        return Ok(None);
-    }
-    Meeting::bind("workers", "services", settings).map(Some)
-}
-
 impl Edge {
     /// Sends questions that wait, as far as there is somebody to send them to.
-    pub(in super::super) fn flush_services(&mut self) {
+    pub(in crate::server) fn flush_services(&mut self) {
         if self.services.outbox.is_empty() {
             return;
         }
@@ -144,7 +95,7 @@ impl Edge {
     }
 
     /// A connection of the ports has ended: it may be the line.
-    pub(in super::super) fn on_line_gone(&mut self, wire: u64) {
+    pub(in crate::server) fn on_line_gone(&mut self, wire: u64) {
         if self.services.line.wire == Some(wire) {
             self.services.line.wire = None;
             self.on_sessions_lost();
@@ -152,7 +103,7 @@ impl Edge {
     }
 
     /// A service, or the worker in between, has answered.
-    pub(in super::super) fn on_service_message(&mut self, parts: &[Vec<u8>]) {
+    pub(in crate::server) fn on_service_message(&mut self, parts: &[Vec<u8>]) {
         match parts {
             [empty, payload] if empty.is_empty() => self.on_service_reply(payload),
             // Another worker's, by the number of its wire.
@@ -172,7 +123,7 @@ impl Edge {
     }
 
     /// Another worker asks. Returns what it is told where the service cannot be asked.
-    pub(in super::super) fn on_worker_question(
+    pub(in crate::server) fn on_worker_question(
         &mut self,
         wire: u64,
         parts: Vec<Vec<u8>>,
@@ -212,7 +163,7 @@ impl Edge {
     }
 
     /// What a backend says to one of the workers, whose name is in front.
-    pub(in super::super) fn on_response(&mut self, message: &[u8]) {
+    pub(in crate::server) fn on_response(&mut self, message: &[u8]) {
         let space = message.iter().position(|&byte| byte == b' ');
         let (name, payload) = message.split_at(space.unwrap_or(0));
         let name = std::str::from_utf8(name).unwrap_or_default();
@@ -238,7 +189,7 @@ impl Edge {
     }
 
     /// Whether what belongs to a session may be sent to the backend that has it: it is there, and takes what it gets.
-    pub(in super::super) fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
+    pub(in crate::server) fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
         let wire = match self.services.line.path {
             Some(_) => self.services.line.wire,
             None => self.ports.named(Port::Sessions(service), peer),
@@ -247,7 +198,7 @@ impl Edge {
     }
 
     /// Sends what belongs to a session to the backend that has it. False: it did not go.
-    pub(in super::super) fn send_to_session(
+    pub(in crate::server) fn send_to_session(
         &mut self,
         service: u16,
         peer: &[u8],
@@ -270,77 +221,5 @@ impl Edge {
         {
             self.send_parts(u64::from_be_bytes(*wire), &[b"", &reply]);
         }
-    }
-}
-
-/// Why the worker that has the ports has asked nobody, if that is what it answers.
-pub(super) fn why_unheard(reply: &Value) -> Option<&'static str> {
-    let condition = reply.get("condition").and_then(Value::bytes)?;
-    if condition == TOO_MANY.as_bytes() {
-        return Some("too many questions wait for answers");
-    }
-    (condition == NOBODY.as_bytes()).then_some(NOBODY_THERE)
-}
-
-/// What goes before a question to the worker that has the ports: who asks, whom it is for, and how long it may wait there.
-fn envelope(worker: u16, service: u16, left_ms: u64) -> [u8; 12] {
-    let mut out = [0; 12];
-    out[..2].copy_from_slice(&worker.to_be_bytes());
-    out[2..4].copy_from_slice(&service.to_be_bytes());
-    out[4..].copy_from_slice(&left_ms.to_be_bytes());
-    out
-}
-
-fn read_envelope(bytes: &[u8]) -> Option<(u16, u16, u64)> {
-    let (worker, rest) = bytes.split_first_chunk::<2>()?;
-    let (service, left_ms) = rest.split_first_chunk::<2>()?;
-    let left_ms = <[u8; 8]>::try_from(left_ms).ok()?;
-    Some((
-        u16::from_be_bytes(*worker),
-        u16::from_be_bytes(*service),
-        u64::from_be_bytes(left_ms),
-    ))
-}
-
-/// The answer to a question that no service gets.
-fn refusal(question: &[u8], condition: &str) -> Option<Vec<u8>> {
-    let (question, _) = packet::decode(question).ok()?;
-    let reply = map([
-        ("id", question.get("id")?.clone()),
-        ("type", "error".into()),
-        ("condition", condition.into()),
-    ]);
-    let mut out = Vec::new();
-    packet::encode(&mut out, &reply, Notation::Tnetstring);
-    Some(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn envelopes_read_back() {
-        let envelope = envelope(3, 7, 60_001);
-        assert_eq!(read_envelope(&envelope), Some((3, 7, 60_001)));
-        for bad in [&b""[..], b"1", b"12345678901", b"1234567890123"] {
-            assert_eq!(read_envelope(bad), None);
-        }
-    }
-
-    #[test]
-    fn whoever_is_refused_knows_which_question_it_was() {
-        let mut question = Vec::new();
-        let asked = map([("id", "12".into()), ("method", "GET".into())]);
-        packet::encode(&mut question, &asked, Notation::Tnetstring);
-        for condition in [TOO_MANY, NOBODY] {
-            let reply = refusal(&question, condition).expect("a reply");
-            let (reply, _) = packet::decode(&reply).expect("a packet");
-            assert_eq!(reply.get("id"), Some(&Value::from("12")));
-            assert!(why_unheard(&reply).is_some());
-        }
-        assert_eq!(refusal(b"no packet", NOBODY), None);
-        let other = map([("type", "error".into()), ("condition", "bad".into())]);
-        assert_eq!(why_unheard(&other), None);
     }
 }

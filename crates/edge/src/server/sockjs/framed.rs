@@ -2,33 +2,38 @@
 
 use fermata_grip::item::MessageKind;
 
-use super::super::edge::Edge;
-use super::text;
+use crate::pushpin::sockjs::text;
+use crate::server::edge::Edge;
 
 /// The code of a client whose frames are none.
 const BROKEN: u16 = 1002;
 
 impl Edge {
     /// Tells a client that its session is open.
-    pub(in super::super) fn open_frames(&mut self, handle: u64) {
+    pub(in crate::server) fn open_frames(&mut self, handle: u64) {
         self.sockjs.has_framed = true;
         // A client that has left takes nothing, here and below.
         let _ = self.worker.send(handle, false, b"o");
     }
 
     /// Tells a client that it is still connected.
-    pub(in super::super) fn beat(&mut self, handle: u64) {
+    pub(in crate::server) fn beat(&mut self, handle: u64) {
         let _ = self.worker.send(handle, false, b"h");
     }
 
     /// Whether messages of a WebSocket are wrapped.
-    pub(in super::super) fn is_framed(&self, handle: u64) -> bool {
+    pub(in crate::server) fn is_framed(&self, handle: u64) -> bool {
         let session = self.sessions.get(&handle);
         session.is_some_and(|it| it.source.is_sockjs)
     }
 
     /// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
-    pub(in super::super) fn send_framed(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+    pub(in crate::server) fn send_framed(
+        &mut self,
+        handle: u64,
+        kind: MessageKind,
+        content: &[u8],
+    ) {
         if matches!(kind, MessageKind::Text | MessageKind::Binary) {
             let message = String::from_utf8_lossy(content).into_owned();
             let frame = text::array(&[message]);
@@ -37,7 +42,7 @@ impl Edge {
     }
 
     /// The client has sent an array of messages.
-    pub(in super::super) fn on_framed(&mut self, handle: u64, frame: &[u8]) {
+    pub(in crate::server) fn on_framed(&mut self, handle: u64, frame: &[u8]) {
         // Empty ones are to be passed over.
         if frame.is_empty() {
             return;

@@ -10,87 +10,25 @@
 //! socket and pass the answer back (`workers`). A worker that ends takes its sessions along, as its WebSockets.
 
 mod framed;
-mod place;
-mod queue;
 mod reply;
 mod session;
-mod text;
 mod workers;
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::edge::{Edge, Source, Table};
-use super::request::{Body, ClientRequest};
-use crate::settings::Settings;
-use place::{Place, Transport};
-use queue::Asker;
-use session::Session;
-
-pub(super) use workers::{bind, pack, unpack};
+use crate::client::request::{Body, ClientRequest};
+use crate::client::source::Source;
+use crate::pushpin::sockjs::base;
+use crate::pushpin::sockjs::place::{Place, Transport};
+use crate::pushpin::sockjs::queue::Asker;
+use crate::pushpin::sockjs::{place, text};
+use crate::server::edge::Edge;
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: u64 = 100_000;
+
 /// The largest page of an iframe lasts a year: its name has a version in it.
 const PAGE_CACHE: &str = "public, max-age=31536000";
-
-/// What a worker knows of SockJS.
-pub(super) struct SockJs {
-    /// Where the page in an iframe has its library from; empty: there is no such page.
-    url: String,
-    pub heartbeat_ms: u64,
-    linger_ms: u64,
-    sessions_max: usize,
-    /// Some WebSocket of this worker has, or had, its messages wrapped.
-    pub has_framed: bool,
-    sessions: HashMap<u64, Box<Session>>,
-    by_name: HashMap<Name, u64>,
-    last: u64,
-    /// Which session a request waits for.
-    asking: HashMap<u64, u64>,
-    /// Where the other workers are, and the routes to them.
-    paths: Vec<PathBuf>,
-    routes: HashMap<usize, Rc<Table>>,
-}
-
-/// What a session is found by: host, base path, and the client's own name for it.
-type Name = (String, String, Vec<u8>);
-
-impl SockJs {
-    /// Sessions of this worker.
-    pub fn len(&self) -> usize {
-        self.sessions.len()
-    }
-
-    pub fn new(settings: &Settings, paths: &[PathBuf]) -> Self {
-        Self {
-            url: settings.text("sockjs_url").to_owned(),
-            heartbeat_ms: settings.number("sockjs_heartbeat_ms"),
-            linger_ms: settings.number("sockjs_linger_ms"),
-            sessions_max: settings.number("sockjs_sessions_max") as usize,
-            has_framed: false,
-            sessions: HashMap::new(),
-            by_name: HashMap::new(),
-            last: 0,
-            asking: HashMap::new(),
-            paths: paths.to_vec(),
-            routes: HashMap::new(),
-        }
-    }
-}
-
-/// How many bytes of the path come before what SockJS says; `None`: it is not spoken there.
-pub(super) fn base_bytes(source: &Source) -> Option<usize> {
-    let base = base(source)?;
-    let rest = source.request.path().strip_prefix(base.as_bytes())?;
-    matches!(rest, [] | [b'/', ..]).then_some(base.len())
-}
-
-fn base(source: &Source) -> Option<&str> {
-    let base = source.rule()?.sockjs.as_deref()?;
-    Some(base.trim_end_matches('/'))
-}
 
 impl Edge {
     /// Serves a request below the path of SockJS, of which `at` bytes come before; `is_of_worker`: another worker has got it.

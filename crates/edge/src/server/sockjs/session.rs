@@ -5,16 +5,19 @@ use fermata_engine::WireEvent;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
-use super::super::edge::{Edge, HANDLER_SESSIONS, Source, WireUse};
-use super::super::response::{Head, Said, of_http};
-use super::super::timers::Timer;
-use super::super::upgrade::mask;
-use super::Name;
-use super::queue::{Asker, Due, Queue};
+use crate::client::source::{HANDLER_SESSIONS, Source};
+use crate::pushpin::sockjs::queue::{Asker, Due, Queue};
+use crate::pushpin::sockjs::session::{Name, Session, Stage, Step};
+use crate::server::edge::Edge;
+use crate::timers::Timer;
 use crate::upstream::Exchange;
+use crate::upstream::handshake::mask;
+use crate::upstream::response::{Said, of_http};
+use crate::upstream::talk::WireUse;
 
 /// The largest message of a backend, and the largest response in place of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 const REFUSAL_BYTES_MAX: usize = 100_000;
 
 /// The status of a handshake that is made.
@@ -25,38 +28,6 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// The code of a session whose WebSocket has ended without a word.
 const AWAY: u16 = 1001;
-
-/// A session.
-pub(super) struct Session {
-    name: Name,
-    /// The handshake, until it is made.
-    source: Option<Source>,
-    wire: u64,
-    stage: Stage,
-    can_read: bool,
-    /// What the WebSocket has not taken.
-    out: Vec<u8>,
-    queue: Queue,
-    /// The request whose messages are in there.
-    sender: Option<Asker>,
-}
-
-/// How far its WebSocket is.
-enum Stage {
-    Opening {
-        exchange: Exchange,
-        refusal: Option<(Head, Vec<u8>)>,
-    },
-    Open(Box<Client>),
-    Ended,
-}
-
-/// Whether a session stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Goes,
-    Over,
-}
 
 impl Edge {
     /// Begins a session for its first request, which hears when it is open.
@@ -112,7 +83,7 @@ impl Edge {
     }
 
     /// The WebSocket of a session asks for its handshake: what its browser has asked goes to the backend.
-    pub(in super::super) fn on_session_handshake(&mut self) {
+    pub(in crate::server) fn on_session_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
         let id = view.target().strip_prefix(b"/");
@@ -178,7 +149,7 @@ impl Edge {
     }
 
     /// Something happened at the WebSocket of a session.
-    pub(in super::super) fn on_session_wire(&mut self, id: u64, event: WireEvent) {
+    pub(in crate::server) fn on_session_wire(&mut self, id: u64, event: WireEvent) {
         if let Some(session) = self.sockjs.sessions.get_mut(&id) {
             session.can_read |= event.readable || event.hangup;
         }
@@ -186,7 +157,7 @@ impl Edge {
     }
 
     /// The client of a waiting request has left.
-    pub(in super::super) fn on_asker_left(&mut self, handle: u64) {
+    pub(in crate::server) fn on_asker_left(&mut self, handle: u64) {
         if self.sockjs.asking.is_empty() {
             return;
         }
@@ -213,7 +184,7 @@ impl Edge {
     }
 
     /// A session's time has come.
-    pub(in super::super) fn on_session_due(&mut self, id: u64) {
+    pub(in crate::server) fn on_session_due(&mut self, id: u64) {
         let now_ms = self.worker.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return;
@@ -359,7 +330,7 @@ impl Edge {
                 head.length = None;
                 self.relay_refusal(&asker, head, &body);
             }
-            _ => self.refuse_asker(&asker, 502, super::super::answer::FAILED),
+            _ => self.refuse_asker(&asker, 502, crate::upstream::reply::FAILED),
         }
         Step::Over
     }

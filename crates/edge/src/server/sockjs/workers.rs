@@ -1,94 +1,12 @@
 //! Requests of a session that reach another worker than the one that has it.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use fermata_io::Peer;
-
-use super::super::edge::{Edge, Owner, Source, Table};
-use super::super::meeting::Meeting;
-use super::super::origin::Purpose;
-use super::super::request::{Body, ClientRequest};
-use super::super::start::StartError;
+use crate::client::source::{Owner, Source, Table};
+use crate::pushpin::sockjs::workers::hash;
 use crate::routes::Routes;
-use crate::settings::Settings;
-/// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
-const CLIENT: &str = "Fermata-Client";
-
-/// Opens a socket for each worker, where there are several.
-pub(in super::super) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartError> {
-    let workers = settings.number("workers");
-    if workers < 2 {
-        return Ok(Vec::new());
-    }
-    (0..workers)
-        .map(|worker| Meeting::bind("workers", &worker.to_string(), settings))
-        .collect()
-}
-
-/// The same for the same bytes in every worker.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-/// Appends a request for the worker that has its session.
-pub(in super::super) fn pack(request: &ClientRequest, out: &mut Vec<u8>) {
-    const OWN: [&[u8]; 6] = [
-        b"host",
-        b"connection",
-        b"content-length",
-        b"transfer-encoding",
-        b"expect",
-        b"upgrade",
-    ];
-    let mut line = |parts: &[&[u8]]| {
-        parts.iter().for_each(|part| out.extend_from_slice(part));
-        out.extend_from_slice(b"\r\n");
-    };
-    line(&[&request.method, b" ", &request.target, b" HTTP/1.1"]);
-    line(&[b"Host: ", &request.host]);
-    for (name, value) in &request.headers {
-        let is_own = OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
-        if !is_own && !name.eq_ignore_ascii_case(CLIENT.as_bytes()) {
-            line(&[name, b": ", value]);
-        }
-    }
-    let peer = request
-        .peer
-        .ip()
-        .map(|ip| SocketAddr::new(ip, request.peer.port()));
-    let peer = peer.map_or("unix".to_owned(), |address| address.to_string());
-    let scheme = if request.is_tls { "https" } else { "http" };
-    line(&[format!("{CLIENT}: {scheme} {peer}").as_bytes()]);
-    if !matches!(request.body, Body::None) {
-        line(&[format!("Content-Length: {}", request.body.bytes()).as_bytes()]);
-    }
-    line(&[]);
-    if let Body::Memory(body) = &request.body {
-        out.extend_from_slice(body);
-    }
-}
-
-/// Gives a request that was handed on its client back.
-pub(in super::super) fn unpack(request: &mut ClientRequest) {
-    let said = request.header(&CLIENT.to_ascii_lowercase());
-    let said = String::from_utf8_lossy(said.unwrap_or_default()).into_owned();
-    let (scheme, peer) = said.split_once(' ').unwrap_or_default();
-    request.is_tls = scheme == "https";
-    if let Ok(address) = peer.parse::<SocketAddr>() {
-        request.peer = match address.ip() {
-            IpAddr::V4(ip) => Peer::V4(ip, address.port()),
-            IpAddr::V6(ip) => Peer::V6(ip, address.port()),
-        };
-    }
-    request
-        .headers
-        .retain(|(name, _)| !name.eq_ignore_ascii_case(CLIENT.as_bytes()));
-}
+use crate::server::edge::Edge;
+use crate::upstream::talk::Purpose;
 
 impl Edge {
     /// Which worker has a session of this name.
@@ -102,7 +20,7 @@ impl Edge {
     /// Hands a request to the worker that has its session; that one's answer is the client's.
     pub(super) fn hand_on(&mut self, handle: u64, source: &Source, owner: usize) {
         let Some(table) = self.routes_to(owner) else {
-            return self.answer_text(handle, 502, super::super::answer::FAILED);
+            return self.answer_text(handle, 502, crate::upstream::reply::FAILED);
         };
         if self.worker.defer(handle).is_err() {
             self.forget_request(handle);
@@ -141,61 +59,5 @@ impl Edge {
         });
         self.sockjs.routes.insert(worker, Rc::clone(&table));
         Some(table)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(peer: Peer, is_tls: bool) -> ClientRequest {
-        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-        ClientRequest {
-            method: b"POST".to_vec(),
-            target: b"/sockjs/0/a/xhr?b".to_vec(),
-            headers: vec![
-                pair("Cookie", "c"),
-                pair("content-length", "9"),
-                pair("Fermata-Client", "https 192.0.2.9:1"),
-            ],
-            body: Body::Memory(b"[]".to_vec()),
-            peer,
-            host: b"host".to_vec(),
-            is_tls,
-        }
-    }
-
-    #[test]
-    fn a_request_is_handed_on_with_its_client() {
-        let mut out = Vec::new();
-        pack(
-            &request(Peer::V4([192, 0, 2, 1].into(), 7), false),
-            &mut out,
-        );
-        let expected = "POST /sockjs/0/a/xhr?b HTTP/1.1\r\nHost: host\r\nCookie: c\r\n\
-            Fermata-Client: http 192.0.2.1:7\r\nContent-Length: 2\r\n\r\n[]";
-        assert_eq!(String::from_utf8_lossy(&out), expected);
-    }
-
-    #[test]
-    fn the_owner_sees_the_client_and_not_the_worker() {
-        for peer in [
-            Peer::V4([192, 0, 2, 1].into(), 7),
-            Peer::V6("2001:db8::1".parse().expect("an address"), 7),
-            Peer::Unix,
-        ] {
-            let mut out = Vec::new();
-            pack(&request(peer, true), &mut out);
-            let text = String::from_utf8(out).expect("ASCII");
-            let value = text
-                .lines()
-                .find_map(|line| line.strip_prefix("Fermata-Client: "))
-                .expect("it says so");
-            let mut seen = request(Peer::Unix, false);
-            seen.headers = vec![(b"fermata-client".to_vec(), value.as_bytes().to_vec())];
-            unpack(&mut seen);
-            assert_eq!((seen.peer, seen.is_tls), (peer, true));
-            assert!(seen.headers.is_empty());
-        }
     }
 }

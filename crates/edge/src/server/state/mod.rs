@@ -3,123 +3,30 @@
 //! The service is asked as all `services` are (`zmq_state`). One that does not answer within `zmq_state_timeout_ms` is
 //! not waited for: the request goes on without session.
 
-mod id;
-mod rules;
-
-use std::collections::{BTreeMap, HashMap};
-
 use fermata_config::LogLevel;
 use fermata_grip::command;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::value::{Value, map};
 
-pub(super) use id::SessionId;
-
-use super::edge::{Edge, Owner, Source};
-use super::request::{Body, ClientRequest};
-use super::services::{self, SESSIONS};
-use super::timers::Timer;
-use crate::settings::Settings;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::source::{Owner, Source};
+use crate::publish::port::SESSIONS;
+use crate::pushpin::state::id::SessionId;
+use crate::pushpin::state::{Ids, Question, bytes, ids, messages, rules};
+use crate::server::edge::Edge;
+use crate::server::services;
+use crate::timers::Timer;
 
 /// The largest body that is looked through for a session's id.
 const BODY_BYTES_MAX: u64 = 100_000;
+
 /// Ids of items are told together that come within this time, and of so many sessions.
 const UPDATE_MS: u64 = 10;
+
 const UPDATES_MAX: usize = 10_000;
-/// How much of that goes in one message, of which a connection takes 1 MiB, and what is around a value at most.
-const MESSAGE_BYTES: usize = 256 * 1024;
-const VALUE_BYTES: usize = 12;
+
 /// How often the service hears that a session is still there.
 const ALIVE_MS: u64 = 60_000;
-
-type Ids = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// What a worker has of the service.
-pub(super) struct State {
-    timeout_ms: u64,
-    updates: HashMap<SessionId, Ids>,
-    alive_ms: u64,
-}
-
-/// What was asked, and who waits for it.
-pub(super) enum Question {
-    /// How sessions are found in requests like this.
-    Rules(u64, Source),
-    /// What the session of a request has had.
-    LastIds(u64, Source),
-    /// Nobody waits.
-    Told(&'static str),
-}
-
-impl Question {
-    fn method(&self) -> &'static str {
-        match self {
-            Self::Rules(..) => "session-detect-rules-get",
-            Self::LastIds(..) => "session-get-last-ids",
-            Self::Told(method) => method,
-        }
-    }
-
-    /// The request that waits.
-    pub fn handle(&self) -> Option<u64> {
-        match self {
-            Self::Rules(handle, _) | Self::LastIds(handle, _) => Some(*handle),
-            Self::Told(_) => None,
-        }
-    }
-}
-
-impl State {
-    /// `None`: no service is named.
-    pub fn new(settings: &Settings) -> Option<Box<Self>> {
-        let is_named = !settings.text("zmq_state").is_empty();
-        is_named.then(|| {
-            Box::new(Self {
-                timeout_ms: settings.number("zmq_state_timeout_ms"),
-                updates: HashMap::new(),
-                alive_ms: 0,
-            })
-        })
-    }
-}
-
-/// What the service is told of sessions, in pieces that fit into a message each.
-fn messages(updates: &HashMap<SessionId, Ids>) -> Vec<Vec<(Vec<u8>, Value)>> {
-    let mut messages = Vec::new();
-    let mut message = Vec::new();
-    let mut left = MESSAGE_BYTES;
-    for (name, had) in updates {
-        let name = name.as_str().as_bytes();
-        let had_bytes: usize = had
-            .iter()
-            .map(|(channel, id)| channel.len() + id.len() + 2 * VALUE_BYTES)
-            .sum();
-        let bytes = name.len() + had_bytes + 2 * VALUE_BYTES;
-        if bytes > left && !message.is_empty() {
-            messages.push(std::mem::take(&mut message));
-            left = MESSAGE_BYTES;
-        }
-        left = left.saturating_sub(bytes);
-        message.push((name.to_vec(), ids(had)));
-    }
-    if !message.is_empty() {
-        messages.push(message);
-    }
-    messages
-}
-
-fn ids(ids: &Ids) -> Value {
-    let entries = ids.iter();
-    Value::Map(
-        entries
-            .map(|(channel, id)| (channel.clone(), Value::Bytes(id.clone())))
-            .collect(),
-    )
-}
-
-fn bytes(text: &[u8]) -> Value {
-    Value::Bytes(text.to_vec())
-}
 
 impl Edge {
     /// Asks the origin for a request, with its session where the route wants one and it has one.
@@ -341,34 +248,5 @@ fn body(request: &ClientRequest) -> Vec<u8> {
         Body::File { path, .. } => std::fs::read(path).unwrap_or_default(),
         // Nor does one that is too large to be held with.
         Body::Arriving { .. } => Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use fermata_grip::packet::{self, Notation};
-
-    use super::*;
-
-    #[test]
-    fn however_many_sessions_there_are_each_message_can_be_sent() {
-        const SESSIONS: usize = 30_000;
-        let updates: HashMap<SessionId, Ids> = (0..SESSIONS)
-            .map(|number| {
-                let name = SessionId::new(format!("session-{number:040}").as_bytes());
-                let had = Ids::from([(b"channel".to_vec(), number.to_string().into_bytes())]);
-                (name.expect("an id"), had)
-            })
-            .collect();
-        let messages = messages(&updates);
-        assert!(messages.len() > 1);
-        let count: usize = messages.iter().map(Vec::len).sum();
-        assert_eq!(count, SESSIONS);
-        for message in messages {
-            let mut out = Vec::new();
-            packet::encode(&mut out, &Value::Map(message), Notation::Tnetstring);
-            assert!(out.len() <= MESSAGE_BYTES, "{}", out.len());
-        }
-        assert!(super::messages(&HashMap::new()).is_empty());
     }
 }

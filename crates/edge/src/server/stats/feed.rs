@@ -2,62 +2,28 @@
 //!
 //! A worker connects when it begins and whenever the wire breaks, and then tells everything anew.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 
-use super::super::edge::Edge;
-use super::super::meeting::Meeting;
-use super::super::start::StartError;
-use super::{Note, Role};
-use crate::settings::Settings;
+use crate::pushpin::stats::Role;
+use crate::server::edge::Edge;
+use crate::server::stats::Note;
 
-/// The worker itself, among those that tell; no wire has this number.
-pub(super) const OWN: u64 = 0;
 /// Bytes that wait for the other worker; beyond, the wire is given up and everything told anew.
 const OUT_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Opens it, where several workers have something to tell.
-pub(in super::super) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
-    if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
-        return Ok(None);
-    }
-    Meeting::bind("zmq_stats", "stats", settings).map(Some)
-}
-
-/// The wire of a worker that tells.
-#[derive(Debug)]
-pub(super) struct Feed {
-    path: PathBuf,
-    wire: Option<u64>,
-    out: Vec<u8>,
-}
-
-impl Feed {
-    pub fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            wire: None,
-            out: Vec::new(),
-        }
-    }
-}
-
-/// The wires of workers that tell.
-#[derive(Debug, Default)]
-pub(super) struct Feeders {
-    listener: Option<u64>,
-    inputs: HashMap<u64, Vec<u8>>,
-}
-
 impl Edge {
     /// Hears the other workers.
-    pub(in super::super) fn listen_to_workers(&mut self, listener: OwnedFd) -> std::io::Result<()> {
+    pub(in crate::server) fn listen_to_workers(
+        &mut self,
+        listener: OwnedFd,
+    ) -> std::io::Result<()> {
         let wire = self.worker.listen_wires(listener)?;
         if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
             speaker.feeders.listener = Some(wire);
@@ -66,7 +32,7 @@ impl Edge {
     }
 
     /// Something happened at a wire between workers. False: it was another.
-    pub(in super::super) fn on_feed(&mut self, event: WireEvent) -> bool {
+    pub(in crate::server) fn on_feed(&mut self, event: WireEvent) -> bool {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
                 self.accept_feeders(event.wire);

@@ -4,135 +4,27 @@
 //! asked for: otherwise clients cost nothing here); what changes goes to that worker, over a Unix socket of its own.
 //! Nobody waits for a subscriber: what one does not take is left out, counted and logged.
 
-mod clients;
 mod feed;
-mod note;
-mod routes;
-mod tally;
-
-use std::path::PathBuf;
-use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
-use fermata_grip::packet::Notation;
 use fermata_grip::stats::{ContentBytes, Packet, Report, Transport};
 
-use super::edge::{Edge, Source};
-use super::figures::{connected, minutes};
-use super::notices::Mode;
-use super::per_route::{Count, Counts};
-use super::timers::Timer;
-use crate::settings::Settings;
-
-use clients::{Clients, Held, Own};
-use feed::{Feed, Feeders};
-use note::Note;
-use routes::RouteReports;
-use tally::{News, Tally};
-
-pub(super) use feed::bind;
+use crate::client::mode::Mode;
+use crate::client::source::Source;
+use crate::pushpin::stats::Role;
+use crate::pushpin::stats::clients::Held;
+use crate::pushpin::stats::note::Note;
+use crate::pushpin::stats::tally::News;
+use crate::routes::figures::{Count, Counts};
+use crate::server::edge::Edge;
+use crate::server::figures::{connected, minutes};
+use crate::timers::Timer;
+use std::rc::Rc;
 
 /// How often it is looked what is to be told again.
 const TICK_MS: u64 = 1_000;
-
-/// What a worker knows for the socket.
-pub(super) struct Stats {
-    clients: Clients,
-    role: Role,
-    connection_ttl_ms: u64,
-}
-
-/// Which part a worker has.
-enum Role {
-    /// It has the socket.
-    Speaker(Box<Speaker>),
-    /// It tells that one.
-    Teller(Box<Feed>),
-}
-
-/// What the worker with the socket has.
-struct Speaker {
-    feeders: Feeders,
-    tally: Tally,
-    from: Vec<u8>,
-    notation: Notation,
-    subscription_ttl_ms: u64,
-    report_ms: u64,
-    /// When the next report is sent, and when the last was.
-    due_ms: u64,
-    since_ms: u64,
-    /// Counters as they were then.
-    last: [u64; 4],
-    connections_max: u64,
-    http_response_sent: u64,
-    /// Bytes of what was published, once for each client.
-    published_bytes: u64,
-    last_counts: Counts,
-    routes: RouteReports,
-}
-
-impl Stats {
-    /// What worker number `worker` needs; `None`: nobody asks.
-    pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
-        if settings.text("zmq_stats").is_empty() {
-            return None;
-        }
-        let connection_ttl_ms = settings.number("stats_connection_ttl_ms");
-        let subscription_ttl_ms = settings.number("stats_subscription_ttl_ms");
-        let role = match (worker, meeting) {
-            (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
-            _ => Role::Speaker(Box::new(Speaker {
-                feeders: Feeders::default(),
-                // Twice within its time, so that one packet may be lost.
-                tally: Tally::new(
-                    subscription_ttl_ms / 2,
-                    settings.number("subscription_linger_ms"),
-                ),
-                from: format!("fermata-edge_{}", std::process::id()).into_bytes(),
-                notation: match settings.text("stats_format") {
-                    "json" => Notation::Json,
-                    _ => Notation::Tnetstring,
-                },
-                subscription_ttl_ms,
-                report_ms: settings.number("stats_report_interval_ms"),
-                due_ms: 0,
-                since_ms: 0,
-                last: [0; 4],
-                connections_max: 0,
-                http_response_sent: 0,
-                published_bytes: 0,
-                last_counts: Counts::default(),
-                routes: RouteReports::default(),
-            })),
-        };
-        Some(Box::new(Self {
-            clients: Clients::new(
-                connection_ttl_ms / 2,
-                settings.is_on("stats_connection_send"),
-                Own {
-                    worker,
-                    process: std::process::id(),
-                },
-            ),
-            role,
-            connection_ttl_ms,
-        }))
-    }
-}
-
-impl Stats {
-    /// Whether a connection of this worker is there by that id.
-    pub fn has_connection(&self, id: &[u8]) -> bool {
-        self.clients.find(id).is_some()
-    }
-
-    /// The same for a WebSocket.
-    pub fn has_websocket(&self, id: &[u8]) -> bool {
-        self.clients.find(id) == Some(true)
-    }
-}
 
 /// Counters of which reports have the difference: requests, minutes, received, sent.
 fn totals(figures: &Figures) -> [u64; 4] {
@@ -438,7 +330,7 @@ impl Edge {
     /// Passes on what has changed at this worker.
     fn tell(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
-            Some(Role::Speaker(_)) => self.take_notes(feed::OWN, notes),
+            Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
             Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
             Some(Role::Teller(_)) | None => {}
         }

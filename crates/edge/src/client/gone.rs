@@ -1,0 +1,14 @@
+//! Links by which origins are told that a client has left.
+
+use std::collections::HashMap;
+
+use crate::client::source::Source;
+
+/// Whom to tell of which client.
+#[derive(Default)]
+pub(crate) struct GoneLinks {
+    pub(crate) links: HashMap<u64, Box<(Source, Vec<u8>)>>,
+    /// Being told.
+    pub(crate) telling: usize,
+    pub(crate) last: u64,
+}

@@ -1,0 +1,137 @@
+//! The log of requests, subscriptions and items.
+
+use std::borrow::Cow;
+
+use fermata_engine::Logger;
+
+use crate::routes::Rule;
+use crate::settings::Settings;
+
+/// The level that these lines have: a route's or the setting's has to be at least this.
+const LEVEL: u8 = 2;
+
+/// The level of the setting at which they are written even if they are not asked for.
+const LEVEL_ALL: u8 = 3;
+
+/// What has become of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// There was no response, or it is unknown.
+    #[default]
+    Failed,
+    /// It got a response with this status.
+    Answered(u16),
+    /// Its client is held.
+    Held,
+    /// It got a file, with a status that the engine knows.
+    File,
+}
+
+/// What is noted of a conversation for its line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noted {
+    pub outcome: Outcome,
+    /// Bytes of the response's body.
+    pub bytes: u64,
+    /// Bytes of the request's body that came while it was sent on.
+    pub body_bytes: u64,
+    pub(crate) is_written: bool,
+}
+
+/// Lines that are not written yet.
+pub(crate) struct Journal {
+    pub(crate) logger: Logger,
+    pub(crate) lines: String,
+    /// Lines of routes without a level of their own are wanted.
+    pub(crate) is_on: bool,
+    pub(crate) has_addresses: bool,
+    pub(crate) has_programs: bool,
+}
+
+impl Journal {
+    pub fn new(settings: &Settings, logger: Logger) -> Self {
+        let level = settings.number("log_level");
+        let is_asked_for = settings.is_on("log_requests") && level >= u64::from(LEVEL);
+        Self {
+            logger,
+            lines: String::new(),
+            is_on: is_asked_for || level >= u64::from(LEVEL_ALL),
+            has_addresses: settings.is_on("log_from"),
+            has_programs: settings.is_on("log_user_agent"),
+        }
+    }
+
+    /// Whether the lines of a route are wanted.
+    pub(crate) fn wants(&self, rule: Option<&Rule>) -> bool {
+        let own = rule.and_then(|rule| rule.log_level);
+        own.map_or(self.is_on, |level| level >= LEVEL)
+    }
+
+    pub(crate) fn flush(&mut self, unix_ms: u64) {
+        if !self.lines.is_empty() {
+            self.logger.write_lines(unix_ms, &self.lines);
+            self.lines.clear();
+        }
+    }
+}
+
+/// A value that others have written: in quotation marks where it could be taken for several fields.
+pub(crate) fn field(value: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(value);
+    let is_plain = |it: char| !it.is_whitespace() && !it.is_control() && it != '"';
+    match text.chars().all(is_plain) {
+        true => text,
+        false => Cow::Owned(format!("{text:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_config::LogFormat;
+
+    use fermata_config::LogLevel;
+
+    use super::*;
+    use crate::routes::Routes;
+
+    #[test]
+    fn a_value_is_one_field() {
+        for (value, expected) in [
+            ("curl/8.0", "curl/8.0"),
+            ("a code=200", r#""a code=200""#),
+            ("a\nb", r#""a\nb""#),
+            (r#"a"b"#, r#""a\"b""#),
+            ("", ""),
+        ] {
+            assert_eq!(field(value.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn lines_are_wanted_as_levels_say() {
+        let (routes, problems) =
+            Routes::read("a b:1\nb,log_level=1 b:1\nc,log_level=2 b:1", |_| Ok(()));
+        assert_eq!(problems, []);
+        for (level, is_asked_for, expected) in [
+            ("0", "true", [false, false, true]),
+            ("2", "false", [false, false, true]),
+            ("2", "true", [true, false, true]),
+            ("3", "false", [true, false, true]),
+        ] {
+            let mut settings = Settings::default();
+            for (name, value) in [("log_level", level), ("log_requests", is_asked_for)] {
+                settings
+                    .set("test", name, &[value.to_owned()])
+                    .expect("a value");
+            }
+            let logger = Logger::new(LogFormat::Text, LogLevel::Info, "test");
+            let journal = Journal::new(&settings, logger);
+            let wanted = routes.rules().iter().map(|rule| journal.wants(Some(rule)));
+            assert_eq!(
+                wanted.collect::<Vec<_>>(),
+                expected,
+                "{level} {is_asked_for}"
+            );
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What is kept of a client's request until it is answered, or while it may be asked again.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use fermata_engine::RequestView;
+use fermata_grip::over_http;
+use fermata_io::Peer;
+
+/// A request as its client sent it.
+#[derive(Debug)]
+pub(crate) struct ClientRequest {
+    pub method: Vec<u8>,
+    /// Path and query, or `*`.
+    pub target: Vec<u8>,
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub body: Body,
+    pub peer: Peer,
+    /// Host and port, as the client has it.
+    pub host: Vec<u8>,
+    pub is_tls: bool,
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// There is none, not even an empty one.
+    None,
+    Memory(Vec<u8>),
+    /// In a temporary file of the engine's, which stays until the request is over.
+    File {
+        path: PathBuf,
+        bytes: u64,
+    },
+    /// It is arriving, and too large to wait for.
+    Arriving {
+        /// What has.
+        first: Vec<u8>,
+        /// What it will have, where that is known.
+        length: Option<u64>,
+    },
+}
+
+impl Body {
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Body::None => 0,
+            Body::Memory(body) => body.len() as u64,
+            Body::File { bytes, .. } => *bytes,
+            Body::Arriving { length, .. } => length.unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl ClientRequest {
+    /// Copies the current request; `body` is what the engine says of a body outside of memory.
+    pub fn new(view: &RequestView<'_>, spooled: Option<(PathBuf, u64)>, is_tls: bool) -> Self {
+        let headers = (0..view.headers_len())
+            .filter_map(|at| view.header_at(at))
+            .map(|(name, value)| (name.to_vec(), value.to_vec()))
+            .collect();
+        let has_body = view.header(b"content-length", 0).is_some()
+            || view.header(b"transfer-encoding", 0).is_some();
+        let body = match spooled {
+            Some((path, bytes)) => Body::File { path, bytes },
+            None if has_body => Body::Memory(view.body().to_vec()),
+            None => Body::None,
+        };
+        Self {
+            method: view.method().to_vec(),
+            target: origin_form(view.target()),
+            headers,
+            body,
+            peer: view.peer(),
+            host: view.host().unwrap_or_default().to_vec(),
+            is_tls,
+        }
+    }
+
+    /// What stands for a request that nobody asks for again.
+    pub fn forgotten() -> Self {
+        Self {
+            method: Vec::new(),
+            target: Vec::new(),
+            headers: Vec::new(),
+            body: Body::None,
+            peer: Peer::Unix,
+            host: Vec::new(),
+            is_tls: false,
+        }
+    }
+
+    /// What links are seen from, and nothing else of it.
+    pub fn place(&self) -> Self {
+        Self {
+            method: b"GET".to_vec(),
+            target: self.target.clone(),
+            headers: Vec::new(),
+            body: Body::None,
+            peer: self.peer,
+            host: self.host.clone(),
+            is_tls: self.is_tls,
+        }
+    }
+
+    /// The first header of this name.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers
+            .iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| &value[..])
+    }
+
+    /// Whether it asks for a WebSocket.
+    pub fn is_websocket(&self) -> bool {
+        self.method == b"GET"
+            && self
+                .header("upgrade")
+                .is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+    }
+
+    /// Whether an origin could take it for events of a WebSocket: by any line or part of `Content-Type`, with parameters or
+    /// without, since programs differ in which they believe.
+    pub fn has_events(&self) -> bool {
+        self.headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))
+            .flat_map(|(_, value)| value.split(|byte| matches!(byte, b';' | b',')))
+            .any(|part| {
+                part.trim_ascii()
+                    .eq_ignore_ascii_case(over_http::MEDIA_TYPE.as_bytes())
+            })
+    }
+
+    pub fn is_head(&self) -> bool {
+        self.method == b"HEAD"
+    }
+
+    /// Whether doing it twice does what doing it once does (RFC 9110, 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(
+            &self.method[..],
+            b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE"
+        )
+    }
+
+    /// The path without its query.
+    pub fn path(&self) -> &[u8] {
+        let end = self.target.iter().position(|&byte| byte == b'?');
+        &self.target[..end.unwrap_or(self.target.len())]
+    }
+
+    /// The host without its port, in text.
+    pub fn host_name(&self) -> String {
+        without_port(&String::from_utf8_lossy(&self.host)).to_owned()
+    }
+
+    /// The other end, where it has an address; one that means nothing otherwise.
+    pub fn peer_address(&self) -> SocketAddr {
+        let address = self.peer.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        SocketAddr::new(address, self.peer.port())
+    }
+}
+
+/// A host without its port.
+pub(crate) fn without_port(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(at) if !host[at..].contains(']') => &host[..at],
+        _ => host,
+    }
+}
+
+/// Path and query of a request target, which may be a whole URI (RFC 9112, 3.2.2).
+fn origin_form(target: &[u8]) -> Vec<u8> {
+    if target.first() == Some(&b'/') || target == b"*" {
+        return target.to_vec();
+    }
+    let after_scheme = target.windows(3).position(|three| three == b"://");
+    let rest = after_scheme.map_or(&b""[..], |at| &target[at + 3..]);
+    let start = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    match start {
+        Some(at) if rest[at] == b'/' => rest[at..].to_vec(),
+        Some(at) => [b"/", &rest[at..]].concat(),
+        None => b"/".to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_known_however_they_are_named() {
+        let request = |types: &[&str]| ClientRequest {
+            method: b"POST".to_vec(),
+            target: b"/".to_vec(),
+            headers: types
+                .iter()
+                .map(|it| (b"content-Type".to_vec(), it.as_bytes().to_vec()))
+                .collect(),
+            body: Body::None,
+            peer: Peer::Unix,
+            host: Vec::new(),
+            is_tls: false,
+        };
+        for types in [
+            &["application/websocket-events"][..],
+            &["Application/WebSocket-Events ; x=y"],
+            &["text/plain", "application/websocket-events"],
+            &["text/plain, application/websocket-events"],
+        ] {
+            assert!(request(types).has_events(), "{types:?}");
+        }
+        assert!(!request(&["application/websocket-events2", "text/plain"]).has_events());
+    }
+
+    #[test]
+    fn whole_uris_become_paths() {
+        for (target, path) in [
+            ("/a?b", "/a?b"),
+            ("*", "*"),
+            ("http://host:80/a?b", "/a?b"),
+            ("http://host", "/"),
+            ("http://host?q=/", "/?q=/"),
+        ] {
+            assert_eq!(origin_form(target.as_bytes()), path.as_bytes(), "{target}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What is known of a WebSocket besides its subscriptions.
+
+use fermata_grip::ws_control::Timed;
+
+use crate::client::over_http::OverHttp;
+
+/// What is known of a WebSocket besides its subscriptions.
+pub(crate) struct Socket {
+    /// The origin speaks the extension: what its messages for the client begin with.
+    pub prefix: Option<Vec<u8>>,
+    /// How the origin is reached; `None`: it has left, or detached.
+    pub via: Option<Via>,
+    pub(crate) keep_alive: Option<(Timed, u64)>,
+    pub(crate) delayed: Option<(Timed, u64)>,
+    /// When a client that speaks SockJS hears that it is still connected; `u64::MAX`: it does not.
+    pub(crate) heartbeat_ms: u64,
+    /// The client has left; what is left to say to the origin is being said.
+    pub is_gone: bool,
+}
+
+/// How an origin is reached.
+pub(crate) enum Via {
+    /// By a WebSocket of its own: the number of the conversation.
+    Pass(u64),
+    /// By requests.
+    Http(Box<OverHttp>),
+    /// It is the built-in one, which says back what it hears.
+    Echo,
+}
+
+impl Socket {
+    pub fn new(prefix: Option<Vec<u8>>, via: Via) -> Box<Self> {
+        Box::new(Self {
+            prefix,
+            via: Some(via),
+            keep_alive: None,
+            delayed: None,
+            heartbeat_ms: u64::MAX,
+            is_gone: false,
+        })
+    }
+
+    pub(crate) fn due_ms(&self) -> u64 {
+        let keep_alive_ms = self.keep_alive.as_ref().map_or(u64::MAX, |it| it.1);
+        let delayed_ms = self.delayed.as_ref().map_or(u64::MAX, |it| it.1);
+        let idle_ms = match &self.via {
+            Some(Via::Http(over)) => over.idle_due_ms,
+            _ => u64::MAX,
+        };
+        keep_alive_ms
+            .min(delayed_ms)
+            .min(idle_ms)
+            .min(self.heartbeat_ms)
+    }
+}

@@ -1,0 +1,136 @@
+//! A request and where it goes, and whom a response is for.
+
+use std::rc::Rc;
+
+use fermata_engine::Worker;
+use fermata_io::Kernel;
+use fermata_tls::Tls;
+
+use crate::client::request::ClientRequest;
+use crate::pushpin::state::id::SessionId;
+use crate::routes::{Routes, Rule, Target};
+use crate::upstream::Seat;
+use crate::upstream::targets::Watched;
+
+/// The handlers of the engine: clients, and publishers.
+pub(crate) const HANDLER_CLIENTS: u32 = 0;
+
+pub(crate) const HANDLER_CONTROL: u32 = 1;
+
+/// WebSockets of the worker's own, which SockJS sessions have.
+pub(crate) const HANDLER_SESSIONS: u32 = 2;
+
+/// Requests of SockJS sessions that other workers have got.
+pub(crate) const HANDLER_WORKERS: u32 = 3;
+
+/// The engine as the edge has it.
+pub(crate) type Engine = Worker<Tls<Kernel>>;
+
+/// Routes as they were read at one time.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Tells this reading from others, so that no connection is used for another target.
+    pub generation: u32,
+    pub routes: Routes,
+    /// Whose link has led to another server, of which this table was made: it is owed none of the client's secrets.
+    pub home: Option<Box<Source>>,
+    /// What is known of targets, by route.
+    pub watched: Vec<Option<Watched>>,
+}
+
+/// A request, and where it goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub request: Rc<ClientRequest>,
+    pub table: Rc<Table>,
+    pub rule: usize,
+    pub target: usize,
+    /// The client is an edge itself, whose signature is good.
+    pub is_trusted: bool,
+    /// The messages of its WebSocket are wrapped for SockJS.
+    pub is_sockjs: bool,
+    /// The session that an outside service knows it by.
+    pub session_id: Option<SessionId>,
+}
+
+impl Source {
+    pub fn rule(&self) -> Option<&Rule> {
+        self.table.routes.rules().get(self.rule)
+    }
+
+    pub fn target(&self) -> Option<&Target> {
+        self.rule()?.targets.get(self.target)
+    }
+
+    /// Whether it goes to a server that only a link has named.
+    pub fn is_foreign(&self) -> bool {
+        self.table.home.is_some()
+    }
+
+    /// Where the client's own request went: what its route says of channels holds wherever links lead.
+    pub fn home(&self) -> &Source {
+        self.table.home.as_deref().unwrap_or(self)
+    }
+
+    /// Whether responses mean nothing to us.
+    pub fn is_plain(&self) -> bool {
+        self.is_trusted || self.rule().is_some_and(|rule| rule.no_grip)
+    }
+}
+
+/// Whom a response is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The client of this request.
+    Client(u64),
+    /// The stream that was held by this request, which goes on with it.
+    Link(u64),
+    /// A client's WebSocket.
+    Socket(u64),
+    /// Nobody: the target of this route and place is checked.
+    Check(usize, usize),
+    /// Nobody: the origin of a client that has left is told so.
+    Nobody(u64),
+    /// An item that a filter asks a server about.
+    Filter(u64),
+}
+
+impl Owner {
+    /// The request or the socket.
+    pub fn handle(self) -> u64 {
+        match self {
+            Owner::Client(handle)
+            | Owner::Link(handle)
+            | Owner::Socket(handle)
+            | Owner::Nobody(handle)
+            | Owner::Filter(handle) => handle,
+            // No connection has the highest index.
+            Owner::Check(rule, target) => {
+                ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Whether a route checks this target.
+    pub fn is_checked(&self, seat: Seat) -> bool {
+        let is_its =
+            |watched: &Watched| watched.check.is_some() && watched.seats.contains(&Some(seat));
+        self.watched.iter().flatten().any(is_its)
+    }
+}
+
+impl Source {
+    /// What is known of the targets of its route.
+    pub fn watched(&self) -> Option<&Watched> {
+        self.table.watched.get(self.rule)?.as_ref()
+    }
+}
+
+/// The target of a request, for the log.
+pub(crate) fn name_of(source: &Source) -> String {
+    let target = source.target().map_or("", |it| &it.name);
+    let route = source.rule().map_or_else(String::new, Rule::label);
+    format!("target {} of route {route}", target.escape_debug())
+}

@@ -1,0 +1,106 @@
+//! What workers start from.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use fermata_grip::sig;
+
+use crate::publish::port::Port;
+use crate::publish::publishers::Publisher;
+use crate::pushpin::rendezvous::{Meeting, SocketFile};
+use crate::pushpin::services::Addresses;
+use crate::routes::Routes;
+use crate::routes::figures::RouteFigures;
+use crate::routes::file::RoutesFile;
+use crate::settings::Settings;
+use crate::upstream::route_keys::RouteKeys;
+use crate::upstream::targets::Targets;
+
+/// What workers start from.
+pub(crate) struct Prepared {
+    pub settings: Settings,
+    pub directory: PathBuf,
+    pub routes: Routes,
+    /// Their file.
+    pub routes_file: Option<RoutesFile>,
+    /// How targets fare, for all workers.
+    pub targets: Targets,
+    /// What is counted of routes, for all workers.
+    pub route_figures: RouteFigures,
+    pub websocket: u16,
+    pub port: u16,
+    pub(crate) control: Option<Control>,
+    /// Keys that are settings: read before workers become another user, who may not read their files.
+    pub(crate) keys: Vec<(&'static str, Rc<sig::Key>)>,
+    /// Those that routes name.
+    pub route_keys: RouteKeys,
+    /// The ZeroMQ ports of publishers.
+    pub(crate) zmq: Vec<(Port, OwnedFd)>,
+    /// Publishers to connect to.
+    pub(crate) publishers: Vec<Publisher>,
+    /// Where workers tell the one with the stats socket.
+    pub(crate) meeting: Option<Meeting>,
+    pub services: Addresses,
+    /// Where workers ask the one that has the services.
+    pub(crate) questions: Option<Meeting>,
+    /// Where workers hand each other requests of SockJS sessions, by their numbers.
+    pub(crate) workers: Vec<Meeting>,
+}
+
+impl Prepared {
+    /// Where workers tell the one with the stats socket.
+    pub fn stats_path(&self) -> Option<PathBuf> {
+        self.meeting.as_ref().map(|it| it.path.clone())
+    }
+
+    /// Where workers ask the one that has the services.
+    pub fn questions_path(&self) -> Option<PathBuf> {
+        self.questions.as_ref().map(|it| it.path.clone())
+    }
+
+    /// Where each worker is found by the others; none where there is one.
+    pub fn workers_paths(&self) -> Vec<PathBuf> {
+        self.workers.iter().map(|it| it.path.clone()).collect()
+    }
+
+    /// A key that is a setting.
+    pub fn key(&self, name: &'static str) -> Option<Rc<sig::Key>> {
+        let found = self.keys.iter().find(|(is, _)| *is == name)?;
+        Some(Rc::clone(&found.1))
+    }
+}
+
+/// Reads a key; files are named from `directory`.
+pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
+    let read = |path: &str| {
+        let path = directory.join(path);
+        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    sig::Key::parse(text, read).map_err(|error| error.to_string())
+}
+
+/// Whether a file that a route names can be read.
+pub(crate) fn check_file(path: &str) -> Result<(), String> {
+    std::fs::File::open(path)
+        .map(|_| ())
+        .map_err(|error| error.to_string())
+}
+
+/// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
+pub(crate) fn url(scheme: &str, address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false if address.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{scheme}://0.0.0.0:{address}")
+        }
+        false => format!("{scheme}://{address}"),
+    }
+}
+
+/// Where publishers connect.
+pub(crate) struct Control {
+    pub(crate) listener: OwnedFd,
+    /// It goes with the edge.
+    pub(crate) _file: Option<SocketFile>,
+}

@@ -1,0 +1,374 @@
+//! Services that are asked over ZeroMQ, and questions that wait for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+
+use fermata_grip::value::Value;
+
+use crate::error::StartError;
+use crate::publish::port::{Port, SESSIONS};
+use crate::pushpin::line;
+use crate::pushpin::rendezvous::Meeting;
+use crate::routes::{Origin, Routes};
+use crate::settings::Settings;
+
+/// Questions of each kind without answer at a time; one more is not asked.
+const ASKED_MAX: usize = 10_000;
+
+/// Where a service is.
+#[derive(Clone, Debug)]
+struct Address {
+    /// Empty: there is none.
+    spec: String,
+    mode: Option<u32>,
+    /// It has sessions, and three ports.
+    is_stream: bool,
+}
+
+/// The addresses of services, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Addresses {
+    all: Vec<Address>,
+    /// What backends of sessions know this edge by, with a dot and the number of a worker behind it.
+    instance: String,
+}
+
+impl Addresses {
+    /// Those of the settings and routes.
+    pub fn new(settings: &Settings, routes: &Routes) -> Self {
+        let mut all = vec![Address {
+            spec: settings.text("zmq_state").to_owned(),
+            mode: None,
+            is_stream: false,
+        }];
+        for target in routes.rules().iter().flat_map(|rule| &rule.targets) {
+            let (spec, is_stream) = match &target.origin {
+                Origin::ZhttpReq(spec) => (spec, false),
+                Origin::Zhttp(spec) => (spec, true),
+                _ => continue,
+            };
+            if !all
+                .iter()
+                .any(|it| it.spec == *spec && it.is_stream == is_stream)
+            {
+                all.push(Address {
+                    spec: spec.clone(),
+                    mode: target.ipc_file_mode,
+                    is_stream,
+                });
+            }
+        }
+        let instance = format!("fermata-{:016x}", fermata_io::random::u64());
+        Self { all, instance }
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (u16, &Address)> {
+        let numbered = (0..).zip(&self.all);
+        numbered.filter(|(_, it)| !it.spec.is_empty())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.numbered().next().is_none()
+    }
+
+    /// Every port with its address and mode.
+    pub fn ports(&self) -> Vec<(Port, String, Option<u32>)> {
+        let mut ports = Vec::new();
+        for (number, it) in self.numbered() {
+            if !it.is_stream {
+                ports.push((Port::Service(number), it.spec.clone(), it.mode));
+                continue;
+            }
+            let kinds = [
+                Port::Requests(number),
+                Port::Sessions(number),
+                Port::Responses,
+            ];
+            for (at, kind) in kinds.into_iter().enumerate() {
+                ports.push((kind, place(&it.spec, at), it.mode));
+            }
+        }
+        ports
+    }
+
+    /// The number of a target's.
+    pub fn find(&self, spec: &str, is_stream: bool) -> Option<u16> {
+        let mut targets = self.numbered().filter(|(number, _)| *number != SESSIONS);
+        targets
+            .find(|(_, it)| it.spec == spec && it.is_stream == is_stream)
+            .map(|it| it.0)
+    }
+
+    /// The numbers of those with sessions.
+    pub fn streams(&self) -> Vec<u16> {
+        let all = self.numbered();
+        all.filter(|(_, it)| it.is_stream).map(|it| it.0).collect()
+    }
+
+    pub(crate) fn is_stream(&self, service: u16) -> bool {
+        self.all
+            .get(usize::from(service))
+            .is_some_and(|it| it.is_stream)
+    }
+
+    /// What responses begin with that are for this edge.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+}
+
+/// One of the three places of a target with sessions: the next ports of an address, or files beside each other.
+fn place(spec: &str, at: usize) -> String {
+    const ENDINGS: [&str; 3] = ["-out", "-out-stream", "-in"];
+    let numbered = spec
+        .strip_prefix("tcp://")
+        .and_then(|it| it.rsplit_once(':'));
+    match numbered.and_then(|(host, port)| Some((host, port.parse::<usize>().ok()?))) {
+        Some((host, port)) => format!("tcp://{host}:{}", port + at),
+        None => format!("{spec}{}", ENDINGS.get(at).unwrap_or(&"")),
+    }
+}
+
+/// What was asked, and who waits for it.
+pub(crate) enum Question {
+    /// Something about sessions.
+    State(crate::pushpin::state::Question),
+    /// A request, by the number of its conversation.
+    Request(u64),
+    /// The same where it opens a session.
+    Session(u64),
+}
+
+/// Why there is no answer.
+pub(crate) struct Unanswered {
+    pub reason: String,
+    /// Nobody can have heard the question.
+    pub is_unheard: bool,
+}
+
+pub(crate) struct Asked {
+    pub(crate) what: Question,
+    pub(crate) service: u16,
+    /// When it is late; while it waits for somebody to ask, when that takes too long.
+    pub(crate) due_ms: u64,
+    pub(crate) answer_due_ms: u64,
+}
+
+/// What a worker has of all services.
+pub(crate) struct Services {
+    pub addresses: Addresses,
+    pub(crate) line: line::Line,
+    /// Those that wait for somebody to ask, by service, the oldest first; no queue is empty.
+    pub(crate) outbox: BTreeMap<u16, VecDeque<line::Waiting>>,
+    pub(crate) asked: HashMap<u64, Asked>,
+    /// How many of them are requests.
+    requests: usize,
+    last: u64,
+    /// The worker's own name among those of this edge, which backends answer to.
+    pub from: String,
+    /// What the numbers of its sessions begin with: those of a process before have another.
+    tag: String,
+    /// What they end with, so that a backend cannot name sessions of another from its own.
+    seals: RandomState,
+    /// The conversation of each session, by its number.
+    pub sessions: HashMap<u64, u64>,
+    /// What backends have said of sessions, until whoever reads from them is done: answers may go the same way.
+    pub inbox: VecDeque<Value>,
+    /// The wires to other workers, by their numbers, where this one has the ports.
+    pub(crate) workers: HashMap<u16, u64>,
+    pub(crate) own_index: u16,
+}
+
+impl Services {
+    /// What worker number `worker` needs.
+    pub fn new(addresses: Addresses, worker: u16, meeting: Option<PathBuf>) -> Self {
+        let line = match (worker, meeting) {
+            (1.., Some(path)) => line::Line::through(path),
+            _ => line::Line::default(),
+        };
+        Self {
+            from: format!("{}.{worker}", addresses.instance()),
+            addresses,
+            line,
+            outbox: BTreeMap::new(),
+            asked: HashMap::new(),
+            requests: 0,
+            last: 0,
+            tag: format!("{:016x}", fermata_io::random::u64()),
+            seals: RandomState::new(),
+            sessions: HashMap::new(),
+            inbox: VecDeque::new(),
+            workers: HashMap::new(),
+            own_index: worker,
+        }
+    }
+}
+
+impl Services {
+    /// Whether one more question is asked. Requests and sessions do not take each other's places.
+    pub fn may_ask(&self, service: u16, what: &Question) -> bool {
+        let count = match what {
+            Question::Request(_) | Question::Session(_) => self.requests,
+            Question::State(_) => self.asked.len() - self.requests,
+        };
+        count < ASKED_MAX && !self.is_blocked(service)
+    }
+
+    pub(crate) fn put(&mut self, asked: Asked, write: impl FnOnce(&str) -> Vec<u8>) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        let waiting = line::Waiting {
+            id,
+            due_ms: asked.due_ms,
+            parts: vec![Vec::new(), write(&self.text(&asked, id))],
+        };
+        let queue = self.outbox.entry(asked.service).or_default();
+        queue.push_back(waiting);
+        self.requests += usize::from(!matches!(asked.what, Question::State(_)));
+        self.asked.insert(id, asked);
+        id
+    }
+
+    /// A question's number as it is written. Those of sessions last longer than a process.
+    fn text(&self, asked: &Asked, id: u64) -> String {
+        match asked.what {
+            Question::Session(_) => {
+                format!("{}-{id}-{:016x}", self.tag, self.seals.hash_one(id))
+            }
+            Question::State(_) | Question::Request(_) => id.to_string(),
+        }
+    }
+
+    /// The number of a session of ours.
+    pub fn session_number(&self, id: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(id).ok()?;
+        let number = text.strip_prefix(&self.tag)?.strip_prefix('-')?;
+        let (number, seal) = number.split_once('-')?;
+        let number = number.parse().ok()?;
+        (u64::from_str_radix(seal, 16) == Ok(self.seals.hash_one(number))).then_some(number)
+    }
+
+    /// Somebody has taken the request that opens a session.
+    pub fn settle_session(&mut self, number: u64) {
+        self.take(number);
+    }
+
+    /// Whether too many wait for a service already.
+    pub(crate) fn is_blocked(&self, service: u16) -> bool {
+        let queue = self.outbox.get(&service);
+        queue.is_some_and(|it| it.len() >= line::OUTBOX_MAX)
+    }
+
+    /// Nobody waits for an answer any more.
+    pub fn forget(&mut self, id: u64) {
+        self.take(id);
+    }
+
+    /// Takes a question back, and whether it has never been asked.
+    pub(crate) fn take(&mut self, id: u64) -> Option<(Question, bool)> {
+        let asked = self.asked.remove(&id)?;
+        if !matches!(asked.what, Question::State(_)) {
+            self.requests -= 1;
+        }
+        let mut is_unheard = false;
+        if let Some(queue) = self.outbox.get_mut(&asked.service) {
+            let at = queue.iter().position(|it| it.id == id);
+            is_unheard = at.is_some_and(|at| queue.remove(at).is_some());
+            if queue.is_empty() {
+                self.outbox.remove(&asked.service);
+            }
+        }
+        Some((asked.what, is_unheard))
+    }
+
+    /// Whether a question has no answer yet.
+    pub fn is_asked(&self, id: u64) -> bool {
+        self.asked.contains_key(&id)
+    }
+
+    pub(crate) fn is_waiting(&self, service: u16, id: u64) -> bool {
+        let queue = self.outbox.get(&service);
+        queue.is_some_and(|it| it.iter().any(|it| it.id == id))
+    }
+}
+
+/// Opens the socket for workers that have not the ports.
+pub(crate) fn bind(
+    settings: &Settings,
+    addresses: &Addresses,
+) -> Result<Option<Meeting>, StartError> {
+    if addresses.is_empty() || settings.number("workers") < 2 {
+        return Ok(None);
+    }
+    Meeting::bind("workers", "services", settings).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: u16 = SESSIONS + 2;
+
+    fn ask(services: &mut Services, service: u16, what: Question) -> u64 {
+        assert!(services.may_ask(service, &what));
+        let asked = Asked {
+            what,
+            service,
+            due_ms: 1,
+            answer_due_ms: 2,
+        };
+        services.put(asked, |id| id.as_bytes().to_vec())
+    }
+
+    fn told() -> Question {
+        Question::State(crate::pushpin::state::Question::Told("x"))
+    }
+
+    #[test]
+    fn those_who_have_left_make_room() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let ids: Vec<u64> = (0..line::OUTBOX_MAX as u64)
+            .map(|talk| ask(&mut services, SESSIONS + 1, Question::Request(talk)))
+            .collect();
+        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        // Another service, and sessions, are asked none the less.
+        ask(&mut services, OTHER, Question::Request(0));
+        ask(&mut services, SESSIONS, told());
+        services.forget(ids[0]);
+        assert!(services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        for id in ids {
+            services.forget(id);
+        }
+        assert_eq!((services.requests, services.asked.len()), (1, 2));
+        assert_eq!(services.outbox.len(), 2);
+    }
+
+    #[test]
+    fn requests_leave_sessions_their_places() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        for talk in 0..ASKED_MAX as u64 {
+            ask(&mut services, OTHER, Question::Request(talk));
+            // They are asked, and not answered.
+            services.outbox.clear();
+        }
+        assert!(!services.may_ask(OTHER, &Question::Request(0)));
+        assert!(services.may_ask(SESSIONS, &told()));
+    }
+
+    #[test]
+    fn what_was_asked_may_have_been_heard() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let id = ask(&mut services, OTHER, Question::Request(0));
+        let other = ask(&mut services, OTHER, Question::Request(1));
+        let sent = services
+            .outbox
+            .get_mut(&OTHER)
+            .and_then(VecDeque::pop_front);
+        assert_eq!(sent.map(|it| it.id), Some(id));
+        assert!(matches!(services.take(id), Some((_, false))));
+        assert!(matches!(services.take(other), Some((_, true))));
+        assert!(services.take(other).is_none());
+    }
+}

@@ -1,0 +1,70 @@
+//! SockJS: sessions of browsers without WebSockets.
+
+pub(crate) mod place;
+pub(crate) mod queue;
+pub(crate) mod reply;
+pub(crate) mod session;
+pub(crate) mod text;
+pub(crate) mod workers;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use crate::client::source::{Source, Table};
+use crate::pushpin::sockjs::session::{Name, Session};
+use crate::settings::Settings;
+
+/// What a worker knows of SockJS.
+pub(crate) struct SockJs {
+    /// Where the page in an iframe has its library from; empty: there is no such page.
+    pub(crate) url: String,
+    pub heartbeat_ms: u64,
+    pub(crate) linger_ms: u64,
+    pub(crate) sessions_max: usize,
+    /// Some WebSocket of this worker has, or had, its messages wrapped.
+    pub has_framed: bool,
+    pub(crate) sessions: HashMap<u64, Box<Session>>,
+    pub(crate) by_name: HashMap<Name, u64>,
+    pub(crate) last: u64,
+    /// Which session a request waits for.
+    pub(crate) asking: HashMap<u64, u64>,
+    /// Where the other workers are, and the routes to them.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) routes: HashMap<usize, Rc<Table>>,
+}
+
+impl SockJs {
+    /// Sessions of this worker.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub fn new(settings: &Settings, paths: &[PathBuf]) -> Self {
+        Self {
+            url: settings.text("sockjs_url").to_owned(),
+            heartbeat_ms: settings.number("sockjs_heartbeat_ms"),
+            linger_ms: settings.number("sockjs_linger_ms"),
+            sessions_max: settings.number("sockjs_sessions_max") as usize,
+            has_framed: false,
+            sessions: HashMap::new(),
+            by_name: HashMap::new(),
+            last: 0,
+            asking: HashMap::new(),
+            paths: paths.to_vec(),
+            routes: HashMap::new(),
+        }
+    }
+}
+
+/// How many bytes of the path come before what SockJS says; `None`: it is not spoken there.
+pub(crate) fn base_bytes(source: &Source) -> Option<usize> {
+    let base = base(source)?;
+    let rest = source.request.path().strip_prefix(base.as_bytes())?;
+    matches!(rest, [] | [b'/', ..]).then_some(base.len())
+}
+
+pub(crate) fn base(source: &Source) -> Option<&str> {
+    let base = source.rule()?.sockjs.as_deref()?;
+    Some(base.trim_end_matches('/'))
+}

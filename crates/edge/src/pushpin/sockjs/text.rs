@@ -1,0 +1,172 @@
+//! Messages as SockJS writes them, and where requests have them.
+
+use serde_json::Value;
+
+use crate::client::form::pairs;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::script::is_callback;
+use crate::pushpin::sockjs::place::Transport;
+
+/// Names of the query parameter with a script's function: what clients send, and what is older.
+const CALLBACK: [&[u8]; 2] = [b"callback", b"c"];
+
+/// Several messages for a client.
+pub(crate) fn array(messages: &[String]) -> String {
+    format!("a{}", Value::from(messages))
+}
+
+/// The end of a session.
+pub(crate) fn close(code: u16, reason: &str) -> String {
+    format!("c{}", serde_json::json!([code, reason]))
+}
+
+/// Messages of a client. `None`: it is no list of texts.
+pub(crate) fn messages(json: &[u8]) -> Option<Vec<String>> {
+    serde_json::from_slice(json).ok()
+}
+
+/// A frame as a script that calls a function.
+pub(crate) fn script(callback: &str, frame: &str) -> String {
+    // These two end a line in scripts of before 2019, but not in JSON.
+    let argument = Value::from(frame)
+        .to_string()
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
+    format!("/**/{callback}({argument});\n")
+}
+
+/// The function that a script element wants called. `Err`: what it names is no function, and must not get into a script.
+pub(crate) fn callback(request: &ClientRequest, is_script: bool) -> Result<Option<String>, ()> {
+    if !is_script {
+        return Ok(None);
+    }
+    let pairs = || pairs(query(request));
+    let found = CALLBACK
+        .iter()
+        .find_map(|name| pairs().find(|(other, _)| other == name));
+    match found {
+        None => Ok(None),
+        Some((_, value)) => match String::from_utf8(value) {
+            Ok(name) if is_callback(&name) => Ok(Some(name)),
+            _ => Err(()),
+        },
+    }
+}
+
+/// Messages that a request brings: as its body, or in the field `d` of a form or query.
+pub(crate) fn payload(request: &ClientRequest, transport: Transport) -> Option<Vec<String>> {
+    let body = match &request.body {
+        Body::None => Vec::new(),
+        Body::Memory(body) => body.clone(),
+        Body::File { path, .. } => std::fs::read(path).ok()?,
+        // It was refused for its size.
+        Body::Arriving { .. } => return None,
+    };
+    if transport == Transport::Send {
+        return messages(&body);
+    }
+    let form = match request.method == b"POST" {
+        true => &body[..],
+        false => query(request),
+    };
+    // Programs write a form's text in either way.
+    match pairs(form).find(|(name, _)| name == b"d") {
+        Some((_, value)) => messages(&value),
+        None => messages(&body),
+    }
+}
+
+/// The query without what only this side needs.
+pub(crate) fn query_for_backend(request: &ClientRequest) -> Vec<u8> {
+    let is_of_script = request.path().ends_with(b"/jsonp");
+    let kept = query(request).split(|&byte| byte == b'&').filter(|pair| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        !is_of_script || !CALLBACK.contains(&name)
+    });
+    kept.collect::<Vec<_>>().join(&b'&')
+}
+
+fn query(request: &ClientRequest) -> &[u8] {
+    let at = request.path().len() + 1;
+    request.target.get(at..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, target: &str, body: &str) -> ClientRequest {
+        ClientRequest {
+            method: method.into(),
+            target: target.into(),
+            headers: Vec::new(),
+            body: Body::Memory(body.into()),
+            peer: fermata_io::Peer::Unix,
+            host: Vec::new(),
+            is_tls: false,
+        }
+    }
+
+    #[test]
+    fn frames_are_json_behind_a_letter() {
+        assert_eq!(
+            array(&["a\"b".to_owned(), "ü".to_owned()]),
+            "a[\"a\\\"b\",\"ü\"]"
+        );
+        assert_eq!(close(3000, "Go away!"), "c[3000,\"Go away!\"]");
+        assert_eq!(
+            script("f", "a[\"\u{2028}\"]"),
+            "/**/f(\"a[\\\"\\u2028\\\"]\");\n"
+        );
+    }
+
+    #[test]
+    fn payloads_are_found_where_each_transport_has_them() {
+        let expected = Some(vec!["a b+c".to_owned()]);
+        for (request, transport) in [
+            (request("POST", "/x", "[\"a b+c\"]"), Transport::Send),
+            (
+                request("POST", "/x", "d=%5B%22a+b%2Bc%22%5D"),
+                Transport::ScriptSend,
+            ),
+            (request("POST", "/x", "[\"a b+c\"]"), Transport::ScriptSend),
+            (
+                request("GET", "/x?y&d=%5b%22a%20b%2bc%22%5d", ""),
+                Transport::ScriptSend,
+            ),
+        ] {
+            assert_eq!(payload(&request, transport), expected, "{request:?}");
+        }
+        for body in ["", "{}", "[1]", "[\"a\"", "\"a\"", "[\"\\ud800\"]"] {
+            let request = request("POST", "/x", body);
+            assert_eq!(payload(&request, Transport::Send), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_a_name_gets_into_a_script() {
+        let named = |target: &str| callback(&request("GET", target, ""), true);
+        assert_eq!(named("/0/a/jsonp?c=a.b"), Ok(Some("a.b".to_owned())));
+        assert_eq!(named("/0/a/jsonp?c=a&callback=b"), Ok(Some("b".to_owned())));
+        assert_eq!(named("/0/a/jsonp?d=a"), Ok(None));
+        for target in [
+            "/0/a/jsonp?c=",
+            "/0/a/jsonp?c=alert(1)//",
+            "/0/a/jsonp?c=%ff",
+        ] {
+            assert_eq!(named(target), Err(()), "{target}");
+        }
+    }
+
+    #[test]
+    fn backends_do_not_see_the_callback() {
+        for (target, query) in [
+            ("/0/a/jsonp?c=f&t=1&x", "t=1&x"),
+            ("/0/a/xhr?c=f&t=1", "c=f&t=1"),
+            ("/0/a/xhr", ""),
+        ] {
+            let request = request("GET", target, "");
+            assert_eq!(query_for_backend(&request), query.as_bytes(), "{target}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What workers tell the one with the stats socket.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use crate::error::StartError;
+use crate::pushpin::rendezvous::Meeting;
+use crate::settings::Settings;
+
+/// The worker itself, among those that tell; no wire has this number.
+pub(crate) const OWN: u64 = 0;
+
+/// Opens it, where several workers have something to tell.
+pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
+    if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
+        return Ok(None);
+    }
+    Meeting::bind("zmq_stats", "stats", settings).map(Some)
+}
+
+/// The wire of a worker that tells.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    pub(crate) path: PathBuf,
+    pub(crate) wire: Option<u64>,
+    pub(crate) out: Vec<u8>,
+}
+
+impl Feed {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            wire: None,
+            out: Vec::new(),
+        }
+    }
+}
+
+/// The wires of workers that tell.
+#[derive(Debug, Default)]
+pub(crate) struct Feeders {
+    pub(crate) listener: Option<u64>,
+    pub(crate) inputs: HashMap<u64, Vec<u8>>,
+}

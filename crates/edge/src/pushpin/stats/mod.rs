@@ -1,0 +1,115 @@
+//! What the stats socket tells.
+
+pub(crate) mod clients;
+pub(crate) mod feed;
+pub(crate) mod note;
+pub(crate) mod routes;
+pub(crate) mod tally;
+
+use std::path::PathBuf;
+
+use fermata_grip::packet::Notation;
+
+use crate::pushpin::stats::clients::{Clients, Own};
+use crate::pushpin::stats::feed::{Feed, Feeders};
+use crate::pushpin::stats::routes::RouteReports;
+use crate::pushpin::stats::tally::Tally;
+use crate::routes::figures::Counts;
+use crate::settings::Settings;
+
+/// What a worker knows for the socket.
+pub(crate) struct Stats {
+    pub(crate) clients: Clients,
+    pub(crate) role: Role,
+    pub(crate) connection_ttl_ms: u64,
+}
+
+/// Which part a worker has.
+pub(crate) enum Role {
+    /// It has the socket.
+    Speaker(Box<Speaker>),
+    /// It tells that one.
+    Teller(Box<Feed>),
+}
+
+/// What the worker with the socket has.
+pub(crate) struct Speaker {
+    pub(crate) feeders: Feeders,
+    pub(crate) tally: Tally,
+    pub(crate) from: Vec<u8>,
+    pub(crate) notation: Notation,
+    pub(crate) subscription_ttl_ms: u64,
+    pub(crate) report_ms: u64,
+    /// When the next report is sent, and when the last was.
+    pub(crate) due_ms: u64,
+    pub(crate) since_ms: u64,
+    /// Counters as they were then.
+    pub(crate) last: [u64; 4],
+    pub(crate) connections_max: u64,
+    pub(crate) http_response_sent: u64,
+    /// Bytes of what was published, once for each client.
+    pub(crate) published_bytes: u64,
+    pub(crate) last_counts: Counts,
+    pub(crate) routes: RouteReports,
+}
+
+impl Stats {
+    /// What worker number `worker` needs; `None`: nobody asks.
+    pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
+        if settings.text("zmq_stats").is_empty() {
+            return None;
+        }
+        let connection_ttl_ms = settings.number("stats_connection_ttl_ms");
+        let subscription_ttl_ms = settings.number("stats_subscription_ttl_ms");
+        let role = match (worker, meeting) {
+            (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
+            _ => Role::Speaker(Box::new(Speaker {
+                feeders: Feeders::default(),
+                // Twice within its time, so that one packet may be lost.
+                tally: Tally::new(
+                    subscription_ttl_ms / 2,
+                    settings.number("subscription_linger_ms"),
+                ),
+                from: format!("fermata-edge_{}", std::process::id()).into_bytes(),
+                notation: match settings.text("stats_format") {
+                    "json" => Notation::Json,
+                    _ => Notation::Tnetstring,
+                },
+                subscription_ttl_ms,
+                report_ms: settings.number("stats_report_interval_ms"),
+                due_ms: 0,
+                since_ms: 0,
+                last: [0; 4],
+                connections_max: 0,
+                http_response_sent: 0,
+                published_bytes: 0,
+                last_counts: Counts::default(),
+                routes: RouteReports::default(),
+            })),
+        };
+        Some(Box::new(Self {
+            clients: Clients::new(
+                connection_ttl_ms / 2,
+                settings.is_on("stats_connection_send"),
+                Own {
+                    worker,
+                    process: std::process::id(),
+                },
+            ),
+            role,
+            connection_ttl_ms,
+        }))
+    }
+}
+
+impl Stats {
+    /// Whether a connection of this worker is there by that id.
+    pub fn has_connection(&self, id: &[u8]) -> bool {
+        self.clients.find(id).is_some()
+    }
+
+    /// The same for a WebSocket.
+    pub fn has_websocket(&self, id: &[u8]) -> bool {
+        self.clients.find(id) == Some(true)
+    }
+}

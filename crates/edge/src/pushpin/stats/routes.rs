@@ -1,0 +1,121 @@
+//! What is reported of single routes: those with an id, as far as there are places.
+
+use std::collections::HashMap;
+
+use crate::routes::figures::Counts;
+
+/// Routes that are reported; of more only what all have together.
+const ROUTES_MAX: usize = 256;
+const MINUTE_MS: u64 = 60_000;
+
+/// One route since its last report.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Clients that are held, by worker.
+    by_worker: HashMap<u64, u64>,
+    connections_max: u64,
+    /// Time that they were connected, added up and not reported yet.
+    connected_ms: u64,
+    pub received: u64,
+    pub sent: u64,
+    pub http_response_sent: u64,
+    /// Bytes of what was published, once for each client.
+    pub published_bytes: u64,
+    /// What was counted when it was reported last.
+    pub last: Counts,
+}
+
+impl Route {
+    fn connections(&self) -> u64 {
+        self.by_worker.values().sum()
+    }
+
+    /// Most at a time since the last report; those of now are the first of the next.
+    pub fn take_connections(&mut self) -> u64 {
+        let now = self.connections();
+        std::mem::replace(&mut self.connections_max, now)
+    }
+
+    /// Whole minutes, which are reported now.
+    pub fn take_minutes(&mut self) -> u64 {
+        let minutes = self.connected_ms / MINUTE_MS;
+        self.connected_ms %= MINUTE_MS;
+        minutes
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct RouteReports {
+    routes: HashMap<Vec<u8>, Route>,
+    since_ms: u64,
+}
+
+impl RouteReports {
+    /// The one of this name, which is not empty; `None`: there are too many.
+    pub fn get(&mut self, name: &[u8]) -> Option<&mut Route> {
+        let is_new = !self.routes.contains_key(name);
+        if name.is_empty() || (is_new && self.routes.len() >= ROUTES_MAX) {
+            return None;
+        }
+        Some(self.routes.entry(name.to_vec()).or_default())
+    }
+
+    /// A worker has so many clients by a route.
+    pub fn set(&mut self, worker: u64, name: &[u8], count: u64) {
+        let Some(route) = self.get(name) else {
+            return;
+        };
+        match count {
+            0 => route.by_worker.remove(&worker),
+            count => route.by_worker.insert(worker, count),
+        };
+        route.connections_max = route.connections_max.max(route.connections());
+    }
+
+    /// A worker is gone, with its clients.
+    pub fn forget(&mut self, worker: u64) {
+        for route in self.routes.values_mut() {
+            route.by_worker.remove(&worker);
+        }
+    }
+
+    /// Some time has gone by.
+    pub fn pass(&mut self, now_ms: u64) {
+        let passed_ms = now_ms.saturating_sub(std::mem::replace(&mut self.since_ms, now_ms));
+        for route in self.routes.values_mut() {
+            route.connected_ms += route.connections() * passed_ms;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_and_their_minutes_are_those_of_all_workers() {
+        let mut reports = RouteReports::default();
+        reports.pass(1_000);
+        reports.set(1, b"r", 2);
+        reports.set(2, b"r", 1);
+        reports.set(1, b"r", 1);
+        reports.pass(46_000);
+        reports.forget(2);
+        reports.pass(91_000);
+        let route = reports.get(b"r").expect("it is there");
+        assert_eq!((route.connections_max, route.connections()), (3, 1));
+        // Two for 45 seconds, then one: 135 seconds.
+        assert_eq!((route.take_minutes(), route.connected_ms), (2, 15_000));
+    }
+
+    #[test]
+    fn so_many_routes_are_reported_and_none_without_a_name() {
+        let mut reports = RouteReports::default();
+        assert!(reports.get(b"").is_none());
+        let names = (0..2 * ROUTES_MAX).map(|it| it.to_string().into_bytes());
+        let known = names.filter(|name| reports.get(name).is_some()).count();
+        assert_eq!(known, ROUTES_MAX);
+        assert!(reports.get(b"0").is_some());
+    }
+}

@@ -1,0 +1,85 @@
+//! Requests and replies of zhttp.
+
+use fermata_grip::spelling::same;
+use fermata_grip::value::Value;
+
+use crate::client::source::Source;
+use crate::upstream::forward::Forwarded;
+use crate::upstream::response::Head;
+use crate::zhttp::packet::{Response, bytes, response};
+
+/// Headers as packets have them, with the host and without these.
+pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
+    let pair = |(name, value): (&[u8], &[u8])| {
+        Value::List(vec![
+            Value::Bytes(name.to_vec()),
+            Value::Bytes(value.to_vec()),
+        ])
+    };
+    let all = forwarded.headers.iter();
+    let all = all.map(|(name, value)| (&name[..], &value[..]));
+    let kept = all.filter(|(name, _)| !without.iter().any(|it| same(name, it)));
+    let host = (&b"Host"[..], &forwarded.host[..]);
+    Value::List([host].into_iter().chain(kept).map(pair).collect())
+}
+
+/// Who has asked.
+pub(crate) fn peer_address(source: &Source) -> Option<(Vec<u8>, Value)> {
+    let peer = source.request.peer.ip()?;
+    let address = Value::Bytes(peer.to_string().into_bytes());
+    Some((b"peer-address".to_vec(), address))
+}
+
+/// A response. `Err`: what the backend says instead, or that it makes no sense.
+pub(crate) fn read(reply: &Value) -> Result<(Head, Vec<u8>), String> {
+    let text = |name| reply.get(name).and_then(Value::bytes);
+    if text("type").is_some_and(|kind| kind != b"data") {
+        let condition = text("condition").unwrap_or(b"generic");
+        return Err(format!("the backend answers: {}", condition.escape_ascii()));
+    }
+    let head = Head::of_packet(response(reply)?);
+    match head.status {
+        101 => Err("the backend answers a request as a WebSocket".to_owned()),
+        _ => Ok((head, bytes(reply, "body").to_vec())),
+    }
+}
+
+impl Head {
+    /// What a packet says of a response.
+    pub fn of_packet(response: Response) -> Self {
+        Self {
+            status: response.status,
+            reason: response.reason,
+            headers: response.headers,
+            length: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::value::map;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_response_is_told() {
+        let reply = map([
+            ("id", "1".into()),
+            ("code", Value::Integer(201)),
+            ("body", "text".into()),
+        ]);
+        let (head, body) = read(&reply).expect("a response");
+        assert_eq!((head.status, &body[..]), (201, &b"text"[..]));
+        for reply in [
+            map([]),
+            map([("code", Value::Integer(101))]),
+            map([
+                ("type", "error".into()),
+                ("condition", "bad-request".into()),
+            ]),
+        ] {
+            assert!(read(&reply).is_err(), "{reply:?}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Figures of single routes, in memory that all workers share: requests, failures and bytes, by the route's `id`.
+//!
+//! Each worker has words of its own for each route, so none waits for another, and whoever shows them adds them up. Routes
+//! without an id are one, and so are those that come when all places are taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fermata_io::shm::Shared;
+
+use crate::routes::Routes;
+
+/// Routes with an id that are counted by themselves; their places are kept as long as the edge runs.
+const ROUTES_MAX: usize = 256;
+/// Words of a route: a cache line.
+const WORDS: usize = 8;
+
+/// What is counted. Bytes are those of bodies and messages, without heads and without what is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    Requests,
+    Failed,
+    ClientReceived,
+    ClientSent,
+    ServerReceived,
+    ServerSent,
+}
+
+impl Count {
+    pub const ALL: [Self; 6] = [
+        Self::Requests,
+        Self::Failed,
+        Self::ClientReceived,
+        Self::ClientSent,
+        Self::ServerReceived,
+        Self::ServerSent,
+    ];
+}
+
+/// Counts of one route, by [`Count`].
+pub(crate) type Counts = [u64; Count::ALL.len()];
+
+/// The table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RouteFigures {
+    words: &'static [AtomicU64],
+}
+
+impl RouteFigures {
+    /// Before workers are forked.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(workers: u64) -> std::io::Result<Self> {
+        let workers = usize::try_from(workers).unwrap_or(1).max(1);
+        let memory = Shared::anonymous(ROUTES_MAX + workers * (ROUTES_MAX + 1) * WORDS)?;
+        Ok(Self {
+            words: memory.words(),
+        })
+    }
+
+    /// The place of a route; 0 is that of those without one.
+    fn place(&self, id: Option<&str>) -> usize {
+        let Some(id) = id else {
+            return 0;
+        };
+        let key = hash(id.as_bytes()).max(1);
+        let start = (key % ROUTES_MAX as u64) as usize;
+        for step in 0..ROUTES_MAX {
+            let at = (start + step) % ROUTES_MAX;
+            let word = &self.words[at];
+            let owner = match word.load(Ordering::Acquire) {
+                0 => match word.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => key,
+                    Err(taken) => taken,
+                },
+                owner => owner,
+            };
+            if owner == key {
+                return at + 1;
+            }
+        }
+        0
+    }
+
+    fn counts_of(&self, worker: usize, place: usize) -> &[AtomicU64] {
+        let at = ROUTES_MAX + (worker * (ROUTES_MAX + 1) + place) * WORDS;
+        self.words.get(at..at + WORDS).unwrap_or_default()
+    }
+
+    pub(crate) fn add(&self, worker: u16, id: Option<&str>, count: Count, by: u64) {
+        if by == 0 {
+            return;
+        }
+        let counts = self.counts_of(usize::from(worker), self.place(id));
+        if let Some(word) = counts.get(count as usize) {
+            word.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    fn at(&self, place: usize) -> Counts {
+        let workers = (self.words.len() - ROUTES_MAX) / ((ROUTES_MAX + 1) * WORDS);
+        let mut sums = Counts::default();
+        for worker in 0..workers {
+            for (sum, word) in sums.iter_mut().zip(self.counts_of(worker, place)) {
+                *sum += word.load(Ordering::Relaxed);
+            }
+        }
+        sums
+    }
+
+    /// Those of all routes together.
+    pub fn total(&self) -> Counts {
+        let mut sums = Counts::default();
+        for place in 0..=ROUTES_MAX {
+            for (sum, count) in sums.iter_mut().zip(self.at(place)) {
+                *sum += count;
+            }
+        }
+        sums
+    }
+
+    /// Those of each route with an id, in the order of the file, each once.
+    pub fn by_route<'a>(&self, routes: &'a Routes) -> Vec<(&'a str, Counts)> {
+        let mut found: Vec<(&str, Counts)> = Vec::new();
+        for id in routes.rules().iter().filter_map(|rule| rule.id.as_deref()) {
+            let place = self.place(Some(id));
+            if place > 0 && !found.iter().any(|(known, _)| *known == id) {
+                found.push((id, self.at(place)));
+            }
+        }
+        found
+    }
+}
+
+/// FNV-1a: the number has to be the same in all workers.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_with_an_id_are_counted_by_themselves_as_far_as_there_are_places() {
+        let figures = RouteFigures::new(2).expect("memory");
+        figures.add(0, Some("a"), Count::Requests, 1);
+        figures.add(1, Some("a"), Count::Requests, 2);
+        figures.add(1, Some("b"), Count::ServerSent, 5);
+        figures.add(0, None, Count::Failed, 7);
+        let (routes, _) = Routes::read("h,id=a o:1\ni o:1\nj,id=b o:1\nk,id=c o:1", |_| Ok(()));
+        let found = figures.by_route(&routes);
+        let expected = [
+            ("a", [3, 0, 0, 0, 0, 0]),
+            ("b", [0, 0, 0, 0, 0, 5]),
+            ("c", [0; 6]),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(figures.total(), [3, 7, 0, 0, 0, 5]);
+        for number in 0..2 * ROUTES_MAX {
+            figures.add(0, Some(&number.to_string()), Count::Requests, 1);
+        }
+        // The others are counted together, and nobody's count is another's.
+        assert_eq!(figures.total()[0], 3 + 2 * ROUTES_MAX as u64);
+        assert_eq!(figures.by_route(&routes), expected);
+        // A worker that is not there counts nothing.
+        figures.add(9, Some("a"), Count::Requests, 1);
+        assert_eq!(figures.by_route(&routes), expected);
+    }
+}

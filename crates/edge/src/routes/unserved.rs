@@ -1,0 +1,59 @@
+//! What is set and has no effect here. It is said when the edge starts, so that nobody finds it out later.
+
+use crate::routes::Routes;
+use crate::settings::Settings;
+
+/// Which parts that routes may ask for are there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    has_sessions: bool,
+    has_sockjs_url: bool,
+}
+
+impl Parts {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            has_sessions: !settings.text("zmq_state").is_empty(),
+            has_sockjs_url: !settings.text("sockjs_url").is_empty(),
+        }
+    }
+}
+
+/// A sentence for each property of a route that has no effect.
+pub(crate) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
+    let mut lines = Vec::new();
+    for rule in routes.rules() {
+        let mut say = |text: &str| lines.push(format!("routes, line {}: {text}", rule.line));
+        if rule.session && !parts.has_sessions {
+            say("session has no effect without zmq_state");
+        }
+        if rule.sockjs.is_some() && !parts.has_sockjs_url {
+            say("sockjs has no page for iframes without sockjs_url");
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in pairs {
+            let outcome = settings.set("test", name, &[(*value).to_owned()]);
+            outcome.expect("a setting");
+        }
+        settings
+    }
+
+    #[test]
+    fn routes_say_what_they_ask_for_in_vain() {
+        let text = "*,session,sockjs=/s a:1\nb,log_level=3 a:2";
+        let (rules, problems) = Routes::read(text, |_| Ok(()));
+        assert_eq!(problems, []);
+        let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();
+        assert_eq!(count(&[]), 2);
+        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 0);
+    }
+}

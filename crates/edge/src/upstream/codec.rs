@@ -1,0 +1,34 @@
+//! What is spoken on a connection to an origin.
+
+use fermata_proto::chunk;
+
+use crate::{fastcgi, upstream, zhttp};
+
+/// What is spoken on the connection.
+pub(crate) enum Codec {
+    Http(upstream::Exchange),
+    FastCgi(Box<fastcgi::Exchange>),
+    Zhttp(Box<zhttp::Exchange>),
+}
+
+/// Appends a piece of a body as it is framed.
+pub(crate) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &mut Vec<u8>) {
+    if piece.is_empty() {
+        return;
+    }
+    match codec {
+        Codec::FastCgi(_) => fastcgi::Request::body(out, piece),
+        Codec::Zhttp(_) => out.extend_from_slice(piece),
+        Codec::Http(_) if has_length => out.extend_from_slice(piece),
+        Codec::Http(_) => chunk::wrap(out, piece),
+    }
+}
+
+pub(crate) fn write_end(codec: &Codec, has_length: bool, out: &mut Vec<u8>) {
+    match codec {
+        Codec::FastCgi(_) => fastcgi::Request::body_end(out),
+        Codec::Zhttp(_) => {}
+        Codec::Http(_) if has_length => {}
+        Codec::Http(_) => out.extend_from_slice(chunk::LAST_CHUNK),
+    }
+}

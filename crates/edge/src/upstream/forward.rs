@@ -1,0 +1,570 @@
+//! What an origin is sent: the client's request, without what belongs to one hop and with what the route adds.
+
+use std::net::SocketAddr;
+
+use fermata_grip::filter::FEATURES;
+use fermata_grip::last;
+use fermata_grip::spelling::{Folded, same};
+use fermata_proto::chunk;
+use fermata_proto::response::{valid_name, valid_value};
+
+use crate::client::request::{Body, ClientRequest};
+use crate::fastcgi;
+use crate::fastcgi::{HttpRequest, Script, VariablesError};
+use crate::routes::{Origin, Rule, Target};
+use crate::settings::Settings;
+
+/// Marks a client's own header where a route asks for that; other edges know it.
+const ORIGINAL: &str = "eb9bf0f5-";
+
+/// Headers that belong to one hop (RFC 9110, 7.6.1), and those whose meaning ends here: what the origin compresses
+/// could not be read here, and bodies are whole when they are forwarded.
+const REMOVED: [&str; 12] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "transfer-encoding",
+    "content-length",
+    "accept-encoding",
+    "expect",
+    "host",
+    // CGI programs would find it as HTTP_PROXY, which their own clients heed.
+    "proxy",
+];
+
+/// Headers by which a proxy tells of the client and of what it has asked for, besides `X-Forwarded-*`. Anybody can write them.
+const TOLD_BY_PROXIES: [&str; 9] = [
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-remote-ip",
+    "client-ip",
+    "true-client-ip",
+];
+
+/// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
+const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
+
+/// Headers by which the edge tells a filter's server of a client and an item.
+const FILTERS_OWN: [&str; 2] = ["sub-meta", "pub-meta"];
+
+/// Headers of a handshake that the edge says itself.
+pub(crate) const HANDSHAKE_OWN: [&[u8]; 3] = [
+    b"sec-websocket-key",
+    b"sec-websocket-version",
+    b"sec-websocket-extensions",
+];
+
+/// How requests are rewritten, as the settings say.
+#[derive(Clone, Debug)]
+pub(crate) struct Rewriting {
+    /// `X-Forwarded-For`, for clients and for clients that are edges.
+    pub forwarded_for: ForwardedFor,
+    pub forwarded_for_trusted: ForwardedFor,
+    /// What clients say of who they are and what they have asked for is passed on.
+    pub accepts_forwarded: bool,
+    /// Which headers tell of https.
+    pub sets_proto: bool,
+    pub sets_protocol: bool,
+    pub accepts_pushpin_route: bool,
+    pub cdn_loop: String,
+    /// Headers that count as original only where they arrive marked.
+    pub need_mark: Vec<Vec<u8>>,
+}
+
+impl Rewriting {
+    pub fn new(settings: &Settings) -> Self {
+        let rule = settings.text("set_x_forwarded_protocol");
+        Self {
+            forwarded_for: ForwardedFor::new(settings.text("x_forwarded_for")),
+            forwarded_for_trusted: ForwardedFor::new(settings.text("x_forwarded_for_trusted")),
+            accepts_forwarded: settings.is_on("accept_forwarded"),
+            sets_proto: rule != "false",
+            sets_protocol: rule == "true",
+            accepts_pushpin_route: settings.is_on("accept_pushpin_route"),
+            cdn_loop: settings.text("cdn_loop").to_owned(),
+            need_mark: settings
+                .list("orig_headers_need_mark")
+                .iter()
+                .map(|name| name.as_bytes().to_vec())
+                .collect(),
+        }
+    }
+}
+
+impl Rewriting {
+    /// The client and what came between, as the settings believe it; `None`: they say nothing of it.
+    pub fn client_list(&self, request: &ClientRequest, is_trusted: bool) -> Option<Vec<u8>> {
+        let rule = match is_trusted {
+            true => self.forwarded_for_trusted,
+            false => self.forwarded_for,
+        };
+        if rule == ForwardedFor::default() {
+            return None;
+        }
+        let named = request.headers.iter();
+        let received: Vec<&[u8]> = named
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"x-forwarded-for"))
+            .map(|(_, value)| &value[..])
+            .collect();
+        rule.apply(&received, request.peer.ip())
+    }
+}
+
+/// What becomes of `X-Forwarded-For`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForwardedFor {
+    /// Addresses that are kept, from the end of the list.
+    truncate: Option<usize>,
+    appends: bool,
+}
+
+impl ForwardedFor {
+    fn new(rule: &str) -> Self {
+        let mut found = Self::default();
+        for token in rule.split(',').map(str::trim) {
+            match token.strip_prefix("truncate:") {
+                Some(count) => found.truncate = count.trim().parse().ok(),
+                None => found.appends |= token == "append",
+            }
+        }
+        found
+    }
+
+    fn apply(self, received: &[&[u8]], peer: Option<std::net::IpAddr>) -> Option<Vec<u8>> {
+        let all: Vec<&[u8]> = received
+            .iter()
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|address| !address.is_empty())
+            .collect();
+        let kept = self
+            .truncate
+            .map_or(all.len(), |count| count.min(all.len()));
+        let mut list: Vec<Vec<u8>> = all[all.len() - kept..]
+            .iter()
+            .map(|it| it.to_vec())
+            .collect();
+        if let Some(peer) = peer
+            && self.appends
+        {
+            list.push(peer.to_string().into_bytes());
+        }
+        (!list.is_empty()).then(|| list.join(&b", "[..]))
+    }
+}
+
+/// What one request is forwarded with besides its own.
+pub(crate) struct Hop<'a> {
+    pub rule: &'a Rule,
+    pub target: &'a Target,
+    pub rewriting: &'a Rewriting,
+    /// The client is an edge that has signed.
+    pub is_trusted: bool,
+    /// The request is the edge's own: events of a WebSocket.
+    pub is_events: bool,
+    /// The request is the edge's own: a check of the target, whose path is as the target has it.
+    pub is_check: bool,
+    /// The request is the edge's own: a filter's.
+    pub is_filter: bool,
+    /// The value of `Grip-Sig`.
+    pub signature: Option<&'a str>,
+    /// The session that the request belongs to.
+    pub session_id: Option<&'a str>,
+    /// Channels and ids for `Grip-Last`.
+    pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+/// A request as its origin gets it, but for its framing.
+pub(crate) struct Forwarded {
+    pub target: Vec<u8>,
+    pub host: Vec<u8>,
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Forwarded {
+    pub fn new(request: &ClientRequest, hop: &Hop<'_>) -> Self {
+        let rule = hop.rule;
+        let host = host(request, hop);
+        let target = match request.target.first() {
+            Some(b'/') if !hop.is_check => rule.backend_path(&request.target),
+            _ => request.target.clone(),
+        };
+        let mut headers = Vec::with_capacity(request.headers.len() + 4);
+        let of_hop = named_in_connection(request);
+        for (name, value) in &request.headers {
+            if passes(name, hop) && !of_hop.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+                headers.push((name.clone(), value.clone()));
+            }
+        }
+        if rule.orig_headers {
+            originals(request, hop, &mut headers);
+        }
+        let mut set = |name: &str, value: Vec<u8>| {
+            headers.retain(|(other, _)| !same(other, name.as_bytes()));
+            if !value.is_empty() {
+                headers.push((name.as_bytes().to_vec(), value));
+            }
+        };
+        forwarded(request, hop, &mut set);
+        if !rule.no_grip && !hop.is_trusted {
+            if let Some(signature) = hop.signature {
+                set("Grip-Sig", signature.as_bytes().to_vec());
+            }
+            set("Grip-Feature", FEATURES.as_bytes().to_vec());
+        }
+        for (name, value) in rule.headers.iter().filter(|(name, _)| !is_host(name)) {
+            set(name, value.clone().into_bytes());
+        }
+        if let Some(id) = hop.session_id {
+            set("Grip-Session-Id", id.as_bytes().to_vec());
+        }
+        for (channel, id) in hop.last_ids {
+            if let Some(value) = last::write(channel, id) {
+                headers.push((last::HEADER.as_bytes().to_vec(), value));
+            }
+        }
+        // Whatever has put it here: what cannot stand in a head would be read as another header, or as another request.
+        headers.retain(|(name, value)| valid_name(name) && valid_value(value));
+        Self {
+            target,
+            host,
+            headers,
+        }
+    }
+
+    /// Appends it as HTTP/1.1, with its body where that is in memory.
+    pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
+        out.extend_from_slice(&request.method);
+        out.push(b' ');
+        out.extend_from_slice(&self.target);
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(&self.host);
+        out.extend_from_slice(b"\r\n");
+        for (name, value) in &self.headers {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        match &request.body {
+            Body::None => {}
+            Body::Arriving { length: None, .. } => {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            }
+            body => {
+                out.extend_from_slice(format!("Content-Length: {}\r\n", body.bytes()).as_bytes());
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        match &request.body {
+            Body::Memory(body) => out.extend_from_slice(body),
+            Body::Arriving { first, length } => match length {
+                Some(_) => out.extend_from_slice(first),
+                None => chunk::wrap(out, first),
+            },
+            Body::None | Body::File { .. } => {}
+        }
+    }
+
+    /// Appends it as the handshake of a WebSocket; with `offers_grip` the origin may use control messages.
+    pub fn write_upgrade(&self, key: &[u8], offers_grip: bool, out: &mut Vec<u8>) {
+        let mut line = |parts: &[&[u8]]| {
+            parts.iter().for_each(|part| out.extend_from_slice(part));
+            out.extend_from_slice(b"\r\n");
+        };
+        line(&[b"GET ", &self.target, b" HTTP/1.1"]);
+        line(&[b"Host: ", &self.host]);
+        line(&[b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"]);
+        line(&[b"Sec-WebSocket-Key: ", key]);
+        if offers_grip {
+            line(&[b"Sec-WebSocket-Extensions: grip"]);
+        }
+        for (name, value) in &self.headers {
+            if !HANDSHAKE_OWN.iter().any(|own| same(name, own)) {
+                line(&[name, b": ", value]);
+            }
+        }
+        line(&[]);
+    }
+
+    /// Appends it as FastCGI, with its body where that is in memory; one in a file has its records appended later.
+    ///
+    /// # Errors
+    /// The path names no program.
+    pub fn write_fastcgi(
+        &self,
+        request: &ClientRequest,
+        script: Script<'_>,
+        server: SocketAddr,
+        out: &mut Vec<u8>,
+    ) -> Result<(), VariablesError> {
+        let headers: Vec<(&[u8], &[u8])> = self
+            .headers
+            .iter()
+            .map(|(name, value)| (&name[..], &value[..]))
+            .chain([(&b"Host"[..], &self.host[..])])
+            .collect();
+        let host = String::from_utf8_lossy(&self.host);
+        let name = match host.rfind(':') {
+            Some(at) if !host[at..].contains(']') => &host[..at],
+            _ => &host[..],
+        };
+        let variables = fastcgi::variables(
+            &HttpRequest {
+                method: &request.method,
+                target: &self.target,
+                protocol: "HTTP/1.1",
+                headers: &headers,
+                content_bytes: match request.body {
+                    Body::None => None,
+                    _ => Some(request.body.bytes()),
+                },
+                client: request.peer_address(),
+                server,
+                host: name.as_bytes(),
+                is_tls: request.is_tls,
+            },
+            script,
+        )?;
+        fastcgi::Request::begin(out, false).params(
+            variables
+                .iter()
+                .map(|(name, value)| (&name[..], &value[..])),
+        );
+        match &request.body {
+            Body::File { .. } => {}
+            Body::Arriving { first, .. } => fastcgi::Request::body(out, first),
+            Body::Memory(body) => {
+                fastcgi::Request::body(out, body);
+                fastcgi::Request::body_end(out);
+            }
+            Body::None => fastcgi::Request::body_end(out),
+        }
+        Ok(())
+    }
+}
+
+fn is_host(name: &str) -> bool {
+    name.eq_ignore_ascii_case("host")
+}
+
+/// The host that the origin is asked for. There is always one: HTTP/1.1 without is refused, and some clients of HTTP/1.0 name
+/// none, so that what they ask is the target itself.
+fn host(request: &ClientRequest, hop: &Hop<'_>) -> Vec<u8> {
+    let said = hop.rule.headers.iter().rev();
+    let said = said
+        .filter(|(name, value)| is_host(name) && !value.is_empty())
+        .map(|(_, value)| value)
+        .next();
+    let of_route = hop.target.host.as_ref().or(said);
+    match of_route.or(hop.rule.as_host.as_ref()) {
+        Some(host) => host.clone().into_bytes(),
+        None if !request.host.is_empty() => request.host.clone(),
+        None => match &hop.target.origin {
+            Origin::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Origin::Host { host, port } => format!("{host}:{port}"),
+            _ => "localhost".to_owned(),
+        }
+        .into_bytes(),
+    }
+}
+
+fn is_removed(name: &Folded) -> bool {
+    REMOVED.iter().any(|removed| name.is(removed))
+}
+
+/// What a client names in Connection is for its next hop only.
+fn named_in_connection(request: &ClientRequest) -> Vec<&[u8]> {
+    request
+        .headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .collect()
+}
+
+/// Whether a header of the client's reaches the origin as it is. What does not, does not in any spelling.
+fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
+    let is_hyphenated = name
+        .iter()
+        .all(|&byte| byte == b'-' || byte.is_ascii_alphanumeric());
+    let name = Folded::new(name);
+    if is_removed(&name) || (name.starts_with("grip-") && !hop.is_trusted) {
+        return false;
+    }
+    // Proxies write hyphens: another spelling is a client's, of what its proxy has written besides.
+    let is_proxys = hop.rewriting.accepts_forwarded && is_hyphenated;
+    if !hop.is_trusted && !is_proxys && is_told_by_proxies(&name) {
+        return false;
+    }
+    if !hop.is_trusted && !is_hyphenated && name.is("x-forwarded-for") {
+        return false;
+    }
+    if hop.rewriting.accepts_pushpin_route && name.is("pushpin-route") {
+        return false;
+    }
+    if name.starts_with(ORIGINAL) && !hop.rule.orig_headers {
+        return false;
+    }
+    if !hop.is_filter && !hop.is_trusted && FILTERS_OWN.iter().any(|own| name.is(own)) {
+        return false;
+    }
+    // What tells a program of a WebSocket's client is the edge's to say.
+    if hop.rule.is_over_http() && !hop.is_events && !hop.is_trusted {
+        let is_told = EVENTS_OWN.iter().any(|own| name.is(own));
+        if is_told || name.starts_with("meta-") {
+            return false;
+        }
+    }
+    true
+}
+
+/// `X-Forwarded-For` has a setting of its own.
+fn is_told_by_proxies(name: &Folded) -> bool {
+    let is_forwarded = name.starts_with("x-forwarded-") && !name.is("x-forwarded-for");
+    is_forwarded || TOLD_BY_PROXIES.iter().any(|it| name.is(it))
+}
+
+/// The client's own headers once more, marked; those that came marked stay so.
+fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    for (name, value) in &request.headers {
+        let folded = Folded::new(name);
+        let needs_mark = hop.rewriting.need_mark.iter().any(|it| same(it, name));
+        if folded.starts_with(ORIGINAL) || is_removed(&folded) || needs_mark {
+            continue;
+        }
+        let marked = [ORIGINAL.as_bytes(), name].concat();
+        let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| same(other, &marked);
+        if !headers.iter().any(is_there) {
+            headers.push((marked, value.clone()));
+        }
+    }
+}
+
+/// What tells an origin of the hop before.
+fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, Vec<u8>)) {
+    let rewriting = hop.rewriting;
+    let rule = match hop.is_trusted {
+        true => rewriting.forwarded_for_trusted,
+        false => rewriting.forwarded_for,
+    };
+    if rule != ForwardedFor::default() {
+        let received: Vec<&[u8]> = request
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"x-forwarded-for"))
+            .map(|(_, value)| &value[..])
+            .collect();
+        let list = rule.apply(&received, request.peer.ip());
+        set("X-Forwarded-For", list.unwrap_or_default());
+    }
+    if rewriting.sets_proto || rewriting.sets_protocol {
+        let scheme: &[u8] = match (request.is_tls, request.is_websocket()) {
+            (false, _) => b"",
+            (true, false) => b"https",
+            (true, true) => b"wss",
+        };
+        set("X-Forwarded-Proto", scheme.to_vec());
+        let protocol: &[u8] = if rewriting.sets_protocol { scheme } else { b"" };
+        set("X-Forwarded-Protocol", protocol.to_vec());
+    }
+    if !rewriting.cdn_loop.is_empty() {
+        let received = request.header("cdn-loop").unwrap_or_default();
+        let mut list = received.to_vec();
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
+        }
+        list.extend_from_slice(rewriting.cdn_loop.as_bytes());
+        set("CDN-Loop", list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_addresses_are_cut_and_added_to() {
+        let peer = Some(std::net::IpAddr::from([192, 0, 2, 9]));
+        for (rule, received, expected) in [
+            ("", "a", Some("a")),
+            ("truncate:0", "a, b", None),
+            ("truncate:1", "a, b", Some("b")),
+            ("truncate:0,append", "a, b", Some("192.0.2.9")),
+            ("append", "a", Some("a, 192.0.2.9")),
+            ("append", "", Some("192.0.2.9")),
+        ] {
+            let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
+            assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
+        }
+    }
+
+    #[test]
+    fn handshakes_have_no_spelling_of_what_the_edge_says() {
+        let names = [
+            "Sec_WebSocket_Extensions",
+            "sec-websocket-key",
+            "SEC_WEBSOCKET_VERSION",
+            "X_Sec",
+        ];
+        let forwarded = Forwarded {
+            target: b"/".to_vec(),
+            host: b"h".to_vec(),
+            headers: names.map(|it| (it.into(), b"own".to_vec())).to_vec(),
+        };
+        let mut out = Vec::new();
+        forwarded.write_upgrade(b"key", true, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let own: Vec<&str> = text.lines().filter(|it| it.ends_with(": own")).collect();
+        assert_eq!(own, ["X_Sec: own"]);
+    }
+
+    #[test]
+    fn what_cannot_stand_in_a_head_is_left_out() {
+        let (routes, _) = crate::routes::Routes::read("* 127.0.0.1:80", |_| Ok(()));
+        let settings = Settings::default();
+        let hop = Hop {
+            rule: &routes.rules()[0],
+            target: &routes.rules()[0].targets[0],
+            rewriting: &Rewriting::new(&settings),
+            is_trusted: false,
+            is_events: false,
+            is_check: false,
+            is_filter: false,
+            signature: None,
+            session_id: Some("s\r\nA: b"),
+            last_ids: &[],
+        };
+        let header = |name: &str, value: &str| (name.into(), value.into());
+        let request = ClientRequest {
+            method: b"GET".to_vec(),
+            target: b"/".to_vec(),
+            headers: vec![
+                header("C: d\r\nE", "f"),
+                header("G", "h\0"),
+                header("I", "j"),
+            ],
+            ..ClientRequest::forgotten()
+        };
+        let mut out = Vec::new();
+        Forwarded::new(&request, &hop).write_http(&request, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let names: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, _)| name)
+            .filter(|name| name.len() == 1)
+            .collect();
+        assert_eq!(names, ["I"], "{text}");
+        assert!(!text.contains("Grip-Session-Id"), "{text}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Handshakes of WebSockets with targets.
+
+use std::rc::Rc;
+
+use fermata_proto::ws::accept::KEY_BYTES;
+use fermata_proto::ws::opening;
+
+use crate::client::over_http::OverHttp;
+use crate::routes::{Origin, Target};
+use crate::upstream::talk::{Purpose, Talk};
+
+pub(crate) fn new_key() -> [u8; KEY_BYTES] {
+    let mut nonce = [0; 16];
+    nonce[..8].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+    nonce[8..].copy_from_slice(&fermata_io::random::u64().to_le_bytes());
+    opening::key(nonce)
+}
+
+/// What a frame for an origin is masked with.
+pub(crate) fn mask() -> [u8; 4] {
+    (fermata_io::random::u64() as u32).to_le_bytes()
+}
+
+impl Talk {
+    /// A handshake is carried as the target wants it: as one, or as a request. The next target may want it otherwise.
+    pub(crate) fn carry(&mut self, target: &Target) {
+        // The built-in origin speaks WebSocket whatever its line says.
+        let over_http = target.over_http && target.origin != Origin::Test;
+        match (&self.purpose, over_http) {
+            (Purpose::Upgrade(_), true) => {
+                let mut over = OverHttp::new(Rc::clone(&self.source.request));
+                self.source.request = Rc::new(over.open(target.one_event));
+                self.purpose = Purpose::Events(Some(over));
+            }
+            (Purpose::Events(Some(over)), false) => {
+                self.source.request = over.opening();
+                self.purpose = Purpose::Upgrade(new_key());
+            }
+            (Purpose::Events(Some(_)), true)
+            | (Purpose::Upgrade(_), false)
+            | (Purpose::Plain | Purpose::Worker | Purpose::Events(None), _) => {}
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
+
+use crate::{fastcgi, upstream};
+
+/// A response without its body.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Head {
+    pub status: u16,
+    pub reason: Vec<u8>,
+    /// Without those of one hop.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What it says of its body.
+    pub length: Option<u64>,
+}
+
+/// What an origin says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Head(Head),
+    Body(Vec<u8>),
+    End {
+        is_reusable: bool,
+    },
+    /// Bytes of another protocol.
+    Upgraded(Vec<u8>),
+}
+
+/// Headers of a response that belong to one hop. Its length is told apart.
+const REMOVED: [&[u8]; 8] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"te",
+    b"trailer",
+    b"upgrade",
+    b"transfer-encoding",
+    b"content-length",
+];
+
+fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let of_hop: Vec<Vec<u8>> = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
+        .flat_map(|(_, value)| value.split(|&byte| byte == b','))
+        .map(|token| token.trim_ascii().to_vec())
+        .collect();
+    headers
+        .into_iter()
+        .filter(|(name, value)| {
+            // What is not encoded need not say so; what is has to, or nobody could read it.
+            let is_identity = name.eq_ignore_ascii_case(b"content-encoding")
+                && value.trim_ascii().eq_ignore_ascii_case(b"identity");
+            !is_identity
+                && !REMOVED.iter().any(|it| name.eq_ignore_ascii_case(it))
+                && !of_hop.iter().any(|it| name.eq_ignore_ascii_case(it))
+        })
+        .collect()
+}
+
+fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
+    let (_, value) = headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"))?;
+    let first = value.split(|&byte| byte == b',').next()?;
+    fermata_proto::number::parse_decimal(first.trim_ascii())
+}
+
+pub(crate) fn of_http(event: upstream::Event) -> Option<Said> {
+    match event {
+        // An interim response is for this hop; what it says comes again.
+        upstream::Event::Interim(_) => None,
+        upstream::Event::Upgraded(bytes) => Some(Said::Upgraded(bytes)),
+        upstream::Event::Head(head) => Some(Said::Head(Head {
+            status: head.status,
+            reason: head.reason,
+            length: length_of(&head.headers),
+            headers: cleaned(head.headers),
+        })),
+        upstream::Event::Body(piece) => Some(Said::Body(piece)),
+        upstream::Event::End { is_reusable } => Some(Said::End { is_reusable }),
+    }
+}
+
+pub(crate) fn of_fastcgi(event: fastcgi::Event) -> Option<Said> {
+    match event {
+        fastcgi::Event::Stderr(_) => None,
+        fastcgi::Event::Head(head) => Some(Said::Head(Head {
+            status: head.status,
+            reason: head.reason,
+            // A program's length is a promise that nobody checks; the body ends with its record.
+            length: None,
+            headers: cleaned(head.headers),
+        })),
+        fastcgi::Event::Body(piece) => Some(Said::Body(piece)),
+        fastcgi::Event::End { .. } => Some(Said::End { is_reusable: true }),
+    }
+}

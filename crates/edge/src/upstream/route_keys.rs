@@ -1,0 +1,110 @@
+//! Keys that routes name by `sig_key`.
+//!
+//! They are read at the start, before workers become another user, who may not read their files. One that cannot be read
+//! again later stays as it was, and that is told.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use fermata_grip::sig::Key;
+
+use crate::prepared::read_key;
+use crate::routes::Routes;
+
+/// Keys that are remembered; more come only by files of routes that change, and are read each time.
+const KEYS_MAX: usize = 1_000;
+
+/// All of them, by what routes say.
+#[derive(Clone)]
+pub(crate) struct RouteKeys {
+    directory: PathBuf,
+    known: HashMap<String, Rc<Key>>,
+    /// Those that are as their files are.
+    fresh: HashSet<String>,
+    /// What is wrong with one, and was not told yet.
+    problem: Option<String>,
+}
+
+impl RouteKeys {
+    /// Those of the routes, and what is wrong with some.
+    pub fn read(routes: &Routes, directory: PathBuf) -> (Self, Vec<String>) {
+        let mut keys = Self {
+            directory,
+            known: HashMap::new(),
+            fresh: HashSet::new(),
+            problem: None,
+        };
+        let mut problems = Vec::new();
+        for rule in routes.rules() {
+            if let Some(text) = &rule.sig_key {
+                keys.get(text);
+                let problem = keys.problem.take();
+                problems.extend(problem.map(|it| format!("route {}: {it}", rule.label())));
+            }
+        }
+        (keys, problems)
+    }
+
+    /// A key; `None`: there is none, which [`take_problem`](Self::take_problem) tells once.
+    pub fn get(&mut self, text: &str) -> Option<Rc<Key>> {
+        if !self.fresh.contains(text) {
+            if self.fresh.len() >= KEYS_MAX {
+                self.fresh.clear();
+                self.known.clear();
+            }
+            match read_key(text, &self.directory) {
+                Ok(key) => {
+                    self.known.insert(text.to_owned(), Rc::new(key));
+                }
+                Err(error) => {
+                    let then = match self.known.contains_key(text) {
+                        true => "the key of before is used",
+                        false => "its requests have no Grip-Sig",
+                    };
+                    self.problem = Some(format!("sig_key: {error}; {then}"));
+                }
+            }
+            self.fresh.insert(text.to_owned());
+        }
+        self.known.get(text).map(Rc::clone)
+    }
+
+    /// What is wrong, once.
+    pub fn take_problem(&mut self) -> Option<String> {
+        self.problem.take()
+    }
+
+    /// Files of keys may have changed.
+    pub fn forget(&mut self) {
+        self.fresh.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_read_again_stays_and_that_is_told_once() {
+        let folder = std::env::temp_dir().join(format!("fermata-keys-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("key");
+        std::fs::write(&file, "616263").expect("a file");
+        let line = "a,sig_key=file:key b:1\nb,sig_key=file:none b:1";
+        let (routes, _) = Routes::read(line, |_| Ok(()));
+        let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("route b") && problems[0].contains("sig_key: "));
+        std::fs::remove_file(&file).expect("it is there");
+        keys.forget();
+        assert!(keys.get("file:key").is_some());
+        assert!(
+            keys.take_problem()
+                .is_some_and(|it| it.contains("of before"))
+        );
+        assert!(keys.get("file:key").is_some() && keys.take_problem().is_none());
+        assert!(keys.get("file:none").is_none());
+        std::fs::remove_dir_all(&folder).expect("it is there");
+    }
+}

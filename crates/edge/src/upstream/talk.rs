@@ -1,0 +1,267 @@
+//! The state of a conversation with an origin.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::net::SocketAddr;
+
+use fermata_proto::ws::accept::KEY_BYTES;
+
+use crate::client::body::Arriving;
+use crate::client::journal::Noted;
+use crate::client::over_http::OverHttp;
+use crate::client::source::{Owner, Source};
+use crate::upstream;
+use crate::upstream::Asked;
+use crate::upstream::codec::Codec;
+use crate::upstream::place::Place;
+use crate::upstream::reply::Phase;
+use crate::upstream::unopened::Unopened;
+
+/// What a conversation is for.
+pub(crate) enum Purpose {
+    /// A response.
+    Plain,
+    /// A WebSocket, with this key.
+    Upgrade([u8; KEY_BYTES]),
+    /// What another worker's SockJS session answers.
+    Worker,
+    /// Events of a WebSocket; while it is being opened, with the state it will have.
+    Events(Option<Box<OverHttp>>),
+}
+
+/// A request to an origin, and its response.
+pub(crate) struct Talk {
+    pub(crate) id: u64,
+    pub owner: Owner,
+    pub purpose: Purpose,
+    /// The client's socket waits for its origin to take more.
+    pub has_deferred: bool,
+    pub source: Source,
+    pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+    pub phase: Phase,
+    /// Its connection; 0: none.
+    pub wire: u64,
+    /// What it asks a service instead.
+    pub question: Option<u64>,
+    /// Its session with a backend that has such.
+    pub stream: Option<StreamOf>,
+    pub codec: Codec,
+    pub out: Vec<u8>,
+    pub sent: usize,
+    /// What is left of a body in a file.
+    pub file: Option<File>,
+    /// Targets that have not been tried, the next last.
+    pub targets: Vec<usize>,
+    /// The target counts it among its requests.
+    pub is_counted: bool,
+    /// How the target fared when it was asked.
+    pub target_asked: Asked,
+    /// What there is no connection for yet.
+    pub waits: Option<Wait>,
+    /// What is left of a body that arrives still.
+    pub arriving: Option<Arriving>,
+    /// Addresses of the target that have not been tried.
+    pub addresses: Vec<SocketAddr>,
+    pub is_connected: bool,
+    pub can_read: bool,
+    pub has_hung_up: bool,
+    pub is_reused: bool,
+    pub has_response: bool,
+    /// When it takes too long.
+    pub due_ms: u64,
+    /// When all of it takes too long.
+    pub(crate) deadline_ms: u64,
+    /// Why targets have failed, for the log.
+    pub failures: Vec<Unopened>,
+    /// Who waits for the same answer.
+    pub shared: Shared,
+    /// For its line in the log.
+    pub noted: Noted,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The addresses of this host.
+    Name(String),
+    /// Room in the queue of a Unix socket.
+    Room,
+}
+
+/// The session that a conversation has with its backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamOf {
+    pub number: u64,
+    pub service: u16,
+}
+
+/// What makes two requests equal.
+pub(crate) type ShareKey = Vec<u8>;
+
+/// Requests that others may share.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    pub is_on: bool,
+    /// The conversation that asks, by what it asks for.
+    pub asked: HashMap<ShareKey, u64>,
+    /// The conversation that a client waits for, by its request.
+    pub waiting: HashMap<u64, u64>,
+}
+
+/// What a conversation has to do with others' requests.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub key: Option<ShareKey>,
+    /// Who waits for the same answer.
+    pub others: Vec<Sharer>,
+}
+
+/// A client that waits for the answer to another's request.
+#[derive(Debug)]
+pub(crate) struct Sharer {
+    pub handle: u64,
+    pub source: Source,
+    /// Since when: it has its own time.
+    pub since_ms: u64,
+}
+
+impl Sharing {
+    pub fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            ..Self::default()
+        }
+    }
+
+    /// Clients that wait for another's request.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// Whether a conversation goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Goes,
+    /// Nothing is left to do, and its connection is no longer its own.
+    Over,
+}
+
+impl Talk {
+    pub(crate) fn new(
+        id: u64,
+        owner: Owner,
+        source: Source,
+        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+        purpose: Purpose,
+    ) -> Box<Self> {
+        Box::new(Self {
+            id,
+            owner,
+            purpose,
+            has_deferred: false,
+            source,
+            last_ids,
+            phase: Phase::Asked,
+            wire: 0,
+            question: None,
+            stream: None,
+            codec: Codec::Http(upstream::Exchange::new(false, false)),
+            out: Vec::new(),
+            sent: 0,
+            file: None,
+            targets: Vec::new(),
+            is_counted: false,
+            target_asked: Asked::default(),
+            waits: None,
+            arriving: None,
+            addresses: Vec::new(),
+            is_connected: false,
+            can_read: false,
+            has_hung_up: false,
+            is_reused: false,
+            has_response: false,
+            due_ms: u64::MAX,
+            deadline_ms: u64::MAX,
+            failures: Vec::new(),
+            shared: Shared::default(),
+            noted: Noted::default(),
+        })
+    }
+
+    /// Whether the origin cannot have acted on the request: it has not got all of it, and has said nothing.
+    pub fn may_be_unheard(&self) -> bool {
+        let is_heard = self.has_response || (self.is_connected && self.is_sent());
+        !is_heard
+    }
+
+    /// Whether the whole response is here.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Streaming {
+                has_ended: true,
+                ..
+            }
+        )
+    }
+
+    /// Whether its client has got a part of the answer.
+    pub fn has_begun_answer(&self) -> bool {
+        matches!(self.phase, Phase::Streaming { .. })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Talk {
+    /// Whether the origin has all of it.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent == self.out.len()
+            && self.file.is_none()
+            && self.arriving.as_ref().is_none_or(|it| it.has_ended)
+    }
+
+    /// Adds bytes of a connection that has become a WebSocket.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Bytes that wait for the origin.
+    pub fn queued(&self) -> usize {
+        self.out.len() - self.sent
+    }
+}
+
+/// Whose a connection to an origin is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WireUse {
+    Talk(u64),
+    Idle(Place),
+    /// The WebSocket of a SockJS session.
+    Session(u64),
+    /// It tells that names have been looked up.
+    Names,
+}
+
+/// Times that origins have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub connect_ms: u64,
+    pub response_ms: u64,
+    pub idle_ms: u64,
+}
+
+impl Talk {
+    /// Where its connection may serve again.
+    pub(crate) fn place(&self) -> Place {
+        Place::of(&self.source)
+    }
+}

@@ -1,0 +1,221 @@
+//! What is known of the targets of routes, and the order they are asked in.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use fermata_io::shm::Shared;
+
+use crate::client::request::ClientRequest;
+use crate::routes::{Routes, Rule};
+use crate::settings::Settings;
+use crate::upstream::{
+    Balancer, Candidate, HashBy, Health, MEMORY_WORDS, Passive, Policy, Seat, State,
+};
+
+/// What is known of all targets, by all workers.
+#[derive(Clone, Copy)]
+pub(crate) struct Targets {
+    pub health: Health,
+    passive: Passive,
+    check: Checking,
+}
+
+/// How a target is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checking {
+    pub interval_ms: u64,
+    pub timeout_ms: u64,
+    pub rise: u64,
+    pub fall: u64,
+}
+
+/// What is known of the targets of one route.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// By target; `None`: there was no room.
+    pub seats: Vec<Option<Seat>>,
+    pub(crate) balancer: RefCell<Balancer>,
+    pub(crate) passive: Passive,
+    /// How they are checked, if they are.
+    pub check: Option<Checking>,
+}
+
+impl Targets {
+    /// Before workers are forked.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(settings: &Settings) -> std::io::Result<Self> {
+        let memory = Shared::anonymous(MEMORY_WORDS)?;
+        Ok(Self {
+            health: Health::new(memory.words()),
+            passive: Passive {
+                failures_max: settings.number("origin_out_after"),
+                within_ms: settings.number("origin_out_within_ms"),
+                out_ms: settings.number("origin_out_for_ms"),
+            },
+            check: Checking {
+                interval_ms: settings.number("origin_check_interval_ms"),
+                timeout_ms: settings.number("origin_check_timeout_ms"),
+                rise: settings.number("origin_check_rise"),
+                fall: settings.number("origin_check_fall"),
+            },
+        })
+    }
+
+    /// What is to be known of the targets of these routes, by route. Requests by the routes `before` go on.
+    pub fn watch(
+        &self,
+        routes: &Routes,
+        before: &[Option<Watched>],
+        now_ms: u64,
+    ) -> Vec<Option<Watched>> {
+        let mut known = HashMap::new();
+        for watched in before.iter().flatten() {
+            for (target, seat) in watched.seats.iter().enumerate() {
+                if let Some(seat) = seat {
+                    known.entry(*seat).or_insert((watched, target));
+                }
+            }
+        }
+        let watch = |rule: &Rule| {
+            let is_alone = rule.targets.len() < 2 && rule.care.check.is_none();
+            (!is_alone).then(|| {
+                let watched = self.watch_rule(rule, now_ms);
+                watched.share(&known);
+                watched
+            })
+        };
+        routes.rules().iter().map(watch).collect()
+    }
+
+    fn watch_rule(&self, rule: &Rule, now_ms: u64) -> Watched {
+        const SECOND: u64 = 1_000;
+        let (care, label) = (&rule.care, rule.label());
+        let seats = rule.targets.iter().map(|target| {
+            self.health
+                .seat(&format!("{label} {}", target.name), now_ms)
+        });
+        let ms = |seconds: Option<u64>, ms| seconds.map_or(ms, |it| it * SECOND);
+        Watched {
+            seats: seats.collect(),
+            balancer: RefCell::new(Balancer::new(rule.targets.len())),
+            passive: Passive {
+                failures_max: care.out_after.unwrap_or(self.passive.failures_max),
+                out_ms: ms(care.out_for_s, self.passive.out_ms),
+                ..self.passive
+            },
+            check: care.check.as_ref().map(|_| Checking {
+                interval_ms: ms(care.check_interval_s, self.check.interval_ms),
+                timeout_ms: ms(care.check_timeout_s, self.check.timeout_ms),
+                rise: care.check_rise.unwrap_or(self.check.rise),
+                fall: care.check_fall.unwrap_or(self.check.fall),
+            }),
+        }
+    }
+}
+
+impl Watched {
+    /// Counts requests together with those of routes that were read before.
+    fn share(&self, known: &HashMap<Seat, (&Watched, usize)>) {
+        let mut balancer = self.balancer.borrow_mut();
+        for (target, seat) in self.seats.iter().enumerate() {
+            if let Some((before, of)) = seat.as_ref().and_then(|seat| known.get(seat)) {
+                balancer.share(target, &before.balancer.borrow(), *of);
+            }
+        }
+    }
+
+    /// How a target fares.
+    pub fn state(&self, target: usize, health: Health, now_ms: u64) -> State {
+        match self.seats.get(target) {
+            Some(&Some(seat)) => health.state(seat, now_ms),
+            _ => State::Up,
+        }
+    }
+
+    pub(crate) fn order(
+        &self,
+        rule: &Rule,
+        request: &ClientRequest,
+        health: Health,
+        now_ms: u64,
+    ) -> Vec<usize> {
+        let targets: Vec<Candidate<'_>> = rule
+            .targets
+            .iter()
+            .enumerate()
+            .map(|(at, target)| Candidate {
+                name: &target.name,
+                weight: target.weight,
+                is_reserve: target.is_reserve,
+                state: self.state(at, health, now_ms),
+            })
+            .collect();
+        let policy = &rule.care.policy;
+        let key = match policy {
+            Policy::Hash(by) => hash_key(by, request),
+            _ => Vec::new(),
+        };
+        self.balancer.borrow_mut().order(policy, &targets, &key)
+    }
+}
+
+/// What requests have in common that go to the same target; nothing where they have not got it.
+fn hash_key(by: &HashBy, request: &ClientRequest) -> Vec<u8> {
+    let key = match by {
+        HashBy::Client => return request.peer.ip().map_or(Vec::new(), address_bytes),
+        HashBy::Path => Some(request.path()),
+        HashBy::Header(name) => request.header(name),
+        HashBy::Cookie(name) => request
+            .headers
+            .iter()
+            .filter(|(header, _)| header.eq_ignore_ascii_case(b"cookie"))
+            .flat_map(|(_, value)| value.split(|&byte| byte == b';'))
+            .filter_map(|pair| pair.trim_ascii().split_at_checked(name.len()))
+            .find(|(start, rest)| *start == name.as_bytes() && rest.first() == Some(&b'='))
+            .map(|(_, rest)| &rest[1..]),
+    };
+    key.unwrap_or_default().to_vec()
+}
+
+fn address_bytes(address: std::net::IpAddr) -> Vec<u8> {
+    match address {
+        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_io::Peer;
+
+    use super::*;
+    use crate::client::request::Body;
+
+    #[test]
+    fn a_hash_is_made_of_what_the_route_names() {
+        let request = ClientRequest {
+            method: b"GET".to_vec(),
+            target: b"/a?b".to_vec(),
+            headers: vec![
+                (b"x-user".to_vec(), b"7".to_vec()),
+                (b"Cookie".to_vec(), b"aid=1; id=2;id=3".to_vec()),
+            ],
+            body: Body::None,
+            peer: Peer::Unix,
+            host: Vec::new(),
+            is_tls: false,
+        };
+        for (by, key) in [
+            (HashBy::Client, ""),
+            (HashBy::Path, "/a"),
+            (HashBy::Header("X-User".into()), "7"),
+            (HashBy::Header("X-Other".into()), ""),
+            (HashBy::Cookie("id".into()), "2"),
+            (HashBy::Cookie("d".into()), ""),
+        ] {
+            assert_eq!(hash_key(&by, &request), key.as_bytes(), "{by:?}");
+        }
+    }
+}
