@@ -1,17 +1,18 @@
 //! The GRIP edge: stands in front of any HTTP or FastCGI backend and holds its clients.
 //!
-//! [`server`] is what runs. Everything else reads no files and no clocks; what a file says is an argument: the settings,
-//! the routes file, and what is spoken to backends.
+//! [`server`] is what runs; the rest knows nothing of it: each part has its state, and what can be done with that alone.
+//! [`routes`], [`settings`], [`control`], [`fastcgi`] and [`zhttp`] read no files and no clocks: what a file says is an
+//! argument.
 //!
 //! # Inside
 //!
-//! A client's request waits (`defer`) while a `Talk` (`server/origin.rs`) has a connection to its origin, taken from the
+//! A client's request waits (`defer`) while a `Talk` (`upstream/talk.rs`) has a connection to its origin, taken from the
 //! pool or opened; what comes back is passed on piece by piece as the client takes it, or read whole when it is an
 //! instruction (`answer.rs`).
 //! Which target a conversation asks, and which next, is decided by `upstream/balance.rs` from what all workers know of
-//! targets (`upstream/health.rs`, words in shared memory; `server/targets.rs` joins them, worker 0 makes the checks). Why
-//! one is not asked is told by whose fault (`unopened.rs`), and only its own counts against it; who waits for a full Unix
-//! socket stands in one queue for it (`rooms.rs`). Names are looked up by a few threads of a worker (`resolve.rs`), the
+//! targets (`upstream/health.rs`, words in shared memory; `upstream/targets.rs` joins them, worker 0 makes the checks). Why
+//! one is not asked is told by whose fault (`upstream/unopened.rs`), and only its own counts against it; who waits for a full Unix
+//! socket stands in one queue for it (`upstream/room.rs`). Names are looked up by a few threads of a worker (`upstream/resolve.rs`), the
 //! only ones it has besides those for files; they begin after the fork, and a byte on a socket pair wakes the loop. A body
 //! is collected up to what a client may be held with and then read only as fast as its origin takes it (`arriving.rs`).
 //! A stream without wishes is then known to the engine alone; of anybody with filters, ids, links, a long poll or a

@@ -25,7 +25,6 @@ pub(crate) const STALE_MAX: usize = 1_024;
 
 /// The header by which a server keeps an item back, and its value.
 pub(crate) const ACTION: &[u8] = b"action";
-
 pub(crate) const DROP: &[u8] = b"drop";
 
 /// Items that wait for servers of filters.

@@ -9,7 +9,6 @@ use crate::client::request::{Body, ClientRequest};
 
 /// Content that waits for an origin, and events.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 200_000;
-
 pub(crate) const OUTBOX_EVENTS_MAX: usize = 1_000;
 
 /// The largest response of events.

@@ -13,13 +13,9 @@ pub(crate) const SCRIPT_BYTES_MAX: usize = crate::upstream::reply::INSTRUCT_BYTE
 
 /// The longest name of a function.
 const CALLBACK_BYTES_MAX: usize = 256;
-
 const METHOD: &str = "_method";
-
 const HEADERS: &str = "_headers";
-
 const BODY: &str = "_body";
-
 const SET_COOKIE: &[u8] = b"set-cookie";
 
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;

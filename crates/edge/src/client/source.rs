@@ -14,7 +14,6 @@ use crate::upstream::targets::Watched;
 
 /// The handlers of the engine: clients, and publishers.
 pub(crate) const HANDLER_CLIENTS: u32 = 0;
-
 pub(crate) const HANDLER_CONTROL: u32 = 1;
 
 /// WebSockets of the worker's own, which SockJS sessions have.

@@ -14,7 +14,6 @@ pub(crate) const OUTBOX_MAX: usize = 1_000;
 
 /// What another worker is told then, and of a question that nobody has taken in time.
 pub(crate) const TOO_MANY: &str = "fermata-too-many-questions";
-
 pub(crate) const NOBODY: &str = "fermata-nobody-there";
 
 /// A question on its way.

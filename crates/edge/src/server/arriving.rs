@@ -22,7 +22,6 @@ use crate::upstream::talk::{Step, Talk};
 
 /// What is read of a body at once, and how much in a row before others get their turn.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
-
 const TURN_BYTES_MAX: usize = 512 * 1024;
 
 impl Edge {

@@ -4,7 +4,6 @@ use crate::client::source::Source;
 use crate::server::edge::Edge;
 
 const METHODS: &[u8] = b"OPTIONS, HEAD, GET, POST, PUT, DELETE";
-
 const AGE: &[u8] = b"3600";
 
 /// Headers that pages may read without being allowed to.

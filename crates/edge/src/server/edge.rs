@@ -52,7 +52,6 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// How often conversations are looked through, and idle connections.
 const TALKS_MS: u64 = 1_000;
-
 const POOL_MS: u64 = 5_000;
 
 /// One worker's edge.

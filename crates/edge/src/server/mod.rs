@@ -1,12 +1,13 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
-//! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. `request` is
-//! what is kept of a client's request, `arriving` its body, `forward` what its origin is sent, `origin` the conversation with
-//! the origin (`connect` its connection, `authority` its certificates, `send` what goes there, `response` what comes, `targets` which one is asked, `checks`
-//! whether they are well), `answer` what becomes of the response, `hold` and `poll` who is held, `items` what published items
-//! do, `filtering` what servers are asked about them, `publish` how they get into the ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`,
-//! `link_body` and `gone` where links lead, `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element
-//! asks, `sockjs` how a browser without WebSockets does.
+//! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
+//! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`); here is what the loop does with them:
+//! `arriving` bodies of requests, `origin` conversations with origins (`connect` their connections, `send` what goes there,
+//! `targets` which one is asked, `checks` whether they are well), `answer` what becomes of the response, `hold` and `poll` who
+//! is held, `items` what published items do, `filtering` what servers are asked about them, `publish` how they get into the
+//! ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`, `link_body` and `gone` where links lead,
+//! `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element asks, `sockjs` how a browser without
+//! WebSockets does.
 
 mod answer;
 mod arriving;

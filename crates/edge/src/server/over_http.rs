@@ -18,7 +18,6 @@ use crate::upstream::talk::{Purpose, Talk};
 
 /// How long an origin is left alone that accepts nothing, the first time; it doubles so often.
 const STALL_MS: u64 = 1_000;
-
 const STALL_DOUBLINGS_MAX: u32 = 5;
 
 impl Edge {

@@ -21,12 +21,10 @@ const LOOKED_AT: [usize; 3] = [1, 16, 256];
 
 /// Records that are looked at for what a client misses, and bytes of them: who misses more asks its origin.
 const MISSED: [usize; 2] = [16, 1_000];
-
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Origins are asked at once by so many clients of a worker, and by so many more after each pause.
 const UPDATES_MAX: u32 = 100;
-
 const UPDATES_MS: u64 = 100;
 
 /// After its first subscription a channel is given so long until its clients catch up.

@@ -23,7 +23,6 @@ const FAILED: u16 = 1011;
 
 /// The code of one whose origin is gone, and of one that is closed without a reason.
 const AWAY: u16 = 1001;
-
 const NORMAL: u16 = 1000;
 
 /// The code of one that has lost what was published.
@@ -31,7 +30,6 @@ const TRY_AGAIN: u16 = 1013;
 
 /// What the engine says of a client that has left without a word, or without a code.
 const ABNORMAL: u16 = 1006;
-
 const NO_STATUS: u16 = 1005;
 
 impl Edge {

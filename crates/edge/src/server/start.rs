@@ -34,7 +34,6 @@ const BACKLOG: i32 = 1024;
 
 /// The largest item as the ring has it, and the ring: it holds a few of the largest.
 const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
 const RING_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The largest message of a client's WebSocket.

@@ -30,7 +30,6 @@ use crate::zhttp::{Condition, Event, Exchange, Opening, WINDOW_BYTES};
 
 /// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
-
 const TURN_BYTES_MAX: usize = 512 * 1024;
 
 /// What a packet has besides its content.

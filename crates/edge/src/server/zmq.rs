@@ -44,7 +44,6 @@ const HANDSHAKE_MS: u64 = 10_000;
 
 /// How soon connections are accepted again that could not be, and peers without handshake looked for.
 const ACCEPT_PAUSE_MS: u64 = 100;
-
 const PEERS_MS: u64 = 1_000;
 
 /// How long a peer has to be silent before it makes room for another.

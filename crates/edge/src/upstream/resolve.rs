@@ -21,7 +21,6 @@ use crate::upstream::unopened::Unopened;
 
 /// How long the addresses of a name are believed, and for how long they are better than waiting for new ones.
 const AGE_MS_MAX: u64 = 60_000;
-
 const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
 
 /// How soon a name is looked up again when it has no address, or its addresses fail.
@@ -29,7 +28,6 @@ const RETRY_MS: u64 = 5_000;
 
 /// Names that are remembered, and that are being looked up.
 const NAMES_MAX: usize = 1_024;
-
 const ASKED_MAX: usize = 256;
 
 /// Threads that look names up: one that waits for a dead name server does not hold the others up.

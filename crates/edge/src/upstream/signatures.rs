@@ -11,7 +11,6 @@ use crate::upstream::route_keys::RouteKeys;
 
 /// How long a signature is good, and how long it is used.
 const SIGNATURE_S: u64 = 3_600;
-
 const SIGNATURE_USED_S: u64 = 600;
 
 /// Issuer and key of a route, where it has its own.

@@ -7,7 +7,6 @@ const QUEUE_BYTES_MAX: usize = 200_000;
 
 /// The code of a second request for what one request waits for already, and of one that comes after its client has gone.
 const TWICE: (u16, &str) = (2010, "Another connection still open");
-
 const LEFT: (u16, &str) = (3000, "Client already closed connection");
 
 /// What is said where a close gives no reason.

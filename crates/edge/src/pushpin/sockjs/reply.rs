@@ -3,7 +3,6 @@
 use crate::upstream::response::Head;
 
 pub(crate) const PLAIN: &str = "text/plain; charset=UTF-8";
-
 pub(crate) const NEVER: &str = "no-store, no-cache, must-revalidate, max-age=0";
 
 pub(crate) type Headers = Vec<(Vec<u8>, Vec<u8>)>;

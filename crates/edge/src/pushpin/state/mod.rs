@@ -13,7 +13,6 @@ use crate::settings::Settings;
 
 /// How much of that goes in one message, of which a connection takes 1 MiB, and what is around a value at most.
 const MESSAGE_BYTES: usize = 256 * 1024;
-
 const VALUE_BYTES: usize = 12;
 
 pub(crate) type Ids = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -38,9 +38,7 @@ pub(crate) struct Client {
 }
 
 const SUBSCRIBERS: u8 = 0;
-
 const CLIENT: u8 = 1;
-
 const GONE: u8 = 2;
 const CONNECTIONS: u8 = 3;
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];

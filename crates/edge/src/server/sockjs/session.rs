@@ -17,7 +17,6 @@ use crate::upstream::talk::WireUse;
 
 /// The largest message of a backend, and the largest response in place of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 const REFUSAL_BYTES_MAX: usize = 100_000;
 
 /// The status of a handshake that is made.

@@ -22,7 +22,6 @@ const BODY_BYTES_MAX: u64 = 100_000;
 
 /// Ids of items are told together that come within this time, and of so many sessions.
 const UPDATE_MS: u64 = 10;
-
 const UPDATES_MAX: usize = 10_000;
 
 /// How often the service hears that a session is still there.
