@@ -22,6 +22,9 @@ cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 step "modules"
 python3 scripts/modules.py
 
+step "dependencies"
+python3 scripts/dependencies.py
+
 step "C warnings"
 # PHP's own headers are not ours to mend, so they count as system headers.
 read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')
