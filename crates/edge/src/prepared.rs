@@ -1,7 +1,7 @@
 //! What workers start from.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use fermata_grip::sig;
@@ -69,15 +69,6 @@ impl Prepared {
         let found = self.keys.iter().find(|(is, _)| *is == name)?;
         Some(Rc::clone(&found.1))
     }
-}
-
-/// Reads a key; files are named from `directory`.
-pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
-    let read = |path: &str| {
-        let path = directory.join(path);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    sig::Key::parse(text, read).map_err(|error| error.to_string())
 }
 
 /// Whether a file that a route names can be read.

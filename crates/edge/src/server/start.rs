@@ -11,7 +11,7 @@ use fermata_io::net;
 
 use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use crate::error::StartError;
-use crate::prepared::{Control, Prepared, check_file, read_key, url};
+use crate::prepared::{Control, Prepared, check_file, url};
 use crate::publish::port::Port;
 use crate::publish::{ports, publishers, stream};
 use crate::pushpin::rendezvous::SocketFile;
@@ -26,7 +26,7 @@ use crate::server::figures;
 use crate::server::figures::prometheus_address;
 use crate::settings::Settings;
 use crate::upstream::authority::Authority;
-use crate::upstream::route_keys::RouteKeys;
+use crate::upstream::route_keys::{RouteKeys, read_key};
 use crate::upstream::targets::Targets;
 
 /// Connections that may wait at the control port.
@@ -34,6 +34,7 @@ const BACKLOG: i32 = 1024;
 
 /// The largest item as the ring has it, and the ring: it holds a few of the largest.
 const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
 const RING_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The largest message of a client's WebSocket.

@@ -4,12 +4,12 @@
 //! again later stays as it was, and that is told.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use fermata_grip::sig;
 use fermata_grip::sig::Key;
 
-use crate::prepared::read_key;
 use crate::routes::Routes;
 
 /// Keys that are remembered; more come only by files of routes that change, and are read each time.
@@ -79,6 +79,15 @@ impl RouteKeys {
     pub fn forget(&mut self) {
         self.fresh.clear();
     }
+}
+
+/// Reads a key; files are named from `directory`.
+pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
+    let read = |path: &str| {
+        let path = directory.join(path);
+        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    sig::Key::parse(text, read).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
