@@ -105,7 +105,7 @@ mod worker;
 pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;
-pub use channels::encode::Encoding;
+pub use channels::encode::{ChannelEvent, Encoding, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published};
 pub use channels::hold::{Hold, HoldError};
 pub use channels::memory::HubError;

@@ -23,12 +23,53 @@ pub(crate) const FORMAT_WS_JSON: u8 = 2;
 /// The first of the formats of compressed frames, which are numbered as they are needed.
 const FORMAT_WS_COMPRESSED: u8 = 3;
 
+/// Messages that the embedder makes of a record, each a text frame of a WebSocket.
+pub(crate) const FORMAT_WS_OWN: u8 = u8::MAX - 2;
+
 /// Two formats of an embedder, see `relay`: what it makes of a record, and the record itself.
 pub(crate) const FORMAT_STREAM: u8 = u8::MAX - 1;
 pub(crate) const FORMAT_ITEMS: u8 = u8::MAX;
 
 /// Appends what streams are sent of a record's data. False: nothing is sent; the embedder is told instead.
 pub type Encoding = fn(data: &[u8], out: &mut Vec<u8>) -> bool;
+
+/// Something in a channel, for an embedder that makes messages of its own of it: `websocket::Format::Own`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelEvent<'a> {
+    /// A message was published.
+    Message {
+        /// The channel's name.
+        channel: &'a [u8],
+        /// The id by which a client resumes behind it.
+        id: &'a [u8],
+        /// The name it was published with.
+        name: Option<&'a [u8]>,
+        /// What was published: UTF-8.
+        data: &'a [u8],
+    },
+    /// A user is present: `{"user": …, "info": …}`.
+    Join {
+        /// The channel's name.
+        channel: &'a [u8],
+        /// Who.
+        data: &'a [u8],
+    },
+    /// A user is gone, told in the same way.
+    Leave {
+        /// The channel's name.
+        channel: &'a [u8],
+        /// Who.
+        data: &'a [u8],
+    },
+    /// Messages before the next one are missing; without a channel, of any that the socket is in.
+    Gap {
+        /// The channel's name.
+        channel: Option<&'a [u8]>,
+    },
+}
+
+/// Appends the text that sockets get of an event, once for all sockets of a worker. False: they get nothing.
+pub type WriteMessage = fn(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool;
 
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
@@ -40,6 +81,8 @@ pub(crate) struct Encoder {
     compressors: Vec<(u8, u32, Compressor)>,
     /// What an embedder's streams are sent of a record.
     pub stream: Option<Encoding>,
+    /// What an embedder's sockets are sent of a record.
+    pub message: Option<WriteMessage>,
     /// Channel and item of records that are not sent, for the embedder to act on.
     pub told: Vec<(Vec<u8>, Rc<[u8]>)>,
 }
@@ -60,6 +103,7 @@ impl Encoder {
             compressed: Vec::new(),
             compressors: Vec::new(),
             stream: None,
+            message: None,
             told: Vec::new(),
         }
     }
@@ -82,7 +126,7 @@ impl Encoder {
         });
         let at = known.unwrap_or(self.compressed.len());
         let format = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at).ok();
-        let Some(format) = format.filter(|format| *format < FORMAT_STREAM) else {
+        let Some(format) = format.filter(|format| *format < FORMAT_WS_OWN) else {
             return plain;
         };
         if known.is_none() {
@@ -110,6 +154,50 @@ impl Encoder {
     pub fn socket_frame(&mut self, is_json: bool, record: &Record, out: &mut Vec<u8>) {
         if let Some(payload) = payload(&self.ids, &mut self.payload, is_json, record) {
             text_frame(payload, out);
+        }
+    }
+
+    /// A record as the embedder's own message.
+    fn own_frame(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let mut id = [0; ID_BYTES_MAX];
+        let (channel, data) = (record.channel(), record.data());
+        let event = match record.kind {
+            Kind::Message => ChannelEvent::Message {
+                channel,
+                id: self.ids.text(record.seq, &mut id),
+                name: record.name(),
+                data,
+            },
+            Kind::Join => ChannelEvent::Join { channel, data },
+            Kind::Leave => ChannelEvent::Leave { channel, data },
+            // Is on no channel that can be subscribed to.
+            Kind::Direct => return,
+        };
+        self.own_message(&event, out);
+    }
+
+    fn own_message(&mut self, event: &ChannelEvent<'_>, out: &mut Vec<u8>) {
+        self.payload.clear();
+        if let Some(write) = self.message
+            && write(event, &mut self.payload)
+        {
+            text_frame(&self.payload, out);
+        }
+    }
+
+    /// Tells a socket that messages are missing before the next one, where its format has something to say it by: of one
+    /// channel, or of any that it has joined.
+    pub fn gap_frame(
+        &mut self,
+        format: u8,
+        channel: Option<&[u8]>,
+        reason: &str,
+        out: &mut Vec<u8>,
+    ) {
+        if format == FORMAT_WS_OWN {
+            self.own_message(&ChannelEvent::Gap { channel }, out);
+        } else if self.is_json(format) {
+            socket_gap(channel, reason, out);
         }
     }
 
@@ -174,6 +262,7 @@ impl Encode for Encoder {
             return self.relayed(format, record, out);
         }
         match format.checked_sub(FORMAT_WS_COMPRESSED) {
+            Some(_) if format == FORMAT_WS_OWN => self.own_frame(record, out),
             Some(at) => self.compressed_frame(at, record, out),
             None => self.socket_frame(format == FORMAT_WS_JSON, record, out),
         }
@@ -223,9 +312,8 @@ fn payload<'a>(
     Some(scratch)
 }
 
-/// The event that tells a socket that messages before the next one are missing: of one channel, or of
-/// any that it has joined.
-pub(crate) fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
+/// The event that says so in JSON.
+fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     let data = format!("{{\"reason\":\"{reason}\"}}");
     envelope(&mut payload, channel, None, Some(b"gap"), data.as_bytes());

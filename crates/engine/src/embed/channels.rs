@@ -18,6 +18,7 @@ use crate::channels::publish::{
     check_message,
 };
 use crate::http::respond::Gone;
+use crate::websocket::parse_id;
 use crate::worker::Worker;
 
 /// Waits of a publisher for a worker that is behind: short, because that worker is running.
@@ -41,6 +42,27 @@ impl<D: Driver> Worker<D> {
         message: Message<'_>,
         except: u64,
     ) -> Result<EventId, PublishFailure> {
+        let except = self.excepted(except);
+        self.publish_counted(channel, message, except)
+    }
+
+    /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
+    pub fn publish_except_id(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        id: &[u8],
+    ) -> Result<EventId, PublishFailure> {
+        let except = parse_id(id).map(|(_, subscriber)| subscriber);
+        self.publish_counted(channel, message, except)
+    }
+
+    fn publish_counted(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: Option<Subscriber>,
+    ) -> Result<EventId, PublishFailure> {
         let outcome = self.append(channel, message, except);
         let counter = match &outcome {
             Ok(_) => Counter::Published,
@@ -55,7 +77,7 @@ impl<D: Driver> Worker<D> {
         &mut self,
         channel: &[u8],
         message: Message<'_>,
-        except: u64,
+        except: Option<Subscriber>,
     ) -> Result<EventId, PublishFailure> {
         check_channel(channel).map_err(PublishFailure::Misuse)?;
         check_message(&message).map_err(PublishFailure::Misuse)?;
@@ -66,7 +88,7 @@ impl<D: Driver> Worker<D> {
             name,
             data,
         };
-        let seq = self.put(&record, self.excepted(except))?;
+        let seq = self.put(&record, except)?;
         Ok(self.channels.event_id(seq))
     }
 

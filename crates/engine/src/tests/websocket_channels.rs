@@ -4,7 +4,9 @@ use fermata_proto::ws::frame::Opcode;
 
 use super::sockets::{Told, close, masked, text};
 use super::*;
+use crate::channels::encode::ChannelEvent;
 use crate::channels::presence::MembersError;
+use crate::websocket::{Format, Join};
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
@@ -423,4 +425,70 @@ fn users_are_counted_by_the_address_of_the_client_behind_a_proxy() {
             }
         }
     }
+}
+
+/// Shows an event as text.
+fn show(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = match event {
+        ChannelEvent::Message { name, data, .. } => {
+            format!("{} {}", lossy(name.unwrap_or_default()), lossy(data))
+        }
+        ChannelEvent::Join { data, .. } => format!("join {}", lossy(data)),
+        ChannelEvent::Leave { data, .. } => format!("leave {}", lossy(data)),
+        ChannelEvent::Gap { channel } => format!("gap {}", lossy(channel.unwrap_or_default())),
+    };
+    out.extend_from_slice(text.as_bytes());
+    text != "secret "
+}
+
+#[test]
+fn an_embedder_writes_messages_of_its_own() {
+    let mut rigs = Rig::pair(1, &settings());
+    let mut clients = Vec::new();
+    let mut sockets = Vec::new();
+    for (rig, user) in rigs.iter_mut().zip(["ann", "bob"]) {
+        rig.worker.write_messages(show);
+        clients.push(rig.socket("/ws"));
+        rig.run();
+        let socket = *rig.open.last().expect("it is open");
+        let join = Join {
+            channel: b"room",
+            user: Some(user.as_bytes()),
+            info: None,
+            announces: true,
+            since: Some(b"of another server"),
+            format: Format::Own,
+        };
+        rig.worker.join_channel(socket, &join).expect("it joins");
+        sockets.push(rig.worker.socket_id(socket).expect("it is open"));
+    }
+    settle(&mut rigs);
+    for (name, except) in [
+        (&b"all"[..], ""),
+        (b"but-bob", sockets[1].as_str()),
+        (b"secret", ""),
+    ] {
+        let message = Message {
+            name: Some(name),
+            data: b"",
+        };
+        rigs[0]
+            .worker
+            .publish_except_id(b"room", message, except.as_bytes())
+            .expect("there is room");
+    }
+    settle(&mut rigs);
+    // Nobody is told that they have come themselves.
+    let joined = r#"join {"user":"bob","info":null}"#;
+    assert_eq!(clients[0].texts(), ["gap room", joined, "all ", "but-bob "]);
+    assert_eq!(clients[1].texts(), ["gap room", "all "]);
+    clients[1].peer.write(&close(1000, ""));
+    settle(&mut rigs);
+    for rig in &mut rigs {
+        rig.advance(5_000);
+    }
+    settle(&mut rigs);
+    let left = r#"leave {"user":"bob","info":null}"#;
+    assert_eq!(clients[0].texts(), [left]);
 }

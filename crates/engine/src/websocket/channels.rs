@@ -10,7 +10,7 @@ use fermata_proto::ws::utf8;
 use super::SendError;
 use super::output::{Open, open_socket};
 use crate::admin::stats::Counter;
-use crate::channels::encode::{self, FORMAT_WS_DATA, FORMAT_WS_JSON};
+use crate::channels::encode::{FORMAT_WS_DATA, FORMAT_WS_JSON, FORMAT_WS_OWN, WriteMessage};
 use crate::channels::presence::Presence;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
@@ -31,6 +31,8 @@ pub enum Format {
     Data,
     /// Messages, joins, leaves and gaps as JSON: `channel`, `id`, `event` and `data`.
     Json,
+    /// What the embedder makes of them: [`Worker::write_messages`]. A socket is not told that its own user has joined.
+    Own,
 }
 
 /// A channel for a socket.
@@ -51,6 +53,11 @@ pub struct Join<'a> {
 }
 
 impl<D: Driver> Worker<D> {
+    /// Has `write` make the messages of sockets in [`Format::Own`]. To be called before the first of them joins.
+    pub fn write_messages(&mut self, write: WriteMessage) {
+        self.channels.encoder.message = Some(write);
+    }
+
     /// Subscribes a socket to a channel from now on, after what it has missed.
     pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
@@ -103,17 +110,26 @@ impl<D: Driver> Worker<D> {
             return Err(SendError::Gone);
         };
         let is_json = join.format == Format::Json;
-        let plain = if is_json {
-            FORMAT_WS_JSON
-        } else {
-            FORMAT_WS_DATA
+        let plain = match join.format {
+            Format::Data => FORMAT_WS_DATA,
+            Format::Json => FORMAT_WS_JSON,
+            Format::Own => FORMAT_WS_OWN,
+        };
+        let newest = match join.format {
+            // Its own join is the past as well.
+            Format::Own => self.channels.ring.newest(),
+            Format::Data | Format::Json => newest,
         };
         let compresses = socket.compresses;
         let served = self.sockets.served.get(socket.route());
         let compression = served.and_then(|served| served.compression);
         let format = match compression {
             // Compressed once for all sockets that can read the same.
-            Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
+            Some(how)
+                if compresses.is_agreed()
+                    && !compresses.refers_back()
+                    && join.format != Format::Own =>
+            {
                 let bits = compresses.window_bits();
                 self.channels.encoder.compressed_format(plain, &how, bits)
             }
@@ -131,8 +147,9 @@ impl<D: Driver> Worker<D> {
             if since.is_some() {
                 self.net.counts.add(Counter::GapsUnknown, 1);
             }
-            if is_json && since.is_some() {
-                encode::socket_gap(Some(join.channel), "unknown id", &mut opening);
+            if since.is_some() {
+                let encoder = &mut self.channels.encoder;
+                encoder.gap_frame(format, Some(join.channel), "unknown id", &mut opening);
             }
             if is_json {
                 self.channels
@@ -274,7 +291,7 @@ impl<D: Driver> Worker<D> {
 }
 
 /// Slot and subscriber of a socket's id.
-fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
+pub(crate) fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
     let text = std::str::from_utf8(id).ok()?;
     if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

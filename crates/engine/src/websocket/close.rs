@@ -9,7 +9,6 @@ use fermata_proto::ws::frame::Opcode;
 use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::admin::stats::Counter;
-use crate::channels::encode;
 use crate::channels::pace::Place;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
@@ -181,10 +180,16 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::GapsSlow, 1);
         self.channels.local.skip_gap(exchange.chain);
-        let is_json = |format| self.channels.encoder.is_json(format);
-        if self.channels.local.formats_of(exchange.chain).any(is_json) {
-            let out = connection.take_buffer(&mut self.net.pool);
-            encode::socket_gap(None, "too slow", out);
+        let chain = exchange.chain;
+        let out = connection.take_buffer(&mut self.net.pool);
+        // Once for each way in which it reads its channels.
+        let mut told = Vec::new();
+        for format in self.channels.local.formats_of(chain) {
+            if !told.contains(&format) {
+                told.push(format);
+                let encoder = &mut self.channels.encoder;
+                encoder.gap_frame(format, None, "too slow", out);
+            }
         }
         self.net.mark_dirty(index.connection());
     }

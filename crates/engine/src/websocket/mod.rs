@@ -34,6 +34,7 @@ use fermata_proto::ws::message::Reader;
 use crate::channels::presence::Presence;
 use crate::net::index::ExchangeIndex;
 
+pub(crate) use channels::parse_id;
 pub use channels::{Format, Join};
 pub(crate) use events::Events;
 pub use events::{SocketEvent, SocketInfo};

@@ -17,7 +17,6 @@ use super::missing::{Missing, Resume};
 use super::output::{Open, open_socket};
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
-use crate::channels::encode;
 use crate::channels::missed::PIECE_BYTES;
 use crate::http::exchange::Exchange;
 use crate::net::index::ExchangeIndex;
@@ -103,10 +102,9 @@ impl<D: Driver> Worker<D> {
                         if stops {
                             return false;
                         }
-                        if is_json {
-                            let reason = if is_slow { "too slow" } else { "expired" };
-                            encode::socket_gap(Some(&missing.channel), reason, &mut piece);
-                        }
+                        let reason = if is_slow { "too slow" } else { "expired" };
+                        let channel = Some(&missing.channel[..]);
+                        encoder.gap_frame(missing.format, channel, reason, &mut piece);
                     }
                 }
                 plain_bytes.max(piece.len()) < bytes_max
