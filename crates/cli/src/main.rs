@@ -9,6 +9,7 @@ mod dev;
 mod doctor;
 mod edge;
 mod format;
+mod hub;
 mod php;
 mod publish;
 mod scaffold;
@@ -50,6 +51,7 @@ enum Command {
     Dev(Box<dev::Arguments>),
     Doctor(doctor::Arguments),
     Edge(edge::Arguments),
+    Hub(Box<hub::Arguments>),
     Load(Box<fermata_load::Arguments>),
     Man(completions::Pages),
     New(scaffold::Arguments),
@@ -74,6 +76,10 @@ fn main() -> ExitCode {
         Command::Edge(arguments) => match edge::run(&arguments) {
             Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
             Err(error) => ("edge", Err(error)),
+        },
+        Command::Hub(arguments) => match hub::run(&arguments) {
+            Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
+            Err(error) => ("hub", Err(error)),
         },
         Command::Load(arguments) => (
             "load",

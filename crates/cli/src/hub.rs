@@ -1,0 +1,94 @@
+//! `fermata hub`: channels for clients that speak Pusher, in the place of Reverb, Soketi or Pusher itself.
+
+use std::path::PathBuf;
+
+use fermata_gateway::settings::{Settings, parse_app};
+
+/// Hold clients that speak the Pusher protocol: Laravel Echo, pusher-js
+///
+/// Settings come from a file, from the environment (REVERB_APP_ID and the others by Reverb's names) and from these options,
+/// of which the later win.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Settings as TOML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// An application; may be given several times
+    ///
+    /// Its secret is then seen in the list of processes: give it by the file or the environment where others use the machine
+    #[arg(long, value_name = "ID:KEY:SECRET")]
+    app: Vec<String>,
+    /// Address to listen at; may be given several times [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// Address to listen at with TLS
+    #[arg(long, value_name = "HOST:PORT")]
+    listen_tls: Vec<String>,
+    /// Certificate chain, for --listen-tls
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<String>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<String>,
+    /// Worker processes: a number or auto
+    #[arg(long, value_name = "NUMBER")]
+    workers: Option<String>,
+    /// What stands in front of /app and /apps
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// error, warning, info or debug
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// Control socket, for fermata stats and fermata top
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<String>,
+}
+
+/// Runs the hub; returns what the process should exit with.
+pub fn run(arguments: &Arguments) -> Result<i32, String> {
+    let settings = read(arguments)?;
+    fermata_gateway::run(settings).map_err(|error| error.to_string())
+}
+
+fn read(arguments: &Arguments) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    if let Some(path) = &arguments.config {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        settings
+            .read_toml(&name, &text)
+            .map_err(|error| error.to_string())?;
+    }
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    settings
+        .read_environment(variables)
+        .map_err(|error| error.to_string())?;
+    for app in &arguments.app {
+        settings
+            .apps
+            .push(parse_app(app).map_err(|error| error.to_string())?);
+    }
+    if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
+        settings.listen.clone_from(&arguments.listen);
+    }
+    if !arguments.listen_tls.is_empty() {
+        settings.listen_tls.clone_from(&arguments.listen_tls);
+    }
+    if let (Some(certificate), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) {
+        settings.certificate = Some((certificate.clone(), key.clone()));
+    }
+    if let Some(workers) = &arguments.workers {
+        settings.workers.clone_from(workers);
+    }
+    if let Some(path) = &arguments.path {
+        settings.path.clone_from(path);
+    }
+    if let Some(level) = &arguments.log_level {
+        settings.log_level.clone_from(level);
+    }
+    if arguments.control.is_some() {
+        settings.control_socket.clone_from(&arguments.control);
+    }
+    Ok(settings)
+}

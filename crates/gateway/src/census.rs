@@ -1,0 +1,328 @@
+//! How many connections and subscriptions there are, over all workers.
+//!
+//! Each worker counts its own and tells the others what has changed, as absolute numbers: a notice that comes twice or late
+//! does no harm. A worker that starts says hello: what was counted for the one before it in its place is forgotten, and
+//! everybody tells it all they have.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+/// Channels in one notice, which has to fit into one record of the ring.
+const CHANNELS_PER_NOTICE: usize = 100;
+
+/// What workers tell each other.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub enum Notice {
+    /// A worker has started.
+    Hello {
+        /// Its number.
+        worker: u16,
+    },
+    /// Counts of a worker.
+    Counts {
+        /// Its number.
+        worker: u16,
+        /// Connections by application.
+        connections: Vec<(String, u64)>,
+        /// Subscriptions by the ring's name of their channel.
+        channels: Vec<(String, u64)>,
+    },
+    /// A user's connections are to be ended.
+    Terminate {
+        /// The application.
+        app: String,
+        /// The user.
+        user: String,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: HashMap<String, u64>,
+    channels: HashMap<String, u64>,
+}
+
+/// What one worker knows.
+#[derive(Debug)]
+pub struct Census {
+    worker: u16,
+    own: Counts,
+    others: HashMap<u16, Counts>,
+    changed_apps: HashSet<String>,
+    changed_channels: HashSet<String>,
+}
+
+impl Census {
+    pub fn new(worker: u16) -> Census {
+        Census {
+            worker,
+            own: Counts::default(),
+            others: HashMap::new(),
+            changed_apps: HashSet::new(),
+            changed_channels: HashSet::new(),
+        }
+    }
+
+    /// What a worker says when it starts.
+    pub fn hello(&self) -> Notice {
+        Notice::Hello {
+            worker: self.worker,
+        }
+    }
+
+    /// A connection of this worker has begun.
+    pub fn connect(&mut self, app: &str) {
+        add(&mut self.own.connections, app);
+        self.changed_apps.insert(app.to_owned());
+    }
+
+    /// It has ended.
+    pub fn disconnect(&mut self, app: &str) {
+        remove(&mut self.own.connections, app);
+        self.changed_apps.insert(app.to_owned());
+    }
+
+    /// A connection of this worker is subscribed.
+    pub fn subscribe(&mut self, ring_name: &str) {
+        add(&mut self.own.channels, ring_name);
+        self.changed_channels.insert(ring_name.to_owned());
+    }
+
+    /// It is no longer.
+    pub fn unsubscribe(&mut self, ring_name: &str) {
+        remove(&mut self.own.channels, ring_name);
+        self.changed_channels.insert(ring_name.to_owned());
+    }
+
+    /// Takes what another worker tells. Everything is told anew to one that has just started.
+    pub fn on_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Hello { worker } => {
+                self.others.remove(&worker);
+                self.changed_apps = self.own.connections.keys().cloned().collect();
+                self.changed_channels = self.own.channels.keys().cloned().collect();
+            }
+            Notice::Counts {
+                worker,
+                connections,
+                channels,
+            } => {
+                let counts = self.others.entry(worker).or_default();
+                set_all(&mut counts.connections, connections);
+                set_all(&mut counts.channels, channels);
+            }
+            Notice::Terminate { .. } => {}
+        }
+    }
+
+    /// Whether the others have something to be told.
+    pub fn has_changed(&self) -> bool {
+        !self.changed_apps.is_empty() || !self.changed_channels.is_empty()
+    }
+
+    /// The next part of what they are to be told; `None`: they know all.
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        if !self.has_changed() {
+            return None;
+        }
+        let connections = std::mem::take(&mut self.changed_apps)
+            .into_iter()
+            .map(|app| (count(&self.own.connections, &app), app))
+            .map(|(count, app)| (app, count))
+            .collect();
+        let part: Vec<String> = self
+            .changed_channels
+            .iter()
+            .take(CHANNELS_PER_NOTICE)
+            .cloned()
+            .collect();
+        let channels = part
+            .into_iter()
+            .map(|channel| {
+                self.changed_channels.remove(&channel);
+                let count = count(&self.own.channels, &channel);
+                (channel, count)
+            })
+            .collect();
+        Some(Notice::Counts {
+            worker: self.worker,
+            connections,
+            channels,
+        })
+    }
+
+    /// It could not be told, and is to be told later.
+    pub fn put_back(&mut self, notice: Notice) {
+        if let Notice::Counts {
+            connections,
+            channels,
+            ..
+        } = notice
+        {
+            self.changed_apps
+                .extend(connections.into_iter().map(|(app, _)| app));
+            self.changed_channels
+                .extend(channels.into_iter().map(|(channel, _)| channel));
+        }
+    }
+
+    /// Connections of an application.
+    pub fn connections(&self, app: &str) -> u64 {
+        self.all().map(|it| count(&it.connections, app)).sum()
+    }
+
+    /// Subscriptions of a channel.
+    pub fn subscriptions(&self, ring_name: &str) -> u64 {
+        self.all().map(|it| count(&it.channels, ring_name)).sum()
+    }
+
+    /// Channels with subscriptions whose names on the ring begin so, in order.
+    pub fn channels(&self, prefix: &str) -> Vec<(String, u64)> {
+        let mut totals: HashMap<&str, u64> = HashMap::new();
+        for counts in self.all() {
+            for (channel, count) in &counts.channels {
+                if channel.starts_with(prefix) {
+                    *totals.entry(channel).or_default() += count;
+                }
+            }
+        }
+        let mut channels: Vec<(String, u64)> = totals
+            .into_iter()
+            .map(|(channel, count)| (channel.to_owned(), count))
+            .collect();
+        channels.sort();
+        channels
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Counts> {
+        std::iter::once(&self.own).chain(self.others.values())
+    }
+}
+
+fn count(counts: &HashMap<String, u64>, name: &str) -> u64 {
+    counts.get(name).copied().unwrap_or_default()
+}
+
+fn add(counts: &mut HashMap<String, u64>, name: &str) {
+    match counts.get_mut(name) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(name.to_owned(), 1);
+        }
+    }
+}
+
+fn remove(counts: &mut HashMap<String, u64>, name: &str) {
+    let left = counts.get_mut(name).map(|count| {
+        *count -= 1;
+        *count
+    });
+    debug_assert!(left.is_some(), "{name} was counted");
+    if left == Some(0) {
+        counts.remove(name);
+    }
+}
+
+fn set_all(counts: &mut HashMap<String, u64>, told: Vec<(String, u64)>) {
+    for (name, count) in told {
+        match count {
+            0 => {
+                counts.remove(&name);
+            }
+            count => {
+                counts.insert(name, count);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Tells everybody what one worker has to tell.
+    fn tell(workers: &mut [Census], from: usize) {
+        while let Some(notice) = workers[from].next_notice() {
+            let text = serde_json::to_vec(&notice).expect("JSON");
+            for at in (0..workers.len()).filter(|at| *at != from) {
+                workers[at].on_notice(serde_json::from_slice(&text).expect("a notice"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_notice_is_bounded() {
+        let mut census = Census::new(0);
+        for at in 0..250 {
+            census.subscribe(&format!("{at}"));
+        }
+        let mut told = 0;
+        while let Some(Notice::Counts { channels, .. }) = census.next_notice() {
+            assert!(channels.len() <= CHANNELS_PER_NOTICE);
+            told += channels.len();
+        }
+        assert_eq!(told, 250);
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_told_later() {
+        let mut census = Census::new(0);
+        census.connect("1");
+        census.subscribe("a");
+        let notice = census.next_notice().expect("something to tell");
+        assert!(!census.has_changed());
+        census.put_back(notice);
+        assert!(matches!(
+            census.next_notice(),
+            Some(Notice::Counts { connections, channels, .. })
+                if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
+        ));
+    }
+
+    proptest! {
+        /// Whatever happens in whatever worker, and whichever is killed: once all have told, all know the same.
+        #[test]
+        fn all_workers_know_the_same(steps in proptest::collection::vec((0usize..3, 0u8..5, 0u8..3), 0..120)) {
+            let mut workers: Vec<Census> = (0..3).map(Census::new).collect();
+            let mut model: Vec<HashMap<String, u64>> = vec![HashMap::new(); 3];
+            for (at, what, channel) in steps {
+                let name = format!("pusher:1:{channel}");
+                match what {
+                    0 | 1 => {
+                        workers[at].subscribe(&name);
+                        add(&mut model[at], &name);
+                    }
+                    2 if count(&model[at], &name) > 0 => {
+                        workers[at].unsubscribe(&name);
+                        remove(&mut model[at], &name);
+                    }
+                    3 => tell(&mut workers, at),
+                    4 => {
+                        // It is killed, and another one comes in its place.
+                        workers[at] = Census::new(at as u16);
+                        model[at].clear();
+                        let hello = serde_json::to_vec(&workers[at].hello()).expect("JSON");
+                        for other in (0..3).filter(|other| *other != at) {
+                            workers[other].on_notice(serde_json::from_slice(&hello).expect("a notice"));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for at in 0..3 {
+                tell(&mut workers, at);
+            }
+            for channel in 0..3 {
+                let name = format!("pusher:1:{channel}");
+                let total: u64 = model.iter().map(|counts| count(counts, &name)).sum();
+                for worker in &workers {
+                    prop_assert_eq!(worker.subscriptions(&name), total);
+                    prop_assert_eq!(worker.channels("pusher:1:").iter().any(|(it, _)| *it == name), total > 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `fermata hub`: channels for clients of protocols that exist already. So far it speaks Pusher's.
+//!
+//! The engine holds the clients as it holds any WebSocket; a protocol is a crate of its own (`fermata-pusher`), which
+//! decides what a message means and what is sent. This crate joins the two: no PHP, no backend.
+//!
+//! # Inside
+//!
+//! [`settings`] is the file, the environment and the options. `start` configures the engine and forks; in each worker a
+//! `Gateway` (`gateway.rs`) pulls events. `sockets.rs` is what clients say, `questions.rs` what publishers ask over HTTP.
+//! An event is published to the ring under the channel's name with its application in front (`names.rs`), and one frame
+//! is made of it for all subscribers of a worker.
+//! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
+//! also when their worker was killed.
+//! How many are subscribed to a channel is known to every worker by what the others tell it (`census.rs`).
+//!
+//! # Decisions and their price
+//!
+//! **Counts are told, not shared.** Each worker tells the others what has changed, at most every [`TELL_MS`]. Price: counts
+//! of channels are that old, each worker keeps those of all, and until a killed worker's replacement says hello, some
+//! milliseconds, its clients are still counted.
+
+#![forbid(unsafe_code)]
+
+mod census;
+mod gateway;
+mod names;
+mod questions;
+pub mod settings;
+mod sockets;
+mod start;
+
+pub use start::{StartError, run};
+
+/// How long changes of counts are collected before the other workers are told.
+const TELL_MS: u64 = 20;

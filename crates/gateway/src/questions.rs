@@ -1,0 +1,193 @@
+//! What applications' backends ask over HTTP.
+
+use fermata_engine::{Message, PublishFailure};
+use fermata_pusher::api::{self, ApiError, Call, ChannelState, Event, Question, Wants};
+use fermata_pusher::channel::{Access, ChannelName};
+use fermata_pusher::socket_id::SocketId;
+use serde_json::{Value, json};
+
+use crate::gateway::Gateway;
+use crate::names::{ring_name, split};
+use crate::sockets::{publish_error, to_engine};
+
+const JSON: &[u8] = b"application/json";
+
+impl Gateway {
+    pub(crate) fn on_request(&mut self) {
+        let view = self.worker.request();
+        let handle = view.handle();
+        let method = String::from_utf8_lossy(view.method()).into_owned();
+        let target = String::from_utf8_lossy(view.target()).into_owned();
+        let is_head = method == "HEAD";
+        let settings = std::rc::Rc::clone(&self.settings);
+        let below = target.strip_prefix(settings.path.as_str());
+        let (status, body) = match below {
+            Some("/up") if method == "GET" || is_head => (200, r#"{"health":"OK"}"#.to_owned()),
+            Some(below) => {
+                let body = view.body().to_vec();
+                let question = Question {
+                    method: &method,
+                    target: below,
+                    body: &body,
+                    unix_s: self.worker.unix_s(),
+                };
+                match api::read(&settings.apps, &question) {
+                    None => (404, error("There is no such path.")),
+                    Some(Err(refused)) => (refused.status, error(&refused.message)),
+                    Some(Ok((app, call))) => match self.carry_out(&app.id, call) {
+                        Ok(answer) => (200, answer),
+                        Err(refused) => (refused.status, error(&refused.message)),
+                    },
+                }
+            }
+            None => (404, error("There is no such path.")),
+        };
+        let headers: &[(&[u8], &[u8])] = match status {
+            503 => &[(b"Retry-After", b"1")],
+            _ => &[],
+        };
+        // A client that has left needs no answer.
+        let _ = self.worker.respond(
+            handle,
+            status,
+            Some(JSON),
+            headers.iter().copied(),
+            body.as_bytes(),
+        );
+    }
+
+    fn carry_out(&mut self, app: &str, call: Call) -> Result<String, ApiError> {
+        match call {
+            Call::Publish { events, is_batch } => self.publish(app, &events, is_batch),
+            Call::Channels { prefix, wants } => {
+                let channels = self.census.channels(&ring_name(app, &prefix));
+                let channels: Vec<(String, ChannelState)> = channels
+                    .into_iter()
+                    .map(|(ring, subscriptions)| {
+                        let channel = split(&ring).map_or("", |(_, it)| it).to_owned();
+                        let state = self.state(&ring, &channel, subscriptions, wants);
+                        (channel, state)
+                    })
+                    .collect();
+                Ok(api::channels_answer(&channels, wants))
+            }
+            Call::Channel { channel, wants } => {
+                let ring = ring_name(app, &channel);
+                let subscriptions = self.census.subscriptions(&ring);
+                let state = self.state(&ring, &channel, subscriptions, wants);
+                Ok(api::channel_answer(&state, wants))
+            }
+            Call::Users { channel } => {
+                let ring = ring_name(app, &channel);
+                let members = self.members(&ring, usize::MAX);
+                let users: Vec<String> = members.into_iter().map(|(user, _)| user).collect();
+                Ok(api::users_answer(&users))
+            }
+            Call::Connections => {
+                Ok(json!({"connections": self.census.connections(app)}).to_string())
+            }
+            Call::Terminate { user } => match self.terminate_everywhere(app, &user) {
+                true => Ok("{}".to_owned()),
+                false => Err(busy()),
+            },
+        }
+    }
+
+    fn publish(&mut self, app: &str, events: &[Event], is_batch: bool) -> Result<String, ApiError> {
+        let mut answers = Vec::new();
+        for event in events {
+            let except = event
+                .except
+                .as_deref()
+                .and_then(SocketId::parse)
+                .map(to_engine);
+            for channel in &event.channels {
+                let message = Message {
+                    name: Some(event.name.as_bytes()),
+                    data: event.data.as_bytes(),
+                };
+                let ring = ring_name(app, channel);
+                // No id leaves nobody out.
+                let except = except.as_deref().unwrap_or_default().as_bytes();
+                self.worker
+                    .publish_except_id(ring.as_bytes(), message, except)
+                    .map_err(|error| match &error {
+                        PublishFailure::Misuse(_) => ApiError::new(400, publish_error(&error)),
+                        PublishFailure::Backpressure(_) => busy(),
+                    })?;
+            }
+            answers.push(self.describe(app, event));
+        }
+        let is_described = events.iter().any(|event| event.wants.any());
+        Ok(match (is_batch, answers.pop()) {
+            (true, last) if is_described => {
+                // One for each event, in their order: its channel alone, as a batch has one for each.
+                answers.extend(last);
+                let batch: Vec<Value> = answers
+                    .into_iter()
+                    .map(|(mut channels, _)| match channels.pop() {
+                        Some((_, attributes)) => attributes,
+                        None => json!({}),
+                    })
+                    .collect();
+                json!({"batch": batch}).to_string()
+            }
+            (false, Some((_, answer))) if is_described => answer,
+            _ => "{}".to_owned(),
+        })
+    }
+
+    /// What the answer tells of an event's channels: one by one, and all together.
+    fn describe(&mut self, app: &str, event: &Event) -> (Vec<(String, Value)>, String) {
+        let mut states = Vec::new();
+        if event.wants.any() {
+            for channel in &event.channels {
+                let ring = ring_name(app, channel);
+                let subscriptions = self.census.subscriptions(&ring);
+                let state = self.state(&ring, channel, subscriptions, event.wants);
+                states.push((channel.clone(), state));
+            }
+        }
+        let each = states
+            .iter()
+            .map(|(channel, state)| {
+                let attributes = api::attributes(state, event.wants);
+                (channel.clone(), Value::Object(attributes))
+            })
+            .collect();
+        (each, api::channels_answer(&states, event.wants))
+    }
+
+    fn state(
+        &mut self,
+        ring: &str,
+        channel: &str,
+        subscriptions: u64,
+        wants: Wants,
+    ) -> ChannelState {
+        let name = ChannelName::new(channel);
+        let is_presence = name.clone().map(ChannelName::access) == Ok(Access::Presence);
+        let users = (wants.user_count && is_presence).then(|| {
+            self.worker
+                .member_count(ring.as_bytes())
+                .unwrap_or_default() as u64
+        });
+        let cache = match wants.cache && name.is_ok_and(ChannelName::is_cache) {
+            true => self.cached(ring).map(|(_, data, _)| data),
+            false => None,
+        };
+        ChannelState {
+            subscriptions,
+            users,
+            cache,
+        }
+    }
+}
+
+fn busy() -> ApiError {
+    ApiError::new(503, "The server is busy; ask again.")
+}
+
+fn error(message: &str) -> String {
+    json!({"error": message}).to_string()
+}

@@ -1,0 +1,420 @@
+//! The settings of the hub: a TOML file, the environment (Reverb's own names too) and options, of which the later win.
+
+use std::collections::HashMap;
+
+use fermata_pusher::{App, ClientEvents};
+use serde::Deserialize;
+
+/// Where the hub listens when nothing else is said: where Reverb does, but for this machine alone.
+const LISTEN: &str = "127.0.0.1:8080";
+
+/// A setting that has no meaning; the sentence names it and says what helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(String);
+
+/// What the hub is to be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses, `host:port`.
+    pub listen: Vec<String>,
+    /// Addresses with TLS.
+    pub listen_tls: Vec<String>,
+    /// File of the certificate, and of its key.
+    pub certificate: Option<(String, String)>,
+    /// Worker processes: a number or `auto`.
+    pub workers: String,
+    /// In front of `/app` and `/apps`: empty, or a path such as `/ws`.
+    pub path: String,
+    /// Applications.
+    pub apps: Vec<App>,
+    /// Seconds of silence after which a client is asked whether it is there.
+    pub ping_interval_s: u64,
+    /// Seconds it has for the answer; also what a client is told of the server's.
+    pub activity_timeout_s: u64,
+    /// Bytes of memory for events that clients may resume from.
+    pub history_bytes_max: u64,
+    /// `error`, `warning`, `info` or `debug`.
+    pub log_level: String,
+    /// The control socket for `fermata stats` and `fermata top`; empty: the engine's default.
+    pub control_socket: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: vec![LISTEN.to_owned()],
+            listen_tls: Vec::new(),
+            certificate: None,
+            workers: "auto".to_owned(),
+            path: String::new(),
+            apps: Vec::new(),
+            ping_interval_s: 60,
+            activity_timeout_s: 30,
+            history_bytes_max: 16 * 1024 * 1024,
+            log_level: "info".to_owned(),
+            control_socket: None,
+        }
+    }
+}
+
+/// The file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<OneOrMany>,
+    listen_tls: Option<OneOrMany>,
+    tls_certificate: Option<String>,
+    tls_key: Option<String>,
+    workers: Option<toml::Value>,
+    path: Option<String>,
+    ping_interval_s: Option<u64>,
+    activity_timeout_s: Option<u64>,
+    history_bytes_max: Option<u64>,
+    log_level: Option<String>,
+    control_socket: Option<String>,
+    #[serde(default)]
+    app: Vec<AppTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppTable {
+    id: String,
+    key: String,
+    secret: String,
+    enabled: Option<bool>,
+    client_events: Option<bool>,
+    allowed_origins: Option<Vec<String>>,
+    connections_max: Option<u64>,
+    message_bytes_max: Option<usize>,
+    event_name_chars_max: Option<usize>,
+    event_data_bytes_max: Option<usize>,
+    channels_per_event_max: Option<usize>,
+    batch_events_max: Option<usize>,
+    client_events_per_second: Option<u32>,
+    channels_per_connection_max: Option<usize>,
+    presence_members_max: Option<usize>,
+    user_id_bytes_max: Option<usize>,
+    user_info_bytes_max: Option<usize>,
+    clock_window_s: Option<u64>,
+}
+
+impl Settings {
+    /// Takes what a file says. `name` is the file's, for errors.
+    ///
+    /// # Errors
+    /// The file, the place in it and what is wrong.
+    pub fn read_toml(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| SettingsError(format!("{name}: {}", error.to_string().trim_end())))?;
+        if let Some(listen) = file.listen {
+            self.listen = listen.into_list();
+        }
+        if let Some(listen) = file.listen_tls {
+            self.listen_tls = listen.into_list();
+        }
+        self.certificate = match (file.tls_certificate, file.tls_key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => self.certificate.take(),
+            _ => {
+                return Err(SettingsError(format!(
+                    "{name}: tls_certificate and tls_key belong together; give both"
+                )));
+            }
+        };
+        self.workers = match file.workers {
+            Some(toml::Value::String(text)) => text,
+            Some(toml::Value::Integer(number)) => number.to_string(),
+            Some(_) => {
+                return Err(SettingsError(format!(
+                    "{name}: workers: give a number or \"auto\""
+                )));
+            }
+            None => std::mem::take(&mut self.workers),
+        };
+        take(&mut self.path, file.path);
+        take(&mut self.ping_interval_s, file.ping_interval_s);
+        take(&mut self.activity_timeout_s, file.activity_timeout_s);
+        take(&mut self.history_bytes_max, file.history_bytes_max);
+        take(&mut self.log_level, file.log_level);
+        if file.control_socket.is_some() {
+            self.control_socket = file.control_socket;
+        }
+        for table in file.app {
+            let app = table
+                .into_app()
+                .map_err(|error| SettingsError(format!("{name}: {error}")))?;
+            self.apps.push(app);
+        }
+        Ok(())
+    }
+
+    /// Takes what the environment says by the names that Reverb has.
+    ///
+    /// # Errors
+    /// The variable and what is wrong with it.
+    pub fn read_environment(
+        &mut self,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<(), SettingsError> {
+        let known: HashMap<String, String> = variables
+            .filter(|(name, value)| name.starts_with("REVERB_") && !value.is_empty())
+            .collect();
+        let get = |name: &str| known.get(name).map(String::as_str);
+        let number = |name: &str| match get(name).map(str::parse::<u64>) {
+            None => Ok(None),
+            Some(Ok(number)) => Ok(Some(number)),
+            Some(Err(_)) => Err(SettingsError(format!(
+                "{name}: \"{}\" is no number",
+                get(name).unwrap_or_default().escape_debug()
+            ))),
+        };
+        if get("REVERB_SERVER_HOST").is_some() || get("REVERB_SERVER_PORT").is_some() {
+            let host = get("REVERB_SERVER_HOST").unwrap_or("0.0.0.0");
+            let port = get("REVERB_SERVER_PORT").unwrap_or("8080");
+            self.listen = vec![format!("{host}:{port}")];
+        }
+        take(&mut self.path, get("REVERB_SERVER_PATH").map(str::to_owned));
+        take(
+            &mut self.ping_interval_s,
+            number("REVERB_APP_PING_INTERVAL")?,
+        );
+        take(
+            &mut self.activity_timeout_s,
+            number("REVERB_APP_ACTIVITY_TIMEOUT")?,
+        );
+        match (
+            get("REVERB_APP_ID"),
+            get("REVERB_APP_KEY"),
+            get("REVERB_APP_SECRET"),
+        ) {
+            (None, None, None) => {}
+            (Some(id), Some(key), Some(secret)) => {
+                let mut app =
+                    App::new(id, key, secret).map_err(|error| SettingsError(error.to_string()))?;
+                if let Some(bytes) = number("REVERB_APP_MAX_MESSAGE_SIZE")? {
+                    app.limits.message_bytes_max = bytes as usize;
+                    app.limits.event_data_bytes_max = bytes as usize;
+                }
+                if let Some(max) = number("REVERB_APP_MAX_CONNECTIONS")? {
+                    app.limits.connections_max = Some(max);
+                }
+                self.apps.push(app);
+            }
+            _ => {
+                return Err(SettingsError(
+                    "REVERB_APP_ID, REVERB_APP_KEY and REVERB_APP_SECRET belong together; set all three".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what belongs together.
+    ///
+    /// # Errors
+    /// What is missing or said twice.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |text: String| Err(SettingsError(text));
+        if self.apps.is_empty() {
+            return wrong(
+                "there is no application: give --app ID:KEY:SECRET, an [[app]] in the file, or REVERB_APP_ID, \
+                 REVERB_APP_KEY and REVERB_APP_SECRET"
+                    .to_owned(),
+            );
+        }
+        for (at, app) in self.apps.iter().enumerate() {
+            for other in &self.apps[..at] {
+                if other.id == app.id || other.key == app.key {
+                    return wrong(format!(
+                        "two applications have the id \"{}\" or the key of it; give each its own",
+                        app.id
+                    ));
+                }
+            }
+        }
+        let is_path = self.path.starts_with('/') && !self.path.ends_with('/');
+        if !self.path.is_empty() && !is_path {
+            return wrong(format!(
+                "path: \"{}\" has to begin with a slash and end without one, as in /ws",
+                self.path.escape_debug()
+            ));
+        }
+        if !self.listen_tls.is_empty() && self.certificate.is_none() {
+            return wrong("listen_tls: give tls_certificate and tls_key as well".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Bytes of the largest message that any application's clients may send.
+    pub fn message_bytes_max(&self) -> usize {
+        let each = self.apps.iter().map(|app| app.limits.message_bytes_max);
+        each.max().unwrap_or_default()
+    }
+
+    /// Bytes of the largest event's data.
+    pub fn event_data_bytes_max(&self) -> usize {
+        let each = self.apps.iter().map(|app| app.limits.event_data_bytes_max);
+        each.max().unwrap_or_default()
+    }
+
+    /// Channels that a connection may be subscribed to at most, of any application.
+    pub fn channels_per_connection_max(&self) -> usize {
+        let each = self
+            .apps
+            .iter()
+            .map(|app| app.limits.channels_per_connection_max);
+        each.max().unwrap_or_default()
+    }
+}
+
+/// An application as an option says it: `ID:KEY:SECRET`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_app(text: &str) -> Result<App, SettingsError> {
+    let mut parts = text.splitn(3, ':');
+    let (Some(id), Some(key), Some(secret)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(SettingsError(
+            "--app: give an application as ID:KEY:SECRET".to_owned(),
+        ));
+    };
+    App::new(id, key, secret).map_err(|error| SettingsError(format!("--app: {error}")))
+}
+
+impl OneOrMany {
+    fn into_list(self) -> Vec<String> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+impl AppTable {
+    fn into_app(self) -> Result<App, fermata_pusher::AppError> {
+        let mut app = App::new(&self.id, &self.key, &self.secret)?;
+        take(&mut app.is_enabled, self.enabled);
+        if self.client_events == Some(false) {
+            app.client_events = ClientEvents::Refused;
+        }
+        take(&mut app.allowed_origins, self.allowed_origins);
+        let limits = &mut app.limits;
+        limits.connections_max = self.connections_max;
+        take(&mut limits.message_bytes_max, self.message_bytes_max);
+        take(&mut limits.event_name_chars_max, self.event_name_chars_max);
+        take(&mut limits.event_data_bytes_max, self.event_data_bytes_max);
+        take(
+            &mut limits.channels_per_event_max,
+            self.channels_per_event_max,
+        );
+        take(&mut limits.batch_events_max, self.batch_events_max);
+        take(
+            &mut limits.client_events_per_second,
+            self.client_events_per_second,
+        );
+        take(
+            &mut limits.channels_per_connection_max,
+            self.channels_per_connection_max,
+        );
+        take(&mut limits.presence_members_max, self.presence_members_max);
+        take(&mut limits.user_id_bytes_max, self.user_id_bytes_max);
+        take(&mut limits.user_info_bytes_max, self.user_info_bytes_max);
+        take(&mut limits.clock_window_s, self.clock_window_s);
+        Ok(app)
+    }
+}
+
+fn take<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_it_all() {
+        let mut settings = Settings::default();
+        let text = r#"
+            listen = ["127.0.0.1:6001", "[::1]:6001"]
+            workers = 2
+            path = "/ws"
+            [[app]]
+            id = "1"
+            key = "key"
+            secret = "0123456789abcdef"
+            client_events = false
+            allowed_origins = ["example.com"]
+            event_data_bytes_max = 50000
+        "#;
+        settings.read_toml("hub.toml", text).expect("settings");
+        settings.check().expect("settings");
+        assert_eq!(settings.listen.len(), 2);
+        assert_eq!(
+            (settings.workers.as_str(), settings.path.as_str()),
+            ("2", "/ws")
+        );
+        assert_eq!(settings.apps[0].client_events, ClientEvents::Refused);
+        assert_eq!(settings.event_data_bytes_max(), 50_000);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, word) in [
+            ("listn = 'x'", "listn"),
+            ("[[app]]\nid = '1'\nkey = 'k'", "secret"),
+            ("[[app]]\nid = 'a/b'\nkey = 'k'\nsecret = 's'", "a/b"),
+            ("tls_key = 'x'", "tls_certificate"),
+        ] {
+            let error = Settings::default()
+                .read_toml("hub.toml", text)
+                .expect_err(text);
+            let error = error.to_string();
+            assert!(
+                error.contains("hub.toml") && error.contains(word),
+                "{error}"
+            );
+        }
+        let error = Settings::default().check().expect_err("no application");
+        assert!(error.to_string().contains("--app"));
+        for text in ["", "1", "1:2", "1:2:"] {
+            assert!(parse_app(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn reverb_is_replaced_by_its_own_environment() {
+        let variables = [
+            ("REVERB_APP_ID", "1"),
+            ("REVERB_APP_KEY", "key"),
+            ("REVERB_APP_SECRET", "secret"),
+            ("REVERB_SERVER_PORT", "9000"),
+            ("REVERB_APP_MAX_MESSAGE_SIZE", "20000"),
+            ("REVERB_SCHEME", "https"),
+            ("PATH", "/bin"),
+        ];
+        let of = |variables: &[(&str, &str)]| {
+            let mut settings = Settings::default();
+            let variables = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            settings.read_environment(variables).map(|()| settings)
+        };
+        let settings = of(&variables).expect("settings");
+        assert_eq!(settings.listen, ["0.0.0.0:9000"]);
+        assert_eq!(settings.apps[0].limits.message_bytes_max, 20_000);
+        assert!(of(&variables[..2]).is_err());
+        assert!(of(&[("REVERB_APP_PING_INTERVAL", "often")]).is_err());
+    }
+}

@@ -1,0 +1,330 @@
+//! Clients' WebSockets: handshake, what they say, and their end.
+
+use fermata_engine::websocket::{Format, Join, SendError};
+use fermata_engine::{Message, PublishFailure};
+use fermata_pusher::channel::ChannelName;
+use fermata_pusher::connection::{Connection, Outcome, Subscribe, check_handshake};
+use fermata_pusher::frame::{self, Code};
+use fermata_pusher::socket_id::SocketId;
+use serde_json::Value;
+
+use crate::census::Notice;
+use crate::gateway::{Gateway, Session};
+use crate::names::ring_name;
+
+/// Digits of a number in the engine's id of a socket.
+const ID_DIGITS: usize = 16;
+
+/// Newest events of a cache channel that are looked at for one that a publisher has sent.
+const CACHED_MAX: usize = 32;
+
+impl Gateway {
+    /// Answers a handshake. What is wrong with it is said over the WebSocket, where clients can read it.
+    pub(crate) fn on_handshake(&mut self) {
+        let view = self.worker.request();
+        let handle = view.handle();
+        let text = |bytes: Option<&[u8]>| {
+            bytes
+                .and_then(|it| std::str::from_utf8(it).ok())
+                .map(str::to_owned)
+        };
+        let key = text(view.route(b"key")).unwrap_or_default();
+        let origin = text(view.header(b"origin", 0));
+        let protocol = text(view.query()).and_then(|query| {
+            query
+                .split('&')
+                .find_map(|pair| pair.strip_prefix("protocol=").map(str::to_owned))
+        });
+        let Ok(socket) = self.worker.accept_upgrade(handle, None, &[]) else {
+            return;
+        };
+        let found = self.settings.apps.iter().position(|app| app.key == key);
+        let Some(at) = found else {
+            self.refuse(
+                socket,
+                Code::NoApplication,
+                "there is no application with this key",
+            );
+            return;
+        };
+        let app = self.app(at);
+        if let Err((code, text)) = check_handshake(app, protocol.as_deref(), origin.as_deref()) {
+            self.refuse(socket, code, &text);
+            return;
+        }
+        let (id, max) = (app.id.clone(), app.limits.connections_max);
+        if max.is_some_and(|max| self.census.connections(&id) >= max) {
+            self.refuse(
+                socket,
+                Code::OverQuota,
+                "the application has as many connections as it may",
+            );
+            return;
+        }
+        let Some(socket_id) = self.socket_id(socket) else {
+            return;
+        };
+        self.census.connect(&id);
+        let connection = Connection::new();
+        self.sessions.insert(
+            socket,
+            Session {
+                app: at,
+                connection,
+            },
+        );
+        let established =
+            frame::connection_established(&socket_id.to_string(), self.settings.activity_timeout_s);
+        self.send(socket, &established);
+    }
+
+    pub(crate) fn on_message(&mut self) {
+        let event = self.worker.socket_event();
+        let (socket, text) = (event.socket, event.payload.to_vec());
+        let now_ms = self.worker.now_ms();
+        let Some(socket_id) = self.socket_id(socket) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&socket) else {
+            // It was refused, and says something before it has read that.
+            return;
+        };
+        let app = &self.settings.apps[session.app];
+        let outcome = session
+            .connection
+            .on_message(app, &socket_id.to_string(), &text, now_ms);
+        match outcome {
+            Outcome::Nothing => {}
+            Outcome::Reply(text) => self.send(socket, &text),
+            Outcome::Subscribe(subscribe) => self.subscribe(socket, subscribe),
+            Outcome::Unsubscribe(channel) => self.unsubscribe(socket, &channel),
+            Outcome::SignedIn(user_data) => {
+                self.send(socket, &frame::signin_success(&user_data));
+            }
+            Outcome::Publish(event) => {
+                let ring = ring_name(&app.id.clone(), &event.channel);
+                let message = Message {
+                    name: Some(event.name.as_bytes()),
+                    data: event.data.as_bytes(),
+                };
+                if let Err(error) = self.worker.publish_except(ring.as_bytes(), message, socket) {
+                    let text = publish_error(&error);
+                    self.send(socket, &frame::error(Some(Code::ClientEvent), &text));
+                }
+            }
+            Outcome::Close(code, text) => self.refuse(socket, code, &text),
+        }
+    }
+
+    pub(crate) fn on_close(&mut self) {
+        let socket = self.worker.socket_event().socket;
+        let Some(session) = self.sessions.remove(&socket) else {
+            return;
+        };
+        let id = self.app(session.app).id.clone();
+        self.census.disconnect(&id);
+        for channel in session.connection.channels() {
+            self.census.unsubscribe(&ring_name(&id, channel));
+        }
+    }
+
+    /// Ends the connections of this worker on which a user has signed in.
+    pub(crate) fn terminate(&mut self, app: &str, user: &str) {
+        let is_it = |session: &Session| {
+            let signed_in = session.connection.user();
+            self.settings.apps[session.app].id == app && signed_in.is_some_and(|it| *it.id == *user)
+        };
+        let found = self.sessions.iter().filter(|(_, session)| is_it(session));
+        let sockets: Vec<u64> = found.map(|(socket, _)| *socket).collect();
+        for socket in sockets {
+            self.refuse(
+                socket,
+                Code::Unauthorized,
+                "the application has ended the connection",
+            );
+        }
+    }
+
+    /// The same in all workers. False: not all could be told.
+    pub(crate) fn terminate_everywhere(&mut self, app: &str, user: &str) -> bool {
+        self.terminate(app, user);
+        self.tell(&Notice::Terminate {
+            app: app.to_owned(),
+            user: user.to_owned(),
+        })
+    }
+
+    fn subscribe(&mut self, socket: u64, subscribe: Subscribe) {
+        let Some(session) = self.sessions.get(&socket) else {
+            return;
+        };
+        let app = self.app(session.app);
+        let (ring, members_max) = (
+            ring_name(&app.id, &subscribe.channel),
+            app.limits.presence_members_max,
+        );
+        let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
+        if let Some(member) = &subscribe.member
+            && self.is_full(&ring, &member.user_id, members_max)
+        {
+            let text = format!(
+                "{} has {members_max} members, as many as it may",
+                subscribe.channel
+            );
+            self.undo(socket, &subscribe.channel, &text);
+            return;
+        }
+        let join = Join {
+            channel: ring.as_bytes(),
+            user: subscribe.member.as_ref().map(|it| it.user_id.as_bytes()),
+            info: info.as_ref().map(String::as_bytes),
+            announces: true,
+            since: subscribe.since.as_ref().map(String::as_bytes),
+            format: Format::Own,
+        };
+        // Who is present is known when the client has joined; nobody else has to wait for that with what is said first.
+        let is_presence = subscribe.member.is_some();
+        if !is_presence {
+            let text = frame::subscription_succeeded(&subscribe.channel, None);
+            self.send(socket, &text);
+        }
+        match self.worker.join_channel(socket, &join) {
+            Ok(()) => {}
+            // Its close follows.
+            Err(SendError::Gone) => return,
+            Err(SendError::Misuse(text) | SendError::Backpressure(text)) => {
+                self.undo(socket, &subscribe.channel, &text);
+                return;
+            }
+        }
+        self.census.subscribe(&ring);
+        if is_presence {
+            let members = self.members(&ring, members_max);
+            let text = frame::subscription_succeeded(&subscribe.channel, Some(&members));
+            self.send(socket, &text);
+        }
+        let is_cache = ChannelName::new(&subscribe.channel).is_ok_and(ChannelName::is_cache);
+        if is_cache && subscribe.since.is_none() {
+            self.send_cached(socket, &ring, &subscribe.channel);
+        }
+    }
+
+    fn unsubscribe(&mut self, socket: u64, channel: &str) {
+        let Some(session) = self.sessions.get(&socket) else {
+            return;
+        };
+        let ring = ring_name(&self.app(session.app).id, channel);
+        self.census.unsubscribe(&ring);
+        // It is subscribed, or closing.
+        let _ = self.worker.leave_channel(socket, ring.as_bytes());
+    }
+
+    /// Whether a presence channel has no room for one more user.
+    fn is_full(&mut self, ring: &str, user: &str, members_max: usize) -> bool {
+        match self.worker.member_count(ring.as_bytes()) {
+            Ok(count) if count >= members_max => {
+                let members = self.worker.members(ring.as_bytes(), members_max);
+                !members.is_ok_and(|it| it.iter().any(|member| member.user == user.as_bytes()))
+            }
+            _ => false,
+        }
+    }
+
+    /// The users in a presence channel, with what is told about them.
+    pub(crate) fn members(&mut self, ring: &str, count_max: usize) -> Vec<(String, Value)> {
+        let members = self.worker.members(ring.as_bytes(), count_max);
+        members
+            .unwrap_or_default()
+            .into_iter()
+            .map(|member| {
+                let info = serde_json::from_slice(&member.info).unwrap_or(Value::Null);
+                (String::from_utf8_lossy(&member.user).into_owned(), info)
+            })
+            .collect()
+    }
+
+    /// The newest event that a publisher has sent to a channel: name, data and id.
+    pub(crate) fn cached(&mut self, ring: &str) -> Option<(String, String, String)> {
+        let past = self.worker.history(ring.as_bytes(), None, CACHED_MAX);
+        past.unwrap_or_default().into_iter().rev().find_map(|past| {
+            let name = String::from_utf8(past.name?).ok()?;
+            let data = String::from_utf8(past.data).ok()?;
+            (!name.starts_with("client-")).then_some((name, data, past.id))
+        })
+    }
+
+    fn send_cached(&mut self, socket: u64, ring: &str, channel: &str) {
+        match self.cached(ring) {
+            Some((name, data, id)) => {
+                let mut text = Vec::new();
+                frame::event(&mut text, channel, &name, &data, Some(&id));
+                self.send(socket, &String::from_utf8_lossy(&text));
+            }
+            None => self.send(socket, &frame::cache_miss(channel)),
+        }
+    }
+
+    /// A subscription that the engine does not make.
+    fn undo(&mut self, socket: u64, channel: &str, text: &str) {
+        if let Some(session) = self.sessions.get_mut(&socket) {
+            session.connection.forget(channel);
+        }
+        self.send(socket, &frame::error(Some(Code::OverQuota), text));
+    }
+
+    /// Says what is wrong, and closes.
+    fn refuse(&mut self, socket: u64, code: Code, text: &str) {
+        self.send(socket, &frame::error(Some(code), text));
+        // It is open, or gone already.
+        let _ = self
+            .worker
+            .disconnect(socket, code.number(), text.as_bytes());
+    }
+
+    fn send(&mut self, socket: u64, text: &str) {
+        // One that is gone is told by its close; one that reads too slowly is closed by the engine.
+        let _ = self.worker.send(socket, false, text.as_bytes());
+    }
+
+    fn socket_id(&self, socket: u64) -> Option<SocketId> {
+        from_engine(&self.worker.socket_id(socket)?)
+    }
+}
+
+/// Why an event was not published, for who has sent it.
+pub(crate) fn publish_error(error: &PublishFailure) -> String {
+    match error {
+        PublishFailure::Misuse(cause) => cause.clone(),
+        PublishFailure::Backpressure(_) => "the server is busy; try again".to_owned(),
+    }
+}
+
+/// The engine's id of a socket, which any worker understands: three hexadecimal numbers.
+pub(crate) fn to_engine(id: SocketId) -> String {
+    format!("{:016x}{:016x}{:x}", id.life, id.socket, id.worker)
+}
+
+fn from_engine(text: &str) -> Option<SocketId> {
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(SocketId {
+        life: number(text.get(..ID_DIGITS)?)?,
+        socket: number(text.get(ID_DIGITS..2 * ID_DIGITS)?)?,
+        worker: u16::from_str_radix(text.get(2 * ID_DIGITS..)?, 16).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_sockets_are_the_engines() {
+        let id = SocketId {
+            life: 0xfeed,
+            socket: (3 << 32) | 7,
+            worker: 11,
+        };
+        assert_eq!(from_engine(&to_engine(id)), Some(id));
+        assert_eq!(from_engine("12"), None);
+    }
+}

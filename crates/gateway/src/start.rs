@@ -1,0 +1,193 @@
+//! From settings to running workers.
+
+use std::rc::Rc;
+
+use fermata_config::Source;
+use fermata_engine::websocket::{Callbacks, OriginPolicy, Route};
+use fermata_engine::{ChannelEvent, Server, Started};
+use fermata_pusher::frame;
+use serde_json::Value;
+
+use crate::gateway::{Gateway, HANDLER_REQUESTS, HANDLER_SOCKETS};
+use crate::names;
+use crate::settings::{Settings, SettingsError};
+
+/// Room for an event's name and what workers tell each other.
+const EVENT_BYTES_MIN: usize = 64 * 1024;
+const EVENT_BYTES_MORE: usize = 4 * 1024;
+
+/// A batch of the largest events, each at most twice as large in JSON, and what is around them.
+const BODY_EVENTS: usize = 2;
+const BODY_BYTES_MORE: usize = 64 * 1024;
+
+/// Why the hub does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting that has no meaning here; the sentence names it.
+    #[error("{0}")]
+    Setting(String),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] fermata_engine::StartError),
+}
+
+impl From<SettingsError> for StartError {
+    fn from(error: SettingsError) -> StartError {
+        StartError::Setting(error.to_string())
+    }
+}
+
+/// Runs the hub until it is stopped, and returns what the process should exit with.
+///
+/// # Errors
+/// It does not start; the sentence says why and what helps.
+pub fn run(settings: Settings) -> Result<i32, StartError> {
+    settings.check()?;
+    let mut server = Server::new();
+    configure(&mut server, &settings)?;
+    let pattern = format!("{}/app/{{key}}", settings.path);
+    server
+        .websocket(&pattern, route(&settings))
+        .map_err(|error| StartError::Setting(error.to_string()))?;
+    server.fallback(HANDLER_REQUESTS, true);
+    let apps: Vec<String> = settings.apps.iter().map(|app| app.id.clone()).collect();
+    server.note(&format!(
+        "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
+        settings.path,
+        settings.path,
+        apps.join(", ")
+    ));
+    match server.start()? {
+        Started::Ended { exit_code, .. } => Ok(exit_code),
+        // The hub has asked for none.
+        Started::Companion(_) => Ok(0),
+        Started::Worker(mut worker) => {
+            worker.write_messages(write_message);
+            Ok(Gateway::new(worker, Rc::new(settings)).run())
+        }
+    }
+}
+
+fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
+    let mut set = |name: &str, value: &str| {
+        server
+            .set(name, value, Source::Code)
+            .map_err(|error| StartError::Setting(error.to_string()))
+    };
+    let plain = settings.listen.iter().map(|it| url("http", it));
+    let secure = settings.listen_tls.iter().map(|it| url("https", it));
+    let listen: Vec<String> = plain.chain(secure).collect();
+    set("listen", &listen.join(","))?;
+    if let Some((certificate, key)) = &settings.certificate {
+        set("tls_certificate", certificate)?;
+        set("tls_key", key)?;
+    }
+    let workers = match settings.workers.as_str() {
+        "auto" => "0",
+        number => number,
+    };
+    set("workers", workers)?;
+    set("log_level", &settings.log_level)?;
+    if let Some(control) = &settings.control_socket {
+        set("control", control)?;
+    }
+    let data_bytes = settings.event_data_bytes_max();
+    let event_bytes = EVENT_BYTES_MIN.max(data_bytes + EVENT_BYTES_MORE);
+    set("event_bytes_max", &event_bytes.to_string())?;
+    set("history_bytes_max", &settings.history_bytes_max.to_string())?;
+    let batch = settings.apps.iter().map(|app| app.limits.batch_events_max);
+    let body_bytes = BODY_EVENTS * data_bytes * batch.max().unwrap_or(1) + BODY_BYTES_MORE;
+    set("body_bytes_max", &body_bytes.to_string())?;
+    set(
+        "channels_per_hold_max",
+        &settings.channels_per_connection_max().to_string(),
+    )?;
+    // The protocol has pings of its own, for clients that cannot answer those of WebSockets; all can.
+    set(
+        "websocket_ping_interval_ms",
+        &(settings.ping_interval_s * 1000).to_string(),
+    )?;
+    set(
+        "websocket_pong_timeout_ms",
+        &(settings.activity_timeout_s * 1000).to_string(),
+    )
+}
+
+fn url(scheme: &str, address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("{scheme}://{address}"),
+    }
+}
+
+/// Which pages may connect is up to each application.
+fn route(settings: &Settings) -> Route {
+    Route {
+        handler: HANDLER_SOCKETS,
+        callbacks: Callbacks {
+            upgrade: true,
+            open: false,
+            message: true,
+            close: true,
+        },
+        origins: OriginPolicy::Any,
+        message_bytes_max: Some(settings.message_bytes_max() as u64),
+        ..Route::default()
+    }
+}
+
+/// What the subscribers of a channel get of what happens in it.
+fn write_message(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
+    let text = |bytes: &'_ [u8]| std::str::from_utf8(bytes).unwrap_or_default().to_owned();
+    match event {
+        ChannelEvent::Message {
+            channel,
+            id,
+            name,
+            data,
+        } => {
+            let (channel, name) = (text(channel), text(name.unwrap_or_default()));
+            let Some((_, channel)) = names::split(&channel) else {
+                return false;
+            };
+            // What is on the ring was checked to be UTF-8.
+            let (data, id) = (
+                std::str::from_utf8(data).unwrap_or_default(),
+                std::str::from_utf8(id).ok(),
+            );
+            frame::event(out, channel, &name, data, id);
+        }
+        ChannelEvent::Join { channel, data } => {
+            let (channel, Some((user, info))) = (text(channel), read_user(data)) else {
+                return false;
+            };
+            let Some((_, channel)) = names::split(&channel) else {
+                return false;
+            };
+            out.extend_from_slice(frame::member_added(channel, &user, &info).as_bytes());
+        }
+        ChannelEvent::Leave { channel, data } => {
+            let (channel, Some((user, _))) = (text(channel), read_user(data)) else {
+                return false;
+            };
+            let Some((_, channel)) = names::split(&channel) else {
+                return false;
+            };
+            out.extend_from_slice(frame::member_removed(channel, &user).as_bytes());
+        }
+        ChannelEvent::Gap { channel } => {
+            let name = channel.map(text);
+            let channel = name.as_deref().and_then(names::split).map(|(_, it)| it);
+            out.extend_from_slice(frame::gap(channel).as_bytes());
+        }
+    }
+    true
+}
+
+/// Who an announcement of the engine's is about.
+fn read_user(data: &[u8]) -> Option<(String, Value)> {
+    let mut announcement: Value = serde_json::from_slice(data).ok()?;
+    let info = announcement["info"].take();
+    let user = announcement["user"].as_str()?.to_owned();
+    Some((user, info))
+}

@@ -1,0 +1,471 @@
+//! One client's connection: its messages in, what is to be done out.
+//!
+//! The machine decides what the protocol and the application allow, and remembers what the connection is subscribed to.
+//! Who embeds it carries out what it says, and tells it when that has failed: [`Connection::forget`].
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::channel::{Access, ChannelName, USER_PREFIX};
+use crate::frame::{self, Code, SENDER};
+use crate::{App, ClientEvents, auth};
+
+/// The number of the protocol.
+pub const PROTOCOL: &str = "7";
+
+/// A user's id is kept with the connection and becomes part of names.
+const USER_ID_BYTES_MAX: usize = 255;
+
+/// What a message asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Nothing.
+    Nothing,
+    /// An answer is to be sent.
+    Reply(String),
+    /// The connection is to be subscribed, and told so by [`frame::subscription_succeeded`].
+    Subscribe(Subscribe),
+    /// Its subscription of this channel is to end.
+    Unsubscribe(String),
+    /// An event is to be published to everybody else in a channel.
+    Publish(ClientEvent),
+    /// The user of [`Connection::user`] has signed in, which the client is to be told.
+    SignedIn(String),
+    /// An answer is to be sent, and the connection closed with this code.
+    Close(Code, String),
+}
+
+/// A subscription that the application allows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscribe {
+    /// The channel.
+    pub channel: String,
+    /// Who is present by it.
+    pub member: Option<Member>,
+    /// The id of the last event the client has had.
+    pub since: Option<String>,
+}
+
+/// Somebody in a presence channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// Who.
+    pub user_id: String,
+    /// What is told about them.
+    pub user_info: Value,
+}
+
+/// What a client has to say to the others in a channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvent {
+    /// The channel.
+    pub channel: String,
+    /// The name on the ring: the event's, and its sender's user where that is known.
+    pub name: String,
+    /// The data, as a subscriber gets it in its string.
+    pub data: String,
+}
+
+/// A user who has signed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Who.
+    pub id: Box<str>,
+}
+
+/// What a connection is subscribed to.
+#[derive(Debug)]
+struct Subscription {
+    channel: Box<str>,
+    /// Who it is there, in a presence channel.
+    user_id: Option<Box<str>>,
+}
+
+/// A client's connection.
+#[derive(Debug, Default)]
+pub struct Connection {
+    subscriptions: Vec<Subscription>,
+    user: Option<User>,
+    /// Events for other clients that it may still send in this second, and which second that is.
+    allowance: Allowance,
+}
+
+#[derive(Debug, Default)]
+struct Allowance {
+    second: u64,
+    used: u32,
+}
+
+/// A message as clients send it.
+#[derive(Deserialize)]
+struct Message {
+    event: String,
+    #[serde(default)]
+    channel: Option<String>,
+    #[serde(default)]
+    data: Value,
+}
+
+#[derive(Default, Deserialize)]
+struct SubscribeData {
+    channel: Option<String>,
+    auth: Option<String>,
+    channel_data: Option<String>,
+    #[serde(rename = "fermata:since")]
+    since: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct SigninData {
+    auth: Option<String>,
+    user_data: Option<String>,
+}
+
+/// What stands in the query of the handshake, looked at before the connection is said to be established.
+///
+/// # Errors
+/// The code and the text to close it with.
+pub fn check_handshake(
+    app: &App,
+    protocol: Option<&str>,
+    origin: Option<&str>,
+) -> Result<(), (Code, String)> {
+    match protocol {
+        Some(PROTOCOL) => {}
+        None => {
+            return Err((
+                Code::NoProtocol,
+                "the query has no protocol: use protocol=7".to_owned(),
+            ));
+        }
+        Some(text) if text.parse::<u32>().is_err() => {
+            return Err((
+                Code::BadProtocol,
+                "protocol is no number: use protocol=7".to_owned(),
+            ));
+        }
+        Some(_) => {
+            return Err((
+                Code::UnsupportedProtocol,
+                "this server speaks protocol 7".to_owned(),
+            ));
+        }
+    }
+    if !app.is_enabled {
+        return Err((Code::Disabled, "the application is disabled".to_owned()));
+    }
+    if !app.allows_origin(origin) {
+        return Err((
+            Code::Unauthorized,
+            "pages of this origin may not connect".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+impl Connection {
+    /// A connection that is subscribed to nothing.
+    pub fn new() -> Connection {
+        Connection::default()
+    }
+
+    /// The user who has signed in.
+    pub fn user(&self) -> Option<&User> {
+        self.user.as_ref()
+    }
+
+    /// What it is subscribed to.
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        self.subscriptions.iter().map(|it| &*it.channel)
+    }
+
+    /// A subscription could not be made after all.
+    pub fn forget(&mut self, channel: &str) {
+        self.subscriptions.retain(|it| &*it.channel != channel);
+    }
+
+    /// Takes a message. `now_ms` only ever grows.
+    pub fn on_message(&mut self, app: &App, socket_id: &str, text: &[u8], now_ms: u64) -> Outcome {
+        if text.len() > app.limits.message_bytes_max {
+            return refuse(
+                Code::Malformed,
+                &format!(
+                    "a message has more than {} bytes",
+                    app.limits.message_bytes_max
+                ),
+            );
+        }
+        let Ok(message) = serde_json::from_slice::<Message>(text) else {
+            return refuse(Code::Malformed, "a message is no JSON object with an event");
+        };
+        match message.event.as_str() {
+            "pusher:ping" => Outcome::Reply(frame::pong()),
+            "pusher:pong" => Outcome::Nothing,
+            "pusher:subscribe" => self.on_subscribe(app, socket_id, message.data),
+            "pusher:unsubscribe" => self.on_unsubscribe(message.data),
+            "pusher:signin" => self.on_signin(app, socket_id, message.data),
+            event if event.starts_with("client-") => self.on_client_event(app, &message, now_ms),
+            // What later versions of the protocol may have.
+            event if event.starts_with("pusher:") => Outcome::Nothing,
+            _ => refuse(
+                Code::ClientEvent,
+                "events of clients have names that begin with client-",
+            ),
+        }
+    }
+
+    fn on_subscribe(&mut self, app: &App, socket_id: &str, data: Value) -> Outcome {
+        let Some(data) = object::<SubscribeData>(data) else {
+            return refuse(
+                Code::Malformed,
+                "pusher:subscribe: its data is no object with a channel",
+            );
+        };
+        let name = data.channel.unwrap_or_default();
+        let channel = match ChannelName::new(&name) {
+            Ok(channel) => channel,
+            Err(error) => return refuse(Code::Unauthorized, &error.to_string()),
+        };
+        if self.subscription(&name).is_some() {
+            let text = format!("the connection is subscribed to {name} already");
+            return Outcome::Reply(frame::error(None, &text));
+        }
+        let max = app.limits.channels_per_connection_max;
+        if self.subscriptions.len() >= max {
+            let text = format!("the connection is subscribed to {max} channels, as many as it may");
+            return refuse(Code::OverQuota, &text);
+        }
+        let auth = data.auth.unwrap_or_default();
+        let signed = data.channel_data.as_deref();
+        let is_allowed = match channel.access() {
+            Access::Public => true,
+            Access::User => self.user.as_ref().map(|it| &*it.id) == channel.user(),
+            Access::Private | Access::Encrypted | Access::Presence => {
+                auth::allows_subscription(app, &auth, socket_id, &name, signed)
+            }
+        };
+        if !is_allowed {
+            let text = match channel.access() {
+                Access::User => {
+                    format!("{name} is the channel of a user who is not signed in here")
+                }
+                _ => format!("the signature of the subscription to {name} is invalid"),
+            };
+            return refuse(Code::Unauthorized, &text);
+        }
+        let member = match channel.access() {
+            Access::Presence => match read_member(app, signed) {
+                Ok(member) => Some(member),
+                Err(text) => return refuse(Code::Unauthorized, &text),
+            },
+            _ => None,
+        };
+        self.subscriptions.push(Subscription {
+            channel: name.as_str().into(),
+            user_id: member.as_ref().map(|it| it.user_id.as_str().into()),
+        });
+        Outcome::Subscribe(Subscribe {
+            channel: name,
+            member,
+            since: data.since,
+        })
+    }
+
+    fn on_unsubscribe(&mut self, data: Value) -> Outcome {
+        let name = object::<SubscribeData>(data).and_then(|it| it.channel);
+        let Some(name) = name else {
+            return refuse(
+                Code::Malformed,
+                "pusher:unsubscribe: its data is no object with a channel",
+            );
+        };
+        match self.subscription(&name) {
+            Some(_) => {
+                self.forget(&name);
+                Outcome::Unsubscribe(name)
+            }
+            None => Outcome::Nothing,
+        }
+    }
+
+    fn on_signin(&mut self, app: &App, socket_id: &str, data: Value) -> Outcome {
+        let Some(data) = object::<SigninData>(data) else {
+            return refuse(Code::Malformed, "pusher:signin: its data is no object");
+        };
+        let (auth, user_data) = (
+            data.auth.unwrap_or_default(),
+            data.user_data.unwrap_or_default(),
+        );
+        if !auth::allows_user(app, &auth, socket_id, &user_data) {
+            return close(Code::Unauthorized, "the signature of the user is invalid");
+        }
+        let id = serde_json::from_str::<Value>(&user_data)
+            .ok()
+            .and_then(|user| read_user_id(&user["id"], app.limits.user_id_bytes_max));
+        let Some(id) = id else {
+            return close(
+                Code::Unauthorized,
+                "the data of the user is no JSON object with an id",
+            );
+        };
+        if self.user.as_ref().is_some_and(|user| *user.id != *id) {
+            return refuse(
+                Code::Unauthorized,
+                "another user has signed in on this connection",
+            );
+        }
+        self.user = Some(User { id: id.into() });
+        Outcome::SignedIn(user_data)
+    }
+
+    fn on_client_event(&mut self, app: &App, message: &Message, now_ms: u64) -> Outcome {
+        let limits = &app.limits;
+        let refuse = |text: &str| refuse(Code::ClientEvent, text);
+        if app.client_events == ClientEvents::Refused {
+            return refuse("the application takes no events of clients");
+        }
+        let name = message.channel.as_deref().unwrap_or_default();
+        let Some(subscription) = self.subscription(name) else {
+            return refuse(
+                "an event was sent to a channel that the connection is not subscribed to",
+            );
+        };
+        // A name that is subscribed to has been checked.
+        let access = ChannelName::new(name).map(ChannelName::access);
+        if !matches!(access, Ok(Access::Private | Access::Presence)) {
+            return refuse("events of clients go to private and presence channels alone");
+        }
+        if let Err(text) = check_event_name(&message.event, limits.event_name_chars_max) {
+            return refuse(&text);
+        }
+        let data = data_text(&message.data);
+        if data.len() > limits.event_data_bytes_max {
+            return refuse(&format!(
+                "the data of an event has more than {} bytes",
+                limits.event_data_bytes_max
+            ));
+        }
+        let event = ClientEvent {
+            channel: name.to_owned(),
+            name: match &subscription.user_id {
+                Some(user) => format!("{}{SENDER}{user}", message.event),
+                None => message.event.clone(),
+            },
+            data,
+        };
+        if !self.allowance.take(limits.client_events_per_second, now_ms) {
+            return refuse(&format!(
+                "more than {} events of a client in a second",
+                limits.client_events_per_second
+            ));
+        }
+        Outcome::Publish(event)
+    }
+
+    fn subscription(&self, channel: &str) -> Option<&Subscription> {
+        self.subscriptions.iter().find(|it| &*it.channel == channel)
+    }
+}
+
+impl Allowance {
+    fn take(&mut self, per_second: u32, now_ms: u64) -> bool {
+        if per_second == 0 {
+            return true;
+        }
+        let second = now_ms / 1000;
+        if self.second != second {
+            *self = Allowance { second, used: 0 };
+        }
+        if self.used >= per_second {
+            return false;
+        }
+        self.used += 1;
+        true
+    }
+}
+
+/// Checks the name of an event that is to be published.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("an event has no name".to_owned());
+    }
+    if name.chars().count() > chars_max {
+        return Err(format!(
+            "the name of an event has more than {chars_max} characters"
+        ));
+    }
+    if name.chars().any(char::is_control) {
+        return Err("the name of an event has a control character".to_owned());
+    }
+    Ok(())
+}
+
+/// The data of an event as its subscribers get it: text as it is, anything else as JSON.
+pub fn data_text(data: &Value) -> String {
+    match data {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Data that clients send as an object, or as JSON in a string.
+fn object<T: serde::de::DeserializeOwned>(data: Value) -> Option<T> {
+    match data {
+        Value::String(text) => serde_json::from_str(&text).ok(),
+        data @ Value::Object(_) => serde_json::from_value(data).ok(),
+        _ => None,
+    }
+}
+
+fn read_member(app: &App, data: Option<&str>) -> Result<Member, String> {
+    let limits = &app.limits;
+    let data: Value = data
+        .and_then(|it| serde_json::from_str(it).ok())
+        .ok_or("the channel_data of a presence channel is no JSON object with a user_id")?;
+    let user_id = read_user_id(&data["user_id"], limits.user_id_bytes_max).ok_or_else(|| {
+        format!(
+            "the user_id of a presence channel has to be 1 to {} bytes of text or a number",
+            limits.user_id_bytes_max
+        )
+    })?;
+    let user_info = data.get("user_info").cloned().unwrap_or(Value::Null);
+    if user_info.to_string().len() > limits.user_info_bytes_max {
+        return Err(format!(
+            "the user_info of a presence channel has more than {} bytes",
+            limits.user_info_bytes_max
+        ));
+    }
+    Ok(Member { user_id, user_info })
+}
+
+fn read_user_id(value: &Value, bytes_max: usize) -> Option<String> {
+    let id = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    let is_valid = !id.is_empty()
+        && id.len() <= bytes_max.min(USER_ID_BYTES_MAX)
+        && !id.chars().any(char::is_control);
+    is_valid.then_some(id)
+}
+
+/// The channel of a user.
+pub fn user_channel(user: &str) -> String {
+    format!("{USER_PREFIX}{user}")
+}
+
+fn refuse(code: Code, text: &str) -> Outcome {
+    Outcome::Reply(frame::error(Some(code), text))
+}
+
+fn close(code: Code, text: &str) -> Outcome {
+    Outcome::Close(code, text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

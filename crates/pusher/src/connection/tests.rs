@@ -1,0 +1,289 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const ID: &str = "12.34";
+
+fn app() -> App {
+    App::new("1", "key", "0123456789abcdef").expect("an application")
+}
+
+fn say(connection: &mut Connection, app: &App, event: &str, data: Value) -> Outcome {
+    let text = json!({"event": event, "data": data}).to_string();
+    connection.on_message(app, ID, text.as_bytes(), 0)
+}
+
+fn subscribe(connection: &mut Connection, app: &App, channel: &str, data: Option<&str>) -> Outcome {
+    let auth = auth::subscription(app, ID, channel, data);
+    let data = json!({"channel": channel, "auth": auth, "channel_data": data});
+    say(connection, app, "pusher:subscribe", data)
+}
+
+fn error_code(outcome: &Outcome) -> Option<u64> {
+    let Outcome::Reply(text) = outcome else {
+        return None;
+    };
+    let frame: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(frame["event"], "pusher:error", "{text}");
+    frame["data"]["code"].as_u64()
+}
+
+#[test]
+fn a_public_channel_needs_no_signature() {
+    let (app, mut connection) = (app(), Connection::new());
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:subscribe",
+        json!({"channel": "news"}),
+    );
+    assert!(
+        matches!(outcome, Outcome::Subscribe(it) if it.channel == "news" && it.member.is_none())
+    );
+    assert_eq!(connection.channels().collect::<Vec<_>>(), ["news"]);
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:unsubscribe",
+        json!({"channel": "news"}),
+    );
+    assert_eq!(outcome, Outcome::Unsubscribe("news".to_owned()));
+    assert_eq!(connection.channels().count(), 0);
+}
+
+#[test]
+fn a_private_channel_needs_its_own_signature() {
+    let (app, mut connection) = (app(), Connection::new());
+    for auth in [
+        Value::Null,
+        json!("key:00"),
+        json!(auth::subscription(&app, ID, "private-b", None)),
+        json!(auth::subscription(&app, "12.35", "private-a", None)),
+    ] {
+        let data = json!({"channel": "private-a", "auth": auth});
+        let outcome = say(&mut connection, &app, "pusher:subscribe", data);
+        assert_eq!(error_code(&outcome), Some(4009));
+    }
+    assert_eq!(connection.channels().count(), 0);
+    let outcome = subscribe(&mut connection, &app, "private-a", None);
+    assert!(matches!(outcome, Outcome::Subscribe(_)));
+    // Once more is said to be so, and changes nothing.
+    let outcome = subscribe(&mut connection, &app, "private-a", None);
+    assert_eq!(
+        (error_code(&outcome), connection.channels().count()),
+        (None, 1)
+    );
+}
+
+#[test]
+fn presence_says_who() {
+    let (app, mut connection) = (app(), Connection::new());
+    let outcome = subscribe(
+        &mut connection,
+        &app,
+        "presence-room",
+        Some(r#"{"user_id":10,"user_info":{"name":"Ann"}}"#),
+    );
+    let Outcome::Subscribe(subscribe_) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let member = subscribe_.member.expect("a member");
+    assert_eq!(
+        (member.user_id.as_str(), member.user_info),
+        ("10", json!({"name": "Ann"}))
+    );
+    for data in [
+        None,
+        Some("{}"),
+        Some("[]"),
+        Some(r#"{"user_id":""}"#),
+        Some(r#"{"user_id":"a\n"}"#),
+    ] {
+        let outcome = subscribe(&mut connection, &app, "presence-other", data);
+        assert_eq!(error_code(&outcome), Some(4009), "{data:?}");
+    }
+}
+
+#[test]
+fn the_channel_of_a_user_is_theirs() {
+    let (app, mut connection) = (app(), Connection::new());
+    let channel = user_channel("12");
+    let wanted = json!({"channel": channel});
+    let outcome = say(&mut connection, &app, "pusher:subscribe", wanted.clone());
+    assert_eq!(error_code(&outcome), Some(4009));
+    let data = r#"{"id":"12"}"#;
+    let auth = auth::user(&app, ID, data);
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:signin",
+        json!({"auth": auth, "user_data": data}),
+    );
+    assert_eq!(outcome, Outcome::SignedIn(data.to_owned()));
+    let outcome = say(&mut connection, &app, "pusher:subscribe", wanted);
+    assert!(matches!(outcome, Outcome::Subscribe(_)));
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:subscribe",
+        json!({"channel": user_channel("13")}),
+    );
+    assert_eq!(error_code(&outcome), Some(4009));
+    let data = r#"{"id":"13"}"#;
+    let auth = auth::user(&app, ID, data);
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:signin",
+        json!({"auth": auth, "user_data": data}),
+    );
+    assert_eq!(error_code(&outcome), Some(4009), "the user stays who it is");
+}
+
+#[test]
+fn a_wrong_user_is_closed() {
+    let (app, mut connection) = (app(), Connection::new());
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:signin",
+        json!({"auth": "key:00", "user_data": r#"{"id":"1"}"#}),
+    );
+    assert!(matches!(outcome, Outcome::Close(Code::Unauthorized, _)));
+    assert_eq!(connection.user(), None);
+}
+
+#[test]
+fn clients_speak_in_channels_they_are_in_at_a_rate() {
+    let (mut app, mut connection) = (app(), Connection::new());
+    app.limits.client_events_per_second = 2;
+    let event = |channel: &str| {
+        json!({"event": "client-typing", "channel": channel, "data": {"a": 1}}).to_string()
+    };
+    let text = event("presence-room");
+    let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
+    assert_eq!(error_code(&outcome), Some(4301));
+    subscribe(
+        &mut connection,
+        &app,
+        "presence-room",
+        Some(r#"{"user_id":"7"}"#),
+    );
+    subscribe(&mut connection, &app, "news", None);
+    for _ in 0..2 {
+        let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
+        assert_eq!(
+            outcome,
+            Outcome::Publish(ClientEvent {
+                channel: "presence-room".to_owned(),
+                name: "client-typing\u{1f}7".to_owned(),
+                data: "{\"a\":1}".to_owned(),
+            })
+        );
+    }
+    let outcome = connection.on_message(&app, ID, text.as_bytes(), 999);
+    assert_eq!(error_code(&outcome), Some(4301));
+    let outcome = connection.on_message(&app, ID, text.as_bytes(), 1000);
+    assert!(matches!(outcome, Outcome::Publish(_)));
+    let outcome = connection.on_message(&app, ID, event("news").as_bytes(), 2000);
+    assert_eq!(
+        error_code(&outcome),
+        Some(4301),
+        "a public channel is the publisher's"
+    );
+    app.client_events = ClientEvents::Refused;
+    let outcome = connection.on_message(&app, ID, text.as_bytes(), 3000);
+    assert_eq!(error_code(&outcome), Some(4301));
+}
+
+#[test]
+fn nobody_writes_a_sender_into_a_name() {
+    let (app, mut connection) = (app(), Connection::new());
+    subscribe(&mut connection, &app, "private-a", None);
+    let text =
+        json!({"event": "client-x\u{1f}root", "channel": "private-a", "data": 1}).to_string();
+    let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
+    assert_eq!(error_code(&outcome), Some(4301));
+}
+
+#[test]
+fn malformed_messages_are_said_to_be_so() {
+    let (app, mut connection) = (app(), Connection::new());
+    let long = format!("\"{}\"", "x".repeat(app.limits.message_bytes_max));
+    for text in ["", "{", "[]", "1", "{\"event\":1}", "\u{0}", &long] {
+        let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
+        assert_eq!(error_code(&outcome), Some(4200), "{text:.20}");
+    }
+    let outcome = say(&mut connection, &app, "pusher:subscribe", json!(["a"]));
+    assert_eq!(error_code(&outcome), Some(4200));
+    let outcome = say(&mut connection, &app, "hello", json!({}));
+    assert_eq!(error_code(&outcome), Some(4301));
+    let outcome = say(
+        &mut connection,
+        &app,
+        "pusher:of_a_later_version",
+        json!({}),
+    );
+    assert_eq!(outcome, Outcome::Nothing);
+}
+
+#[test]
+fn the_handshake_names_protocol_7() {
+    let mut app = app();
+    let code = |app: &App, protocol, origin| {
+        check_handshake(app, protocol, origin)
+            .err()
+            .map(|(code, _)| code.number())
+    };
+    assert_eq!(code(&app, Some("7"), None), None);
+    assert_eq!(code(&app, None, None), Some(4008));
+    assert_eq!(code(&app, Some("x"), None), Some(4006));
+    assert_eq!(code(&app, Some("5"), None), Some(4007));
+    app.allowed_origins = vec!["example.com".to_owned()];
+    assert_eq!(
+        code(&app, Some("7"), Some("https://evil.example")),
+        Some(4009)
+    );
+    app.is_enabled = false;
+    assert_eq!(code(&app, Some("7"), None), Some(4003));
+}
+
+proptest! {
+    /// Whatever is said, a connection is never in a channel that was not signed for, nor in more than it may be.
+    #[test]
+    fn nothing_but_a_signature_opens_a_channel(messages in proptest::collection::vec(message(), 0..60)) {
+        let (mut app, mut connection) = (app(), Connection::new());
+        app.limits.channels_per_connection_max = 3;
+        for (text, is_signed) in messages {
+            let before: Vec<String> = connection.channels().map(str::to_owned).collect();
+            connection.on_message(&app, ID, text.as_bytes(), 0);
+            for channel in connection.channels() {
+                let is_public = ChannelName::new(channel).map(ChannelName::access) == Ok(Access::Public);
+                prop_assert!(is_public || is_signed || before.iter().any(|it| it == channel));
+            }
+            prop_assert!(connection.channels().count() <= 3);
+        }
+    }
+}
+
+fn message() -> impl Strategy<Value = (String, bool)> {
+    let channel = prop_oneof!["private-[ab]", "presence-[ab]", "[ab]", ".{0,4}"];
+    let event = prop_oneof![
+        Just("pusher:subscribe"),
+        Just("pusher:unsubscribe"),
+        Just("client-x")
+    ];
+    (event, channel, any::<bool>(), ".{0,8}").prop_map(|(event, channel, is_signed, noise)| {
+        let data = channel
+            .starts_with("presence-")
+            .then(|| json!({"user_id": noise}).to_string());
+        let auth = match is_signed {
+            true => auth::subscription(&app(), ID, &channel, data.as_deref()),
+            false => format!("key:{noise}"),
+        };
+        let data = json!({"channel": channel, "auth": auth, "channel_data": data});
+        let text = json!({"event": event, "channel": channel, "data": data}).to_string();
+        (text, is_signed)
+    })
+}

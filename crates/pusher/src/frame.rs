@@ -1,0 +1,204 @@
+//! The messages a server sends: JSON objects with `event`, mostly `channel`, and `data` that is itself JSON in a string.
+
+use serde_json::{Value, json};
+
+/// In the name of an event on the ring: what follows is the user who sent it. Names of events have no control characters.
+pub const SENDER: char = '\u{1f}';
+
+/// The codes of `pusher:error`, which say whether and when a client may come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// There is no application with this key.
+    NoApplication,
+    /// The application is disabled.
+    Disabled,
+    /// It has as many connections as it may.
+    OverQuota,
+    /// The path is none of the protocol's.
+    BadPath,
+    /// `protocol` is no number.
+    BadProtocol,
+    /// A protocol other than 7.
+    UnsupportedProtocol,
+    /// `protocol` is missing.
+    NoProtocol,
+    /// A signature is wrong, or the page may not connect.
+    Unauthorized,
+    /// A message that is none of the protocol's.
+    Malformed,
+    /// The server is stopping: come back at once.
+    Reconnect,
+    /// Nothing has come for too long.
+    Inactive,
+    /// An event for other clients is refused.
+    ClientEvent,
+}
+
+impl Code {
+    /// The number.
+    pub fn number(self) -> u16 {
+        match self {
+            Code::NoApplication => 4001,
+            Code::Disabled => 4003,
+            Code::OverQuota => 4004,
+            Code::BadPath => 4005,
+            Code::BadProtocol => 4006,
+            Code::UnsupportedProtocol => 4007,
+            Code::NoProtocol => 4008,
+            Code::Unauthorized => 4009,
+            Code::Malformed | Code::Reconnect => 4200,
+            Code::Inactive => 4202,
+            Code::ClientEvent => 4301,
+        }
+    }
+}
+
+/// The first message of every connection. `activity_timeout_s` is after how long a silence the client should ask whether
+/// the server is still there.
+pub fn connection_established(socket_id: &str, activity_timeout_s: u64) -> String {
+    let data = json!({"socket_id": socket_id, "activity_timeout": activity_timeout_s});
+    internal("pusher:connection_established", None, &data)
+}
+
+/// The answer to `pusher:ping`.
+pub fn pong() -> String {
+    r#"{"event":"pusher:pong","data":"{}"}"#.to_owned()
+}
+
+/// An error. Its data is an object and no string, as clients expect it.
+pub fn error(code: Option<Code>, message: &str) -> String {
+    let code = code.map(Code::number);
+    json!({"event": "pusher:error", "data": {"code": code, "message": message}}).to_string()
+}
+
+/// A subscription has begun. `members` are users with what is told about them, as JSON.
+pub fn subscription_succeeded(channel: &str, members: Option<&[(String, Value)]>) -> String {
+    let data = match members {
+        Some(members) => {
+            let ids: Vec<&String> = members.iter().map(|(id, _)| id).collect();
+            let hash: serde_json::Map<String, Value> = members.iter().cloned().collect();
+            json!({"presence": {"count": members.len(), "ids": ids, "hash": hash}})
+        }
+        None => json!({}),
+    };
+    internal(
+        "pusher_internal:subscription_succeeded",
+        Some(channel),
+        &data,
+    )
+}
+
+/// A user has joined a presence channel.
+pub fn member_added(channel: &str, user_id: &str, info: &Value) -> String {
+    let data = json!({"user_id": user_id, "user_info": info});
+    internal("pusher_internal:member_added", Some(channel), &data)
+}
+
+/// A user has left a presence channel.
+pub fn member_removed(channel: &str, user_id: &str) -> String {
+    let data = json!({"user_id": user_id});
+    internal("pusher_internal:member_removed", Some(channel), &data)
+}
+
+/// The channel has no event to begin with.
+pub fn cache_miss(channel: &str) -> String {
+    json!({"event": "pusher:cache_miss", "channel": channel}).to_string()
+}
+
+/// A user has signed in.
+pub fn signin_success(user_data: &str) -> String {
+    internal(
+        "pusher:signin_success",
+        None,
+        &json!({"user_data": user_data}),
+    )
+}
+
+/// Events between the last one that the client had and the next one are missing.
+pub fn gap(channel: Option<&str>) -> String {
+    internal("fermata:gap", channel, &json!({}))
+}
+
+/// Appends an event of a channel as its subscribers get it. `name` is the name on the ring, with its sender where it has
+/// one; `id` is where a client that comes back goes on from (`fermata:since`).
+pub fn event(out: &mut Vec<u8>, channel: &str, name: &str, data: &str, id: Option<&str>) {
+    let (name, user) = match name.split_once(SENDER) {
+        Some((name, user)) => (name, Some(user)),
+        None => (name, None),
+    };
+    out.extend_from_slice(b"{\"event\":");
+    string(out, name);
+    out.extend_from_slice(b",\"channel\":");
+    string(out, channel);
+    out.extend_from_slice(b",\"data\":");
+    string(out, data);
+    if let Some(user) = user {
+        out.extend_from_slice(b",\"user_id\":");
+        string(out, user);
+    }
+    if let Some(id) = id {
+        out.extend_from_slice(b",\"id\":");
+        string(out, id);
+    }
+    out.push(b'}');
+}
+
+fn internal(event: &str, channel: Option<&str>, data: &Value) -> String {
+    let data = data.to_string();
+    match channel {
+        Some(channel) => json!({"event": event, "channel": channel, "data": data}),
+        None => json!({"event": event, "data": data}),
+    }
+    .to_string()
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    // A vector takes everything.
+    let _ = serde_json::to_writer(out, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_json_in_a_string() {
+        assert_eq!(
+            connection_established("1.2", 30),
+            r#"{"data":"{\"activity_timeout\":30,\"socket_id\":\"1.2\"}","event":"pusher:connection_established"}"#
+        );
+        let members = [("7".to_owned(), json!({"name": "Ann"}))];
+        let text = subscription_succeeded("presence-a", Some(&members));
+        let frame: Value = serde_json::from_str(&text).expect("JSON");
+        let data: Value =
+            serde_json::from_str(frame["data"].as_str().expect("a string")).expect("JSON");
+        assert_eq!(
+            data,
+            json!({"presence": {"count": 1, "ids": ["7"], "hash": {"7": {"name": "Ann"}}}})
+        );
+    }
+
+    #[test]
+    fn an_event_names_its_sender_where_it_has_one() {
+        let mut out = Vec::new();
+        event(
+            &mut out,
+            "presence-a",
+            "client-typing\u{1f}7",
+            "{}",
+            Some("id"),
+        );
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            r#"{"event":"client-typing","channel":"presence-a","data":"{}","user_id":"7","id":"id"}"#
+        );
+    }
+
+    #[test]
+    fn errors_are_objects() {
+        assert_eq!(
+            error(Some(Code::Unauthorized), "no"),
+            r#"{"data":{"code":4009,"message":"no"},"event":"pusher:error"}"#
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! What an application is told of its channels: by HTTP POST, signed, several at once.
+//!
+//! [`Occupancy`] turns counts of subscriptions into what is to be told. A channel that nobody is left in is told
+//! [`VACATED_DELAY_MS`] later, so that who loads a page anew does not make it vacated and occupied again.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Value, json};
+
+use crate::{App, auth};
+
+/// How long a channel is empty before that is told.
+pub const VACATED_DELAY_MS: u64 = 3_000;
+
+/// Channels of which something is known; of more, occupancy is not told.
+const CHANNELS_MAX: usize = 1_000_000;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Somebody is subscribed to the channel, after nobody was.
+    Occupied(String),
+    /// Nobody is.
+    Vacated(String),
+    /// A user is in a presence channel.
+    MemberAdded(String, String),
+    /// A user is no longer.
+    MemberRemoved(String, String),
+    /// A subscriber of a cache channel found it empty.
+    CacheMiss(String),
+    /// A client said something to the others.
+    ClientEvent {
+        /// The channel.
+        channel: String,
+        /// The event's name.
+        event: String,
+        /// Its data.
+        data: String,
+        /// Who has sent it.
+        socket_id: String,
+        /// The user that is, in a presence channel.
+        user_id: Option<String>,
+    },
+}
+
+impl Happening {
+    fn json(&self) -> Value {
+        match self {
+            Happening::Occupied(channel) => json!({"name": "channel_occupied", "channel": channel}),
+            Happening::Vacated(channel) => json!({"name": "channel_vacated", "channel": channel}),
+            Happening::MemberAdded(channel, user) => {
+                json!({"name": "member_added", "channel": channel, "user_id": user})
+            }
+            Happening::MemberRemoved(channel, user) => {
+                json!({"name": "member_removed", "channel": channel, "user_id": user})
+            }
+            Happening::CacheMiss(channel) => json!({"name": "cache_miss", "channel": channel}),
+            Happening::ClientEvent {
+                channel,
+                event,
+                data,
+                socket_id,
+                user_id,
+            } => {
+                let mut value = json!({
+                    "name": "client_event", "channel": channel, "event": event, "data": data, "socket_id": socket_id,
+                });
+                if let Some(user) = user_id {
+                    value["user_id"] = json!(user);
+                }
+                value
+            }
+        }
+    }
+}
+
+/// The body of a webhook and its headers: `X-Pusher-Key` and `X-Pusher-Signature`.
+pub fn message(
+    app: &App,
+    happenings: &[Happening],
+    unix_ms: u64,
+) -> (String, [(&'static str, String); 2]) {
+    let events: Vec<Value> = happenings.iter().map(Happening::json).collect();
+    let body = json!({"time_ms": unix_ms, "events": events}).to_string();
+    let signature = auth::sign(app, body.as_bytes());
+    let headers = [
+        ("X-Pusher-Key", app.key.clone()),
+        ("X-Pusher-Signature", signature),
+    ];
+    (body, headers)
+}
+
+/// Which channels of an application are occupied, as it has been told.
+#[derive(Debug, Default)]
+pub struct Occupancy {
+    /// Those that are said to be occupied.
+    occupied: HashMap<String, Occupied>,
+    /// Empty ones by when they became so.
+    empty: VecDeque<(u64, String)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Occupied {
+    Now,
+    /// Nobody is there since then.
+    EmptySince(u64),
+}
+
+impl Occupancy {
+    /// A channel has this many subscriptions now.
+    pub fn set(&mut self, channel: &str, subscriptions: u64, now_ms: u64) -> Option<Happening> {
+        let has_room = self.occupied.len() < CHANNELS_MAX;
+        match (self.occupied.get_mut(channel), subscriptions) {
+            (None, 0) => None,
+            (None, _) if !has_room => None,
+            (None, _) => {
+                self.occupied.insert(channel.to_owned(), Occupied::Now);
+                Some(Happening::Occupied(channel.to_owned()))
+            }
+            (Some(state @ Occupied::Now), 0) => {
+                *state = Occupied::EmptySince(now_ms);
+                self.empty.push_back((now_ms, channel.to_owned()));
+                None
+            }
+            (Some(Occupied::EmptySince(_)), 0) => None,
+            (Some(state), _) => {
+                *state = Occupied::Now;
+                None
+            }
+        }
+    }
+
+    /// Channels that have been empty for long enough.
+    pub fn vacated(&mut self, now_ms: u64) -> Vec<Happening> {
+        let mut vacated = Vec::new();
+        while let Some((since_ms, _)) = self.empty.front()
+            && now_ms.saturating_sub(*since_ms) >= VACATED_DELAY_MS
+        {
+            let Some((since_ms, channel)) = self.empty.pop_front() else {
+                break;
+            };
+            // Somebody may have come, and left again later.
+            if self.occupied.get(&channel) == Some(&Occupied::EmptySince(since_ms)) {
+                self.occupied.remove(&channel);
+                vacated.push(Happening::Vacated(channel));
+            }
+        }
+        vacated
+    }
+
+    /// When [`Occupancy::vacated`] has something to say; `None`: not before something happens.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.empty
+            .front()
+            .map(|(since, _)| since + VACATED_DELAY_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_signed_over_its_body() {
+        let app = App::new("1", "key", "secret").expect("an application");
+        let happenings = [Happening::Occupied("a".to_owned())];
+        let (body, headers) = message(&app, &happenings, 5);
+        assert_eq!(
+            body,
+            r#"{"events":[{"channel":"a","name":"channel_occupied"}],"time_ms":5}"#
+        );
+        assert!(auth::is_signed(&app, body.as_bytes(), &headers[1].1));
+        assert_eq!(headers[0], ("X-Pusher-Key", "key".to_owned()));
+    }
+
+    #[test]
+    fn a_page_that_is_loaded_anew_vacates_nothing() {
+        let mut occupancy = Occupancy::default();
+        assert_eq!(
+            occupancy.set("a", 1, 0),
+            Some(Happening::Occupied("a".to_owned()))
+        );
+        assert_eq!(occupancy.set("a", 0, 1_000), None);
+        assert_eq!(occupancy.set("a", 1, 2_000), None);
+        assert_eq!(occupancy.vacated(10_000), []);
+        assert_eq!(occupancy.set("a", 0, 11_000), None);
+        assert_eq!(occupancy.due_ms(), Some(14_000));
+        assert_eq!(occupancy.vacated(13_999), []);
+        assert_eq!(
+            occupancy.vacated(14_000),
+            [Happening::Vacated("a".to_owned())]
+        );
+        assert_eq!(
+            occupancy.set("a", 2, 14_001),
+            Some(Happening::Occupied("a".to_owned()))
+        );
+    }
+
+    proptest! {
+        /// What is told alternates, and in the end agrees with what is.
+        #[test]
+        fn occupancy_is_told_in_turns(steps in proptest::collection::vec((0u64..3, 0u64..2_000), 1..80)) {
+            let mut occupancy = Occupancy::default();
+            let (mut now_ms, mut told, mut last) = (0, false, 0);
+            let take = |happening: &Happening, told: &mut bool| {
+                let is_occupied = matches!(happening, Happening::Occupied(_));
+                assert_ne!(*told, is_occupied);
+                *told = is_occupied;
+            };
+            for (count, ms) in steps {
+                now_ms += ms;
+                for happening in occupancy.vacated(now_ms) {
+                    take(&happening, &mut told);
+                }
+                if let Some(happening) = occupancy.set("a", count, now_ms) {
+                    take(&happening, &mut told);
+                }
+                last = count;
+            }
+            for happening in occupancy.vacated(now_ms + VACATED_DELAY_MS) {
+                take(&happening, &mut told);
+            }
+            prop_assert_eq!(told, last > 0);
+            prop_assert_eq!(occupancy.due_ms(), None);
+        }
+    }
+}

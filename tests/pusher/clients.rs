@@ -1,0 +1,46 @@
+//! pusher-js, Laravel Echo and Pusher's library for backends, unmodified.
+
+use std::process::Command;
+
+use fermata_testkit::install::{install_node, installed, shown, skipped, works};
+use fermata_testkit::workspace_root;
+
+use crate::hub::{APPLICATION, Hub};
+
+fn talk(hub: &Hub) {
+    let scripts = workspace_root().join("tests/pusher/clients");
+    let folder = installed("pusher-node");
+    std::fs::create_dir_all(&folder).expect("a folder in target/");
+    for name in ["package.json", "package-lock.json"] {
+        std::fs::copy(scripts.join(name), folder.join(name)).expect("a file of ours");
+    }
+    install_node(&folder);
+    let output = Command::new("node")
+        .arg(scripts.join("talk.mjs"))
+        .arg(&folder)
+        .args([&hub.port.to_string(), APPLICATION])
+        .output()
+        .expect("it was tried before");
+    assert!(output.status.success(), "{}", shown(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.lines().count(), 7, "{said}");
+}
+
+#[test]
+fn the_libraries_of_pages_and_backends_talk() {
+    if !works("node", &["--version"]) || !works("npm", &["--version"]) {
+        return skipped("node or npm is not installed");
+    }
+    talk(&Hub::start(&[]));
+}
+
+#[test]
+fn the_environment_of_reverb_is_enough() {
+    let hub = Hub::start_as_reverb();
+    let (status, answer) = hub.ask("GET", "/apps/1/channels", &[], "");
+    assert_eq!(
+        (status, answer.to_string()),
+        (200, "{\"channels\":{}}".to_owned())
+    );
+    assert_eq!(hub.connect().get("/up").text(), "{\"health\":\"OK\"}");
+}

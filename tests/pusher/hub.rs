@@ -1,0 +1,190 @@
+//! A running `fermata hub`, and what speaks to it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fermata_pusher::{App, auth};
+use fermata_testkit::websocket::Socket;
+use fermata_testkit::{Connection, Response, command_path, free_port, wait_until};
+use serde_json::{Value, json};
+
+/// The application of all tests.
+pub const APPLICATION: &str = "1:app-key:0123456789abcdef";
+
+/// So many workers that two clients are mostly not in the same.
+pub const WORKERS: &str = "3";
+
+pub struct Hub {
+    child: Child,
+    pub port: u16,
+    pub app: App,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
+        let _ = self.child.wait();
+    }
+}
+
+impl Hub {
+    /// Starts one, with the application of all tests where `arguments` name none.
+    pub fn start(arguments: &[&str]) -> Hub {
+        let mut command = Command::new(command_path());
+        command.arg("hub");
+        if !arguments.contains(&"--config") {
+            command.args(["--app", APPLICATION]);
+        }
+        Hub::spawn(command.args(arguments), free_port())
+    }
+
+    /// Starts one by Reverb's own environment.
+    pub fn start_as_reverb() -> Hub {
+        let port = free_port();
+        let mut command = Command::new(command_path());
+        let mut parts = APPLICATION.split(':');
+        for name in ["REVERB_APP_ID", "REVERB_APP_KEY", "REVERB_APP_SECRET"] {
+            command.env(name, parts.next().expect("three parts"));
+        }
+        command.env("REVERB_SERVER_HOST", "127.0.0.1");
+        command.env("REVERB_SERVER_PORT", port.to_string());
+        Hub::wait(command.arg("hub"), port)
+    }
+
+    fn spawn(command: &mut Command, port: u16) -> Hub {
+        let listen = format!("127.0.0.1:{port}");
+        Hub::wait(
+            command.args(["--listen", &listen, "--workers", WORKERS]),
+            port,
+        )
+    }
+
+    fn wait(command: &mut Command, port: u16) -> Hub {
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("our own program");
+        let mut parts = APPLICATION.split(':');
+        let mut next = || parts.next().expect("three parts");
+        let app = App::new(next(), next(), next()).expect("an application");
+        let hub = Hub { child, port, app };
+        wait_until("it listens", || {
+            std::net::TcpStream::connect(("127.0.0.1", port))
+                .is_ok()
+                .then_some(())
+        });
+        hub
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+    }
+
+    /// The processes that serve.
+    pub fn workers(&self) -> Vec<u32> {
+        let pid = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        children
+            .expect("it runs")
+            .split_whitespace()
+            .map(|pid| pid.parse().expect("a number"))
+            .collect()
+    }
+
+    /// A client whose connection is established.
+    pub fn client(&self) -> Client {
+        let path = format!("/app/{}?protocol=7&client=test&version=1", self.app.key);
+        let mut socket = Socket::open(self.connect(), &path);
+        let frame = json_of(&socket.next_text());
+        assert_eq!(frame["event"], "pusher:connection_established", "{frame}");
+        let id = data_of(&frame)["socket_id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        Client { socket, id }
+    }
+
+    /// A signed request of the HTTP API.
+    pub fn ask(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> (u16, Value) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_s = now.expect("after 1970").as_secs().to_string();
+        let mut query: Vec<(String, String)> = [
+            ("auth_key", self.app.key.as_str()),
+            ("auth_timestamp", &now_s),
+            ("auth_version", "1.0"),
+        ]
+        .iter()
+        .chain(more)
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+        if !body.is_empty() {
+            query.push(("body_md5".to_owned(), auth::body_md5(body.as_bytes())));
+        }
+        let text = auth::request_text(method, path, &query);
+        let signature = auth::sign(&self.app, text.as_bytes());
+        query.push(("auth_signature".to_owned(), signature));
+        let query: Vec<String> = query
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let target = format!("{path}?{}", query.join("&"));
+        let response: Response = self
+            .connect()
+            .request(method, &target, &[], body.as_bytes());
+        (response.status(), json_of(response.text()))
+    }
+
+    /// Publishes an event.
+    pub fn publish(&self, channel: &str, name: &str, data: &str) {
+        let body = json!({"name": name, "channel": channel, "data": data}).to_string();
+        let (status, answer) = self.ask("POST", "/apps/1/events", &[], &body);
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+pub struct Client {
+    pub socket: Socket,
+    pub id: String,
+}
+
+impl Client {
+    pub fn say(&mut self, event: &str, data: &Value) {
+        self.socket
+            .text(&json!({"event": event, "data": data}).to_string());
+    }
+
+    /// Subscribes to a channel, as this user of a presence channel.
+    pub fn subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) -> Value {
+        let data =
+            user.map(|user| json!({"user_id": user, "user_info": {"name": user}}).to_string());
+        let auth = auth::subscription(&hub.app, &self.id, channel, data.as_deref());
+        self.say(
+            "pusher:subscribe",
+            &json!({"channel": channel, "auth": auth, "channel_data": data}),
+        );
+        let frame = self.next();
+        assert_eq!(
+            frame["event"], "pusher_internal:subscription_succeeded",
+            "{frame}"
+        );
+        data_of(&frame)
+    }
+
+    /// The next message.
+    pub fn next(&mut self) -> Value {
+        json_of(&self.socket.next_text())
+    }
+}
+
+pub fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The data of a message, which is JSON in a string.
+pub fn data_of(frame: &Value) -> Value {
+    json_of(frame["data"].as_str().expect("data is a string"))
+}

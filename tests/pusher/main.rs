@@ -1,0 +1,6 @@
+//! `fermata hub` with clients that speak Pusher: libraries as they are, and bytes.
+
+mod clients;
+mod hub;
+mod killed;
+mod messages;

@@ -1,0 +1,208 @@
+//! What is said and answered, byte by byte.
+
+use fermata_testkit::websocket::Socket;
+use fermata_testkit::{Directory, Random, wait_until};
+use serde_json::json;
+
+use crate::hub::{Hub, data_of, json_of};
+
+/// Malformed messages of one client.
+const MALFORMED: usize = 10_000;
+/// How many of them wait for an answer at a time.
+const IN_FLIGHT: usize = 50;
+
+#[test]
+fn a_client_that_comes_back_misses_nothing() {
+    let hub = Hub::start(&[]);
+    let mut client = hub.client();
+    client.subscribe(&hub, "private-a", None);
+    hub.publish("private-a", "first", "1");
+    let first = client.next();
+    assert_eq!(
+        (&first["event"], &first["data"]),
+        (&json!("first"), &json!("1"))
+    );
+    drop(client);
+    for at in 2..5 {
+        hub.publish("private-a", "later", &at.to_string());
+    }
+    let mut client = hub.client();
+    let auth = fermata_pusher::auth::subscription(&hub.app, &client.id, "private-a", None);
+    client.say(
+        "pusher:subscribe",
+        &json!({"channel": "private-a", "auth": auth, "fermata:since": first["id"]}),
+    );
+    assert_eq!(
+        client.next()["event"],
+        "pusher_internal:subscription_succeeded"
+    );
+    for at in 2..5 {
+        assert_eq!(client.next()["data"], at.to_string());
+    }
+    hub.publish("private-a", "live", "5");
+    assert_eq!(client.next()["data"], "5");
+    // What is not known any more is said to be missing.
+    let mut stranger = hub.client();
+    let data = json!({"channel": "news", "fermata:since": "of-another-server"});
+    stranger.say("pusher:subscribe", &data);
+    assert_eq!(
+        stranger.next()["event"],
+        "pusher_internal:subscription_succeeded"
+    );
+    let gap = stranger.next();
+    assert_eq!(
+        (&gap["event"], &gap["channel"]),
+        (&json!("fermata:gap"), &json!("news"))
+    );
+}
+
+#[test]
+fn a_handshake_is_refused_where_clients_can_read_it() {
+    let folder = Directory::new();
+    let config = folder.write(
+        "hub.toml",
+        r#"
+            [[app]]
+            id = "1"
+            key = "app-key"
+            secret = "0123456789abcdef"
+            allowed_origins = ["example.com"]
+            connections_max = 1
+            [[app]]
+            id = "2"
+            key = "disabled"
+            secret = "fedcba9876543210"
+            enabled = false
+        "#,
+    );
+    let hub = Hub::start(&["--config", &config.display().to_string()]);
+    for (path, lines, code) in [
+        ("/app/no-such?protocol=7", &[][..], 4001),
+        ("/app/disabled?protocol=7", &[], 4003),
+        ("/app/app-key?protocol=6", &[], 4007),
+        ("/app/app-key", &[], 4008),
+        (
+            "/app/app-key?protocol=7",
+            &["Origin: https://evil.example"],
+            4009,
+        ),
+    ] {
+        let mut socket = Socket::open_with(hub.connect(), path, lines);
+        let frame = json_of(&socket.next_text());
+        assert_eq!(
+            (&frame["event"], &frame["data"]["code"]),
+            (&json!("pusher:error"), &json!(code))
+        );
+        socket.expect_close(code);
+    }
+    let held = hub.client();
+    // Other workers know of it a moment later.
+    wait_until("another one is refused", || {
+        let mut socket = Socket::open(hub.connect(), "/app/app-key?protocol=7");
+        let frame = json_of(&socket.next_text());
+        (frame["data"]["code"] == 4004).then_some(())
+    });
+    drop(held);
+    wait_until("its place is free", || {
+        let mut socket = Socket::open(hub.connect(), "/app/app-key?protocol=7");
+        let frame = json_of(&socket.next_text());
+        (frame["event"] == "pusher:connection_established").then_some(())
+    });
+}
+
+#[test]
+fn malformed_messages_do_no_harm() {
+    let hub = Hub::start(&[]);
+    let mut random = Random::from_environment();
+    let mut client = hub.client();
+    client.subscribe(&hub, "news", None);
+    let whole = json!({
+        "event": "pusher:subscribe", "data": {"channel": "presence-a", "auth": "app-key:00", "channel_data": "{}"},
+    })
+    .to_string()
+    .into_bytes();
+    let mut answered = 0;
+    for at in 0..MALFORMED {
+        let mut text = whole.clone();
+        for _ in 0..=random.within(0..3) {
+            let place = random.within(0..text.len());
+            text[place] = b' ' + random.within(0..95) as u8;
+        }
+        text.truncate(random.within(1..text.len() + 1));
+        client.socket.send(0x81, &text);
+        client.socket.text(r#"{"event":"pusher:ping"}"#);
+        if at % IN_FLIGHT == IN_FLIGHT - 1 || at == MALFORMED - 1 {
+            let due = at + 1;
+            while answered < due {
+                let frame = client.next();
+                match frame["event"].as_str() {
+                    Some("pusher:pong") => answered += 1,
+                    // A mutation may have left something that is allowed, such as another public channel.
+                    Some("pusher:error" | "pusher_internal:subscription_succeeded") => {}
+                    other => panic!("{other:?}: {frame}"),
+                }
+            }
+        }
+    }
+    hub.publish("news", "still", "there");
+    assert_eq!(client.next()["event"], "still");
+}
+
+#[test]
+fn what_a_publisher_asks_too_much_is_refused_and_named() {
+    let hub = Hub::start(&[]);
+    let path = "/apps/1/events";
+    for (body, status, word) in [
+        (
+            json!({"name": "x", "data": "x", "channel": "a b"}),
+            400,
+            "a b",
+        ),
+        (
+            json!({"name": "x", "data": "x".repeat(20_000), "channel": "a"}),
+            413,
+            "20000",
+        ),
+        (json!({"data": "x", "channel": "a"}), 400, "name"),
+    ] {
+        let (found, answer) = hub.ask("POST", path, &[], &body.to_string());
+        assert_eq!(found, status);
+        let error = answer["error"].as_str().expect("a sentence");
+        assert!(error.contains(word), "{error}");
+    }
+    let (status, _) = hub.ask("GET", "/apps/2/channels", &[], "");
+    assert_eq!(status, 404);
+}
+
+#[test]
+fn members_are_bounded_and_said() {
+    let folder = Directory::new();
+    let config = folder.write(
+        "hub.toml",
+        "[[app]]\nid = '1'\nkey = 'app-key'\nsecret = '0123456789abcdef'\npresence_members_max = 2\n",
+    );
+    let hub = Hub::start(&["--config", &config.display().to_string()]);
+    let (mut ann, mut bob, mut bobs_tab) = (hub.client(), hub.client(), hub.client());
+    ann.subscribe(&hub, "presence-a", Some("ann"));
+    bob.subscribe(&hub, "presence-a", Some("bob"));
+    let members = bobs_tab.subscribe(&hub, "presence-a", Some("bob"));
+    assert_eq!(members["presence"]["count"], 2);
+    let mut eva = hub.client();
+    let data = json!({"user_id": "eva"}).to_string();
+    let auth = fermata_pusher::auth::subscription(&hub.app, &eva.id, "presence-a", Some(&data));
+    eva.say(
+        "pusher:subscribe",
+        &json!({"channel": "presence-a", "auth": auth, "channel_data": data}),
+    );
+    let frame = eva.next();
+    assert_eq!(
+        (&frame["event"], &frame["data"]["code"]),
+        (&json!("pusher:error"), &json!(4004))
+    );
+    // Ann was told of Bob, once.
+    let added = ann.next();
+    assert_eq!(added["event"], "pusher_internal:member_added");
+    assert_eq!(data_of(&added)["user_id"], "bob");
+    hub.publish("presence-a", "end", "");
+    assert_eq!(ann.next()["event"], "end");
+}
