@@ -34,6 +34,8 @@ const RAN_WELL: Duration = Duration::from_secs(10);
 
 /// Options that only a folder takes.
 #[derive(clap::Args)]
+// Its name would be that of the command it is part of.
+#[group(id = "folder")]
 pub struct Arguments {
     /// For a folder: PHP-FPM, or php-cgi. Default: the newest that is installed
     #[arg(long, env = "FERMATA_FPM", value_name = "PROGRAM")]
