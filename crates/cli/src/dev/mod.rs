@@ -4,30 +4,30 @@
 //! old process is ended and the new one is told to bind; when it has not, the failure is shown and nothing else happens.
 //! The file `attach.php` is the part of this inside of the server.
 
+mod arguments;
 mod failure;
 mod fallback;
 mod notices;
+mod place;
 mod program;
 mod routes;
 mod watch;
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fermata_io::process;
 use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use crate::child::{self, Child, Signals};
-use crate::php;
 use failure::Failure;
 use fallback::Fallback;
+use place::Place;
 use program::{Program, Read};
 use watch::{Changes, Watcher};
 
+pub use arguments::Arguments;
 pub use routes::{Arguments as RoutesArguments, run as routes};
 
 /// Silence after a change until it is acted on: editors write a file in several steps, and save many at once.
@@ -37,68 +37,8 @@ const BURST_MAX: Duration = Duration::from_millis(500);
 
 /// How long a program may take until run().
 const READ_MAX: Duration = Duration::from_secs(60);
-/// How long the old process may go on with what is under way, and then until it is killed.
-const DRAIN_MS: u64 = 1_000;
+/// How long the old process may take to end until it is killed: `DRAIN_MS` and what comes after it.
 const END_MAX: Duration = Duration::from_secs(3);
-
-/// The parts that run inside of the server.
-const FILES: &[(&str, &str)] = &[
-    ("attach.php", include_str!("attach.php")),
-    ("dump.php", include_str!("dump.php")),
-];
-
-/// Run a server while it is written: changed files take effect by themselves, and pages reload.
-///
-/// A program with a mistake is shown with its source, here and in the browser, while the one before it goes on answering.
-/// Handlers that throw answer with a page that has the trace, the request and what dump() was given. Only for development.
-#[derive(clap::Args)]
-pub struct Arguments {
-    #[command(flatten)]
-    php: php::Arguments,
-    /// Address to listen at, in place of what the program says
-    #[arg(long, value_name = "http://HOST:PORT")]
-    listen: Option<String>,
-    /// Worker processes; one starts fastest
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    workers: u32,
-    /// Folder to watch, in place of the project's; may be given more than once
-    #[arg(long, value_name = "FOLDER")]
-    watch: Vec<PathBuf>,
-    /// Look at all files again and again, where the kernel does not tell of changes: mounted folders of containers
-    #[arg(long)]
-    poll: bool,
-    /// The PHP program that makes the server and calls run(), or leads to it: public/index.php of Symfony, artisan
-    program: PathBuf,
-    /// What the program gets as its arguments
-    #[arg(last = true)]
-    arguments: Vec<OsString>,
-}
-
-/// The folder with what this and the server tell each other, removed in the end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Result<Self, String> {
-        let name = format!("fermata-{}-{:x}", process::pid(), fermata_io::random::u64());
-        let path = std::env::temp_dir().join(name);
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(failed)?;
-        let place = Self(path.clone());
-        for (name, text) in FILES {
-            fs::write(path.join(name), text).map_err(failed)?;
-        }
-        Ok(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// What is running, and what is wrong.
 struct Dev<'a> {
@@ -140,10 +80,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let watcher = Watcher::new(&roots, arguments.poll)?;
     let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut dev = Dev {
-        program: Program::new(&php, arguments, &place.0, is_coloured)?,
+        program: Program::new(&php, arguments, place.path(), is_coloured)?,
         signals,
         watcher,
-        place: &place.0,
+        place: place.path(),
         running: None,
         failure: None,
         fallback: None,

@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::fd::{AsFd, BorrowedFd};
 use serde::Deserialize;
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::routes::Route;
 use crate::child::{self, Child};
 use crate::php::Php;
 
+/// How long a process that is ended may go on with what is under way.
+const DRAIN_MS: u64 = 1_000;
 /// What is kept of the output of a program that has not come to run() yet; more is shown at once.
 const SAID_BYTES_MAX: usize = 256 * 1024;
 /// Lines that are remembered so as to be shown once.
@@ -103,10 +105,7 @@ impl<'a> Program<'a> {
             ("FERMATA_DEVELOPMENT", place.join("attach.php").into()),
             ("FERMATA_WORKERS", arguments.workers.to_string().into()),
             ("FERMATA_LOG_FORMAT", "text".into()),
-            (
-                "FERMATA_DRAIN_TIMEOUT_MS",
-                super::DRAIN_MS.to_string().into(),
-            ),
+            ("FERMATA_DRAIN_TIMEOUT_MS", DRAIN_MS.to_string().into()),
         ];
         if is_coloured {
             environment.push(("FERMATA_DEVELOPMENT_COLOURED", "1".into()));

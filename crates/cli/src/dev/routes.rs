@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
 
-use super::Place;
+use super::place::Place;
 use crate::format::{self, harmless};
 use crate::php;
 
@@ -54,7 +54,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return Err(format!("{}: no such file", arguments.program.display()));
     }
     let place = Place::new()?;
-    let (tool, found) = (place.0.join("list.php"), place.0.join("routes.json"));
+    let (tool, found) = (
+        place.path().join("list.php"),
+        place.path().join("routes.json"),
+    );
     fs::write(&tool, LIST).map_err(|error| format!("{}: {error}", tool.display()))?;
     let mut command = php.command(false);
     let output = command
