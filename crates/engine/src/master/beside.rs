@@ -2,11 +2,11 @@
 
 use fermata_config::LogLevel;
 use fermata_io::process::{self, Exit, Fork};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use fermata_io::signal;
 use fermata_io::{Driver, clock};
 
 use super::companion::Companion;
-use super::state::{Master, RESTART_DELAY_MS, STABLE_MS};
+use super::state::{Master, RESTART_DELAY_MS, SIGNALS, STABLE_MS};
 
 impl Master {
     /// Forks the companion when it is due. `Some` in it: the rest of the master is to be dropped there.
@@ -21,7 +21,7 @@ impl Master {
         match process::fork() {
             Ok(Fork::Child) => {
                 // What a process does from its start on; the embedder sets up its own.
-                for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
+                for signal in SIGNALS {
                     let _ = signal::restore_default(signal);
                 }
                 if let Some(identity) = &self.identity

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
 use fermata_io::handover::Inbox;
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, net, process, random};
@@ -14,7 +14,7 @@ use super::companion::Beside;
 use super::error::StartError;
 use super::identity::{self, Identity};
 use super::manager::Manager;
-use super::state::{Master, Program, Seat, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
+use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
 use super::{control_path, descriptors, workers_of};
 use crate::admin::trace::Sink;
 use crate::channels::memory;
@@ -28,6 +28,17 @@ use crate::websocket::Route;
 
 /// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
 const SPARE_SLOTS: u16 = 6;
+
+/// Gives the master's signals back when the start fails: the program may go on without a server.
+struct GiveBack;
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        for signal in SIGNALS {
+            let _ = signal::restore_default(signal);
+        }
+    }
+}
 
 impl Master {
     /// Binds and maps everything that workers share.
@@ -50,6 +61,10 @@ impl Master {
                 source,
             })?;
         }
+        let io = |what| move |source| StartError::Io { what, source };
+        // Before anything is bound: whoever sees the server listen may stop it, and it ends in order.
+        let signals = signal::Pipe::install(&SIGNALS).map_err(io("signal handlers"))?;
+        let give_back = GiveBack;
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
         let metrics_listener = metrics.iter().map(|(listener, _)| listener);
@@ -101,13 +116,7 @@ impl Master {
         let limit = process::raise_descriptor_limit();
         let shared = wakers.len() + inboxes.len() * Inbox::DESCRIPTORS;
         warnings.extend(descriptors::fit(&mut settings, limit, shared));
-        let io = |what| move |source| StartError::Io { what, source };
-        let signals = signal::Pipe::install(&[SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD])
-            .map_err(io("signal handlers"))?;
         let mut driver = Epoll::new().map_err(io("epoll"))?;
-        driver
-            .add_wake(signals.fd(), TOKEN_SIGNALS)
-            .map_err(io("epoll"))?;
         let (backend, why) = backend::choose(&settings);
         if let Some(why) = &why {
             logger.write(LogLevel::Warning, driver.unix_ms(), why);
@@ -131,6 +140,11 @@ impl Master {
         };
         let spools = Spools::new(&settings, random::u64());
         spools.sweep_dead();
+        driver
+            .add_wake(signals.fd(), TOKEN_SIGNALS)
+            .map_err(io("epoll"))?;
+        // From here on nothing fails.
+        std::mem::forget(give_back);
         Ok(Master {
             spools,
             settings: Arc::new(settings),

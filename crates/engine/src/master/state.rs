@@ -9,6 +9,7 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::Ring;
 use fermata_io::handover::Inbox;
+use fermata_io::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, signal};
@@ -26,6 +27,9 @@ use crate::log::Logger;
 use crate::net::listeners::Bound;
 use crate::net::tls::ServerTls;
 use crate::websocket::Route;
+
+/// What the master is told by.
+pub(super) const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD];
 
 /// A process that has lived this long was not a failed start: the restart delay begins anew.
 pub(super) const STABLE_MS: u64 = 1_000;
