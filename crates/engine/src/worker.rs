@@ -177,8 +177,10 @@ impl<D: Driver> Worker<D> {
         if self.http.request.body_bytes.capacity() > READ_BYTES {
             self.http.request.body_bytes = Vec::new();
         }
-        let now_us = self.net.driver.now_us();
-        self.http.starts.note_return(now_us);
+        if self.http.starts.is_running() {
+            let now_us = self.net.driver.now_us();
+            self.http.starts.note_return(now_us);
+        }
         // The coarse clock costs a few nanoseconds.
         let unix_ms = self.net.driver.unix_ms();
         self.note_return(unix_ms);
@@ -249,7 +251,7 @@ impl<D: Driver> Worker<D> {
             self.wait(timeout);
         }
         self.turn_ms = self.net.driver.now_ms();
-        self.http.starts.begin_turn(self.net.driver.now_us());
+        self.http.starts.begin_turn(self.net.driver.waited_us());
         if self.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;

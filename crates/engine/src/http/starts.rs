@@ -98,6 +98,13 @@ impl Starts {
         self.resumed_us = 0;
     }
 
+    /// Whether a handler is measured. Events of WebSockets and streams are not, which would cost each a look at the clock:
+    /// they count for the next handler of their turn.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.runs != Runs::Nothing
+    }
+
     /// What ran has returned, or waits.
     #[inline]
     pub fn note_return(&mut self, now_us: u64) {
