@@ -293,6 +293,14 @@ namespace Fermata {
         public function onMessage(callable $handler): static {}
 
         /**
+         * What was added so far, for tools: `fermata routes` prints it.
+         *
+         * @return array list<array{kind: string, method: string, path: string, handler: string}>; the kind is "handler", "static"
+         *         or "websocket", an empty method stands for all, and the handler is where it is written, or the directory
+         */
+        public function routes(): array {}
+
+        /**
          * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
          *
          * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
