@@ -30,54 +30,57 @@ impl Drop for Hub {
     }
 }
 
+fn program() -> Command {
+    let mut command = Command::new(command_path());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 impl Hub {
     /// Starts one, with the application of all tests where `arguments` name none.
     pub fn start(arguments: &[&str]) -> Hub {
-        let mut command = Command::new(command_path());
+        let mut command = program();
         command.arg("hub");
         if !arguments.contains(&"--config") {
             command.args(["--app", APPLICATION]);
         }
-        Hub::spawn(command.args(arguments), free_port())
+        command.args(arguments).args(["--workers", WORKERS]);
+        Hub::wait(|port| {
+            let listen = format!("127.0.0.1:{port}");
+            command.args(["--listen", &listen]).spawn()
+        })
     }
 
     /// Starts one by Reverb's own environment.
     pub fn start_as_reverb() -> Hub {
-        let port = free_port();
-        let mut command = Command::new(command_path());
+        let mut command = program();
         let mut parts = APPLICATION.split(':');
         for name in ["REVERB_APP_ID", "REVERB_APP_KEY", "REVERB_APP_SECRET"] {
             command.env(name, parts.next().expect("three parts"));
         }
         command.env("REVERB_SERVER_HOST", "127.0.0.1");
-        command.env("REVERB_SERVER_PORT", port.to_string());
-        Hub::wait(command.arg("hub"), port)
+        command.arg("hub");
+        Hub::wait(|port| command.env("REVERB_SERVER_PORT", port.to_string()).spawn())
     }
 
-    fn spawn(command: &mut Command, port: u16) -> Hub {
-        let listen = format!("127.0.0.1:{port}");
-        Hub::wait(
-            command.args(["--listen", &listen, "--workers", WORKERS]),
-            port,
-        )
-    }
-
-    fn wait(command: &mut Command, port: u16) -> Hub {
-        let child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("our own program");
+    /// Starts it at a free port, which may be somebody else's by then: it ends, and another one is tried.
+    fn wait(mut start: impl FnMut(u16) -> std::io::Result<Child>) -> Hub {
         let mut parts = APPLICATION.split(':');
         let mut next = || parts.next().expect("three parts");
         let app = App::new(next(), next(), next()).expect("an application");
-        let hub = Hub { child, port, app };
-        wait_until("it listens", || {
-            std::net::TcpStream::connect(("127.0.0.1", port))
-                .is_ok()
-                .then_some(())
-        });
-        hub
+        wait_until("a hub has started", || {
+            let port = free_port();
+            let child = start(port).expect("our own program");
+            let app = app.clone();
+            let mut hub = Hub { child, port, app };
+            wait_until("it listens, or has ended", || match hub.child.try_wait() {
+                Ok(Some(_)) => Some(false),
+                _ => std::net::TcpStream::connect(("127.0.0.1", port))
+                    .is_ok()
+                    .then_some(true),
+            })
+            .then_some(hub)
+        })
     }
 
     pub fn connect(&self) -> Connection {

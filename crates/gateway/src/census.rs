@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Channels in one notice, which has to fit into one record of the ring.
-const CHANNELS_PER_NOTICE: usize = 100;
+/// Channels and applications in one notice, each, which has to fit into one record of the ring.
+const NAMES_PER_NOTICE: usize = 100;
 
 /// What workers tell each other.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
@@ -100,8 +100,11 @@ impl Census {
         match notice {
             Notice::Hello { worker } => {
                 self.others.remove(&worker);
-                self.changed_apps = self.own.connections.keys().cloned().collect();
-                self.changed_channels = self.own.channels.keys().cloned().collect();
+                // Beside what is to be told anyway: of what has become zero nothing is left to count.
+                let apps = self.own.connections.keys().cloned();
+                self.changed_apps.extend(apps);
+                let channels = self.own.channels.keys().cloned();
+                self.changed_channels.extend(channels);
             }
             Notice::Counts {
                 worker,
@@ -126,29 +129,10 @@ impl Census {
         if !self.has_changed() {
             return None;
         }
-        let connections = std::mem::take(&mut self.changed_apps)
-            .into_iter()
-            .map(|app| (count(&self.own.connections, &app), app))
-            .map(|(count, app)| (app, count))
-            .collect();
-        let part: Vec<String> = self
-            .changed_channels
-            .iter()
-            .take(CHANNELS_PER_NOTICE)
-            .cloned()
-            .collect();
-        let channels = part
-            .into_iter()
-            .map(|channel| {
-                self.changed_channels.remove(&channel);
-                let count = count(&self.own.channels, &channel);
-                (channel, count)
-            })
-            .collect();
         Some(Notice::Counts {
             worker: self.worker,
-            connections,
-            channels,
+            connections: take_part(&mut self.changed_apps, &self.own.connections),
+            channels: take_part(&mut self.changed_channels, &self.own.channels),
         })
     }
 
@@ -198,6 +182,18 @@ impl Census {
     fn all(&self) -> impl Iterator<Item = &Counts> {
         std::iter::once(&self.own).chain(self.others.values())
     }
+}
+
+/// Some of the names that have changed, with their counts of now.
+fn take_part(changed: &mut HashSet<String>, counts: &HashMap<String, u64>) -> Vec<(String, u64)> {
+    let part: Vec<String> = changed.iter().take(NAMES_PER_NOTICE).cloned().collect();
+    part.into_iter()
+        .map(|name| {
+            changed.remove(&name);
+            let count = count(counts, &name);
+            (name, count)
+        })
+        .collect()
 }
 
 fn count(counts: &HashMap<String, u64>, name: &str) -> u64 {
@@ -261,7 +257,7 @@ mod tests {
         }
         let mut told = 0;
         while let Some(Notice::Counts { channels, .. }) = census.next_notice() {
-            assert!(channels.len() <= CHANNELS_PER_NOTICE);
+            assert!(channels.len() <= NAMES_PER_NOTICE);
             told += channels.len();
         }
         assert_eq!(told, 250);
@@ -280,6 +276,22 @@ mod tests {
             Some(Notice::Counts { connections, channels, .. })
                 if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
         ));
+    }
+
+    #[test]
+    fn a_hello_forgets_nothing_that_is_to_be_told() {
+        let mut workers: Vec<Census> = (0..3).map(Census::new).collect();
+        workers[0].subscribe("a");
+        workers[0].connect("1");
+        tell(&mut workers, 0);
+        workers[0].unsubscribe("a");
+        workers[0].disconnect("1");
+        workers[2] = Census::new(2);
+        let hello = workers[2].hello();
+        workers[0].on_notice(hello);
+        tell(&mut workers, 0);
+        assert_eq!(workers[1].subscriptions("a"), 0);
+        assert_eq!(workers[1].connections("1"), 0);
     }
 
     proptest! {

@@ -32,6 +32,8 @@ pub(crate) struct Gateway {
     pub census: Census,
     /// When the other workers are told what has changed.
     tell_at_ms: Option<u64>,
+    /// They do not know yet that this worker has started.
+    owes_hello: bool,
 }
 
 impl Gateway {
@@ -43,13 +45,13 @@ impl Gateway {
             sessions: HashMap::new(),
             census,
             tell_at_ms: None,
+            owes_hello: true,
         }
     }
 
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
-        let hello = self.census.hello();
-        self.tell(&hello);
+        self.tell_counts();
         loop {
             self.plan_telling();
             match self.worker.next_event() {
@@ -109,7 +111,7 @@ impl Gateway {
     }
 
     fn plan_telling(&mut self) {
-        if self.tell_at_ms.is_none() && self.census.has_changed() {
+        if self.tell_at_ms.is_none() && (self.owes_hello || self.census.has_changed()) {
             let at_ms = self.worker.now_ms() + TELL_MS;
             self.tell_at_ms = Some(at_ms);
             self.worker.wake_at(at_ms);
@@ -118,6 +120,14 @@ impl Gateway {
 
     fn tell_counts(&mut self) {
         self.tell_at_ms = None;
+        if self.owes_hello {
+            let hello = self.census.hello();
+            self.owes_hello = !self.tell(&hello);
+            if self.owes_hello {
+                // Counts before it would be forgotten by it.
+                return;
+            }
+        }
         while let Some(notice) = self.census.next_notice() {
             if !self.tell(&notice) {
                 self.census.put_back(notice);

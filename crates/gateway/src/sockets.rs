@@ -15,8 +15,9 @@ use crate::names::ring_name;
 /// Digits of a number in the engine's id of a socket.
 const ID_DIGITS: usize = 16;
 
-/// Newest events of a cache channel that are looked at for one that a publisher has sent.
-const CACHED_MAX: usize = 32;
+/// Newest events of a cache channel that are looked at for one that a publisher has sent: a few, and when clients have sent
+/// all of those, as many as a minute of one client's.
+const CACHED_MAX: [usize; 2] = [8, 1024];
 
 impl Gateway {
     /// Answers a handshake. What is wrong with it is said over the WebSocket, where clients can read it.
@@ -190,8 +191,13 @@ impl Gateway {
         }
         match self.worker.join_channel(socket, &join) {
             Ok(()) => {}
-            // Its close follows.
-            Err(SendError::Gone) => return,
+            // Its close follows, and counts down what was counted.
+            Err(SendError::Gone) => {
+                if let Some(session) = self.sessions.get_mut(&socket) {
+                    session.connection.forget(&subscribe.channel);
+                }
+                return;
+            }
             Err(SendError::Misuse(text) | SendError::Backpressure(text)) => {
                 self.undo(socket, &subscribe.channel, &text);
                 return;
@@ -245,11 +251,13 @@ impl Gateway {
 
     /// The newest event that a publisher has sent to a channel: name, data and id.
     pub(crate) fn cached(&mut self, ring: &str) -> Option<(String, String, String)> {
-        let past = self.worker.history(ring.as_bytes(), None, CACHED_MAX);
-        past.unwrap_or_default().into_iter().rev().find_map(|past| {
-            let name = String::from_utf8(past.name?).ok()?;
-            let data = String::from_utf8(past.data).ok()?;
-            (!name.starts_with("client-")).then_some((name, data, past.id))
+        CACHED_MAX.into_iter().find_map(|count_max| {
+            let past = self.worker.history(ring.as_bytes(), None, count_max);
+            past.unwrap_or_default().into_iter().rev().find_map(|past| {
+                let name = String::from_utf8(past.name?).ok()?;
+                let data = String::from_utf8(past.data).ok()?;
+                (!name.starts_with("client-")).then_some((name, data, past.id))
+            })
         })
     }
 

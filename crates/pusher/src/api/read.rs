@@ -278,7 +278,8 @@ fn parse_query(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (Some(name), Some(value)) = (decode(name), decode(value)) else {
+        let plain = |text: &str| decode(&text.replace('+', " "));
+        let (Some(name), Some(value)) = (plain(name), plain(value)) else {
             return Err(ApiError::new(400, "The query is malformed."));
         };
         let is_known = |(other, _): &(String, String)| other.eq_ignore_ascii_case(&name);
@@ -300,7 +301,7 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// Percent-decoded text (RFC 3986, 2.1), in a query also `+`.
+/// Percent-decoded text (RFC 3986, 2.1).
 fn decode(text: &str) -> Option<String> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|it| it as u8);
     let mut out = Vec::with_capacity(text.len());
@@ -308,7 +309,6 @@ fn decode(text: &str) -> Option<String> {
     while let Some(byte) = bytes.next() {
         out.push(match byte {
             b'%' => digit(bytes.next()?)? << 4 | digit(bytes.next()?)?,
-            b'+' => b' ',
             other => other,
         });
     }

@@ -240,12 +240,12 @@ fn channels_are_asked_about() {
     assert_eq!(get("/apps/1/connections", &[]), Ok(Call::Connections));
     assert_eq!(get("/apps/1/weather", &[]), Err(404));
     assert_eq!(get("/apps/1/events", &[]), Err(405));
-    let path = "/apps/1/users/a%40b/terminate_connections";
+    let path = "/apps/1/users/a+b%40c/terminate_connections";
     let target = signed(&apps[0], "POST", path, &[], b"");
     assert_eq!(
         ask(&apps, "POST", &target, b""),
         Ok(Call::Terminate {
-            user: "a@b".to_owned()
+            user: "a+b@c".to_owned()
         })
     );
     let question = Question {
