@@ -52,9 +52,15 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let mut copied = 0;
     let mut at = 0;
+    // Where the line begins in which `at` lies, as far as that was looked at.
+    let (mut line, mut looked_at) = (0, 0);
     while let Some(found) = text[at..].find(['=', ':', '>']) {
         at += found + 1;
-        let (before, rest) = (&text[copied.max(line_start(text, at))..at - 1], &text[at..]);
+        if let Some(end) = text[looked_at..at].rfind('\n') {
+            line = looked_at + end + 1;
+        }
+        looked_at = at;
+        let (before, rest) = (&text[copied.max(line)..at - 1], &text[at..]);
         let Some((skip, len)) = secret_behind(before, text.as_bytes()[at - 1], rest) else {
             continue;
         };
@@ -70,11 +76,6 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     }
     masked.push_str(&text[copied..]);
     Cow::Owned(masked)
-}
-
-/// Where the line begins in which `at` lies.
-fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
 /// Where in `rest` a secret begins and how long it is, behind `before` and a separator.
