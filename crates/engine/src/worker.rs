@@ -177,7 +177,7 @@ impl<D: Driver> Worker<D> {
         if self.http.request.body_bytes.capacity() > READ_BYTES {
             self.http.request.body_bytes = Vec::new();
         }
-        if self.http.starts.is_running() {
+        if self.http.starts.is_measuring() {
             let now_us = self.net.driver.now_us();
             self.http.starts.note_return(now_us);
         }
@@ -251,7 +251,7 @@ impl<D: Driver> Worker<D> {
             self.wait(timeout);
         }
         self.turn_ms = self.net.driver.now_ms();
-        self.http.starts.begin_turn(self.net.driver.waited_us());
+        self.http.starts.begin_turn();
         if self.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;

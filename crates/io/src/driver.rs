@@ -115,9 +115,6 @@ pub trait Driver {
     /// The same clock in microseconds, read now.
     fn now_us(&self) -> u64;
 
-    /// The same clock in microseconds, as of the end of the last [`wait`](Self::wait).
-    fn waited_us(&self) -> u64;
-
     /// Milliseconds since 1970, for dates and ages; may be a few milliseconds behind.
     fn unix_ms(&self) -> u64;
 

@@ -91,11 +91,6 @@ impl Driver for Kernel {
     }
 
     #[inline]
-    fn waited_us(&self) -> u64 {
-        either!(self, it => it.waited_us())
-    }
-
-    #[inline]
     fn unix_ms(&self) -> u64 {
         either!(self, it => it.unix_ms())
     }

@@ -13,29 +13,34 @@ pub fn begin(
     work: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let builder = Builder::new().name(name.to_owned()).stack_size(stack_bytes);
-    let blocked = Signals::block();
+    let aside = PutAside::signals();
     let begun = builder.spawn(work);
-    blocked.restore();
+    drop(aside);
     begun
 }
 
-/// The signals that this thread takes, put aside: a thread begins with those of the one that began it.
-struct Signals(libc::sigset_t);
+/// The signals that this thread takes, put aside until this is dropped: those that come meanwhile are delivered then. A
+/// thread begins with those of the one that began it.
+#[must_use]
+pub struct PutAside(libc::sigset_t);
 
-impl Signals {
-    fn block() -> Signals {
+impl PutAside {
+    /// Puts all signals aside.
+    pub fn signals() -> PutAside {
         // SAFETY: both sets are plain memory that the calls fill, and they outlive the calls.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&raw mut all);
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Signals(before)
+            PutAside(before)
         }
     }
+}
 
-    fn restore(self) {
-        // SAFETY: the set was filled by `block`.
+impl Drop for PutAside {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled when this was made.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
         }

@@ -320,11 +320,6 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     #[inline]
-    fn waited_us(&self) -> u64 {
-        self.inner.waited_us()
-    }
-
-    #[inline]
     fn unix_ms(&self) -> u64 {
         self.inner.unix_ms()
     }

@@ -316,13 +316,16 @@ impl<D: Driver> Worker<D> {
         let now_us = self.net.driver.now_us();
         self.http.starts.note_return(now_us);
         self.http.starts.begin_resumed();
+        self.http.starts.note_begin(now_us);
     }
 
     /// Whether another handler or task may go on in this turn that has waited, or another task begin. What ran has returned.
     /// When not, the program asks for an event first; `wake_at(0)` wakes it in the next turn.
     pub fn may_resume(&mut self) -> bool {
-        let now_us = self.net.driver.now_us();
-        self.http.starts.note_return(now_us);
+        if self.http.starts.is_measuring() {
+            let now_us = self.net.driver.now_us();
+            self.http.starts.note_return(now_us);
+        }
         self.http.starts.may_resume()
     }
 }

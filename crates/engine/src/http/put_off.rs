@@ -14,7 +14,11 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn put_off(&mut self) -> bool {
         // What is passed on takes its time elsewhere, and connections that are not the public's are few.
-        if self.http.passes_on || self.http.starts.begin(self.http.request.handler) {
+        if self.http.passes_on {
+            return false;
+        }
+        if self.http.starts.begin(self.http.request.handler) {
+            self.note_begin();
             return false;
         }
         self.put_off_now();
@@ -46,16 +50,29 @@ impl<D: Driver> Worker<D> {
 
     /// The next request to begin of those that were put off.
     pub(crate) fn next_start(&mut self) -> Option<Event> {
+        if !self.http.starts.is_empty() {
+            // It takes long: what has been answered before it goes out first. That may close connections, so which request
+            // it is comes afterwards.
+            self.flush_dirty();
+        }
         while !self.http.starts.is_empty() && !self.waiting.is_full() {
             let queued = self.http.starts.take()?;
             if self.take_queued(queued) {
-                // It takes long: what has been answered before it goes out first.
-                self.flush_dirty();
+                self.note_begin();
                 return Some(Event::Request);
             }
             self.http.starts.cancel();
         }
         None
+    }
+
+    /// A handler begins.
+    #[inline]
+    fn note_begin(&mut self) {
+        if self.http.starts.is_measuring() {
+            let now_us = self.net.driver.now_us();
+            self.http.starts.note_begin(now_us);
+        }
     }
 
     /// Makes a request the current one again. False when it needs no answer any more.

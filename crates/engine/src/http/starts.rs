@@ -1,8 +1,12 @@
 //! Which requests are begun in a turn.
 //!
-//! A request whose handler is known to take long, or that comes when this turn's handlers have taken long already, waits
-//! here until everything short has been done. From here requests are begun for a bounded time of each turn, the routes
-//! taking turns. So a short request waits for the rest of one turn, and not for all handlers of a crowd that came before.
+//! A request whose handler is known to take long waits here until everything short has been done, and so does one of a
+//! route that is not known yet when this turn's handlers have taken long already. From here requests are begun for a
+//! bounded time of each turn, the routes taking turns. So a short request waits for the rest of one turn, and not for all
+//! handlers of a crowd that came before; routes that are known as short never wait here.
+//!
+//! How long a handler takes is measured in each call until its route is known and while it is long, and in one of
+//! [`SAMPLE`] calls else: a look at the clock costs as much as finding the route.
 //!
 //! The price: requests of different connections may be answered in another order than they came in. Those of one connection
 //! are not, and those of one route are begun in their order.
@@ -11,7 +15,8 @@ use std::collections::VecDeque;
 
 use crate::http::request::Request;
 
-/// Time that handlers which are begun at once may take in a turn. None is interrupted.
+/// Time that handlers which are begun at once may take in a turn until routes that are not known yet wait. None is
+/// interrupted.
 pub(crate) const AT_ONCE_US_MAX: u64 = 4_000;
 
 /// Time that handlers begun from here, and handlers that go on after a wait, may take in a turn, each. One of either kind
@@ -27,11 +32,18 @@ const CALL_US_MAX: u64 = 4 * LONG_US;
 /// The mean moves by this part of the difference with each call.
 const MEAN_PART: u64 = 16;
 
+/// A route is known after so many calls.
+const CALLS_KNOWN: u8 = 16;
+
+/// Of a route that is known as short one of so many calls is measured.
+const SAMPLE: u8 = 8;
+
 /// Routes with larger numbers are all begun at once.
 const ROUTES_MAX: usize = 1 << 16;
 
-/// Emptied requests kept for the next.
+/// Emptied requests kept for the next, and the room for a body that each keeps.
 const SPARES_MAX: usize = 64;
+const SPARE_BYTES_MAX: usize = 64 * 1024;
 
 /// What runs, and on whose account.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +61,10 @@ enum Runs {
 struct Route {
     /// How long its handlers take until they end or wait, times [`MEAN_PART`].
     mean_us: u64,
+    /// Calls that were measured, until it is known.
+    calls: u8,
+    /// Calls since one was measured.
+    unmeasured: u8,
     waiting: VecDeque<Queued>,
 }
 
@@ -91,25 +107,28 @@ impl Starts {
     }
 
     /// Another turn: all may take as much again.
-    pub fn begin_turn(&mut self, now_us: u64) {
-        self.since_us = now_us;
+    pub fn begin_turn(&mut self) {
         self.at_once_us = 0;
         self.queued_us = 0;
         self.resumed_us = 0;
     }
 
-    /// Whether a handler is measured. Events of WebSockets and streams are not, which would cost each a look at the clock:
-    /// they count for the next handler of their turn.
+    /// Whether a handler runs whose time is measured: then it is to be said when it begins and returns.
     #[inline]
-    pub fn is_running(&self) -> bool {
+    pub fn is_measuring(&self) -> bool {
         self.runs != Runs::Nothing
+    }
+
+    /// What `begin`, `take` or `begin_resumed` was about begins.
+    #[inline]
+    pub fn note_begin(&mut self, now_us: u64) {
+        self.since_us = now_us;
     }
 
     /// What ran has returned, or waits.
     #[inline]
     pub fn note_return(&mut self, now_us: u64) {
         let took_us = now_us.saturating_sub(self.since_us);
-        self.since_us = now_us;
         let handler = match std::mem::replace(&mut self.runs, Runs::Nothing) {
             Runs::Nothing => return,
             Runs::Resumed => {
@@ -128,6 +147,7 @@ impl Starts {
         if let Some(route) = self.routes.get_mut(handler as usize) {
             let mean_us = route.mean_us - route.mean_us / MEAN_PART;
             route.mean_us = mean_us + took_us.min(CALL_US_MAX);
+            route.calls = route.calls.saturating_add(1);
         }
     }
 
@@ -151,11 +171,19 @@ impl Starts {
             }
             self.routes.resize_with(at + 1, Route::default);
         }
-        let route = &self.routes[at];
-        let is_long = route.mean_us >= LONG_US * MEAN_PART;
-        if is_long || self.at_once_us >= AT_ONCE_US_MAX || !route.waiting.is_empty() {
+        let route = &mut self.routes[at];
+        if route.mean_us >= LONG_US * MEAN_PART {
             return false;
         }
+        if route.calls < CALLS_KNOWN {
+            if self.at_once_us >= AT_ONCE_US_MAX || !route.waiting.is_empty() {
+                return false;
+            }
+        } else if route.unmeasured < SAMPLE - 1 {
+            route.unmeasured += 1;
+            return true;
+        }
+        route.unmeasured = 0;
         self.runs = Runs::AtOnce(handler);
         true
     }
@@ -224,8 +252,12 @@ impl Starts {
     }
 
     /// Takes one back.
-    pub fn keep_spare(&mut self, request: Box<Request>) {
+    pub fn keep_spare(&mut self, mut request: Box<Request>) {
         if self.spares.len() < SPARES_MAX {
+            // A large body is not kept for a small one.
+            if request.body_bytes.capacity() > SPARE_BYTES_MAX {
+                request.body_bytes = Vec::new();
+            }
             self.spares.push(request);
         }
     }

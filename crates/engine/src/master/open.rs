@@ -6,6 +6,7 @@ use fermata_config::{LogLevel, Settings};
 use fermata_io::handover::Inbox;
 use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
+use fermata_io::thread::PutAside;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, net, process, random};
 
@@ -29,17 +30,6 @@ use crate::websocket::Route;
 /// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
 const SPARE_SLOTS: u16 = 6;
 
-/// Gives the master's signals back when the start fails: the program may go on without a server.
-struct GiveBack;
-
-impl Drop for GiveBack {
-    fn drop(&mut self) {
-        for signal in SIGNALS {
-            let _ = signal::restore_default(signal);
-        }
-    }
-}
-
 impl Master {
     /// Binds and maps everything that workers share.
     pub fn open(
@@ -62,9 +52,9 @@ impl Master {
             })?;
         }
         let io = |what| move |source| StartError::Io { what, source };
-        // Before anything is bound: whoever sees the server listen may stop it, and it ends in order.
-        let signals = signal::Pipe::install(&SIGNALS).map_err(io("signal handlers"))?;
-        let give_back = GiveBack;
+        // Whoever sees the server listen may stop it, and it ends in order: what comes before there are handlers waits for
+        // them. When the start fails it is as if nothing had been.
+        let aside = PutAside::signals();
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
         let metrics_listener = metrics.iter().map(|(listener, _)| listener);
@@ -140,11 +130,11 @@ impl Master {
         };
         let spools = Spools::new(&settings, random::u64());
         spools.sweep_dead();
+        let signals = signal::Pipe::install(&SIGNALS).map_err(io("signal handlers"))?;
         driver
             .add_wake(signals.fd(), TOKEN_SIGNALS)
             .map_err(io("epoll"))?;
-        // From here on nothing fails.
-        std::mem::forget(give_back);
+        drop(aside);
         Ok(Master {
             spools,
             settings: Arc::new(settings),

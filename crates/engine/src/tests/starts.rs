@@ -57,6 +57,24 @@ fn a_short_request_waits_for_one_turn_and_not_for_a_crowd() {
 }
 
 #[test]
+fn a_crowd_of_short_requests_waits_for_no_long_one() {
+    let mut rig = Rig::new(8);
+    for _ in 0..20 {
+        visit_ms(&mut rig, "/hello");
+    }
+    let long = crowd(&rig, "/long");
+    let short = crowd(&rig, "/hello");
+    let mut turns = 0;
+    while short.iter().any(|peer| peer.unread_bytes() == 0) {
+        rig.turn();
+        turns += 1;
+        assert!(turns <= 4, "short requests wait for long ones");
+    }
+    rig.run();
+    assert!(long.iter().all(|peer| bodies(peer).len() == 1));
+}
+
+#[test]
 fn a_long_request_waits_for_its_own_route_alone() {
     let mut rig = Rig::new(2);
     let peers = crowd(&rig, "/long");

@@ -26,7 +26,6 @@ pub struct Epoll {
     /// Where the kernel writes: capacity [`EVENTS_MAX`], empty between waits.
     ready: Vec<epoll::Event>,
     now_ms: u64,
-    waited_us: u64,
     /// The last wait found something: there was work since.
     has_worked: bool,
     courtesy: Courtesy,
@@ -42,7 +41,6 @@ impl Epoll {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             ready: Vec::with_capacity(EVENTS_MAX),
             now_ms: clock::monotonic_ms(),
-            waited_us: clock::monotonic_us(),
             has_worked: false,
             courtesy: Courtesy::default(),
         })
@@ -69,11 +67,6 @@ impl Driver for Epoll {
     #[inline]
     fn now_us(&self) -> u64 {
         clock::monotonic_us()
-    }
-
-    #[inline]
-    fn waited_us(&self) -> u64 {
-        self.waited_us
     }
 
     #[inline]
@@ -123,8 +116,7 @@ impl Driver for Epoll {
             spare_capacity(&mut self.ready),
             timeout.as_ref(),
         );
-        self.waited_us = clock::monotonic_us();
-        self.now_ms = self.waited_us / 1000;
+        self.now_ms = clock::monotonic_ms();
         match waited {
             // A signal: its handler has written to the signal pipe, which the next wait reports.
             Ok(_) | Err(Errno::INTR) => {}

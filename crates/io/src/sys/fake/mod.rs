@@ -234,10 +234,6 @@ impl Driver for Fake {
         self.network.borrow().clock_ms * 1000
     }
 
-    fn waited_us(&self) -> u64 {
-        self.now_us()
-    }
-
     fn unix_ms(&self) -> u64 {
         UNIX_START_MS + self.network.borrow().clock_ms
     }

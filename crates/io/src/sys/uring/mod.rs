@@ -65,7 +65,6 @@ pub struct Uring {
     leaving_len: usize,
     done: Vec<Completion>,
     now_ms: u64,
-    waited_us: u64,
     /// The last wait found something: there was work since.
     has_worked: bool,
     courtesy: Courtesy,
@@ -96,7 +95,6 @@ impl Uring {
             leaving_len: 0,
             done: Vec::new(),
             now_ms: clock::monotonic_ms(),
-            waited_us: clock::monotonic_us(),
             has_worked: false,
             courtesy: Courtesy::default(),
         })
@@ -271,11 +269,6 @@ impl Driver for Uring {
     }
 
     #[inline]
-    fn waited_us(&self) -> u64 {
-        self.waited_us
-    }
-
-    #[inline]
     fn unix_ms(&self) -> u64 {
         clock::unix_ms()
     }
@@ -374,8 +367,7 @@ impl Driver for Uring {
             sleep = self.sleep(timeout_ms);
         }
         let waited = self.ring.wait(sleep);
-        self.waited_us = clock::monotonic_us();
-        self.now_ms = self.waited_us / 1000;
+        self.now_ms = clock::monotonic_ms();
         waited?;
         self.reap();
         if look_ms.is_some_and(|it| it <= self.now_ms) {
