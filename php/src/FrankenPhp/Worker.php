@@ -105,13 +105,19 @@ final class Worker
     private function goOn(): void
     {
         $this->request = null;
-        while (!$this->script->isTerminated() && !$this->hasEnded) {
-            if ($this->script->resume(self::GO_ON) === self::REQUEST) {
-                return;
+        try {
+            while (!$this->script->isTerminated() && !$this->hasEnded) {
+                if ($this->script->resume(self::GO_ON) === self::REQUEST) {
+                    return;
+                }
+            }
+        } finally {
+            // The script has ended, by its own count of requests, by exit() or by what nobody has caught: the master replaces the
+            // worker.
+            if ($this->script->isTerminated() || $this->hasEnded) {
+                posix_kill(getmypid(), SIGTERM);
             }
         }
-        // The script has ended, by its own count of requests or by exit(): the master replaces the worker.
-        posix_kill(getmypid(), SIGTERM);
     }
 
     /** frankenphp_handle_request() */

@@ -98,6 +98,16 @@ final class WorkerTest extends TestCase
         self::assertSame('1', $next->body);
     }
 
+    public function testWhatNobodyCatchesCostsTheWorkerAlone(): void
+    {
+        $this->server->get('/count');
+        self::assertSame(500, $this->server->get('/uncaught')->status);
+        for ($deadline = microtime(true) + 30; ($next = $this->server->get('/count'))->status === 503; usleep(5000)) {
+            self::assertLessThan($deadline, microtime(true), $this->server->log());
+        }
+        self::assertSame('1', $next->body);
+    }
+
     public function testTheScriptsLoopEndsWithTheServer(): void
     {
         $this->server->get('/count');

@@ -64,6 +64,8 @@ $handler = static function () use (&$handled, $folder, $booted): void {
             break;
         case '/throw':
             throw new RuntimeException('thrown');
+        case '/uncaught':
+            throw new LogicException('nobody catches this');
         case '/exit':
             header('X-Exit: yes');
             echo 'said';
