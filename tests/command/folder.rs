@@ -121,7 +121,12 @@ impl Application {
 
     /// PHP-FPM's first process.
     fn fpm(&self) -> Option<u32> {
-        self.get("/pid").parse().ok()
+        let pid = self.get("/pid").parse().ok();
+        // Children of one that was killed answer for a moment, and belong to somebody else by then.
+        pid.filter(|pid| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+            line.is_ok_and(|line| line.contains("php-fpm"))
+        })
     }
 
     /// The edge's first process.

@@ -38,7 +38,7 @@ const BURST_MAX: Duration = Duration::from_millis(500);
 /// How long a program may take until run().
 const READ_MAX: Duration = Duration::from_secs(60);
 /// How long the old process may take to end until it is killed: `DRAIN_MS` and what comes after it.
-const END_MAX: Duration = Duration::from_secs(3);
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// What is running, and what is wrong.
 struct Dev<'a> {

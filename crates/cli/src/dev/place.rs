@@ -18,7 +18,12 @@ pub struct Place(PathBuf);
 
 impl Place {
     pub fn new() -> Result<Self, String> {
-        let name = format!("fermata-{}-{:x}", process::pid(), fermata_io::random::u64());
+        // Hidden, as folders are that nobody watches: it may lie in the project.
+        let name = format!(
+            ".fermata-{}-{:x}",
+            process::pid(),
+            fermata_io::random::u64()
+        );
         let path = std::env::temp_dir().join(name);
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         fs::DirBuilder::new()

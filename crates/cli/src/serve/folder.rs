@@ -75,16 +75,19 @@ struct Plan {
 struct Place(PathBuf);
 
 impl Place {
-    fn new() -> Result<Self, String> {
+    /// `is_shared`: the application runs as another user, who has to reach the sockets made for it.
+    fn new(is_shared: bool) -> Result<Self, String> {
         let bytes = fermata_io::random::u64();
         let name = format!("fermata-{}-{bytes:x}", process::pid());
         let path = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
-        // Others may pass, to the sockets that they are allowed to use; they see no names.
-        let made = builder.mode(0o711).create(&path);
+        // php-cgi lets everybody use its socket, and whoever does runs PHP as its user: nobody else gets here. Where another
+        // user has to, it is PHP-FPM, whose socket is that user's; others see no names.
+        let mode = if is_shared { 0o711 } else { 0o700 };
+        let made = builder.mode(mode).create(&path);
         made.map_err(|error| format!("{}: {error}", path.display()))?;
         // Whatever the umask is.
-        let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o711));
+        let _ = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         Ok(Self(path))
     }
 }
@@ -101,7 +104,8 @@ impl Drop for Place {
 /// One sentence for the user.
 pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), String> {
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1])?;
-    let place = Place::new()?;
+    let is_shared = user(arguments)?.is_some_and(|it| it != "root");
+    let place = Place::new(is_shared)?;
     let plan = plan(common, arguments, &place.0)?;
     let mut start_fpm = child::bound(&plan.fpm.command())?;
     start_fpm.env("GRIP_URL", &plan.grip_url);
