@@ -7,7 +7,7 @@ import { Chat, describeByEach, fillDoor, hasState, hears, isLive, message, PASSW
 describeByEach("the door", (transport) => {
   let chat;
 
-  before(async () => { chat = await Chat.start(transport); });
+  before(async () => { chat = await Chat.start(transport, { FERMATA_LEAVE_DELAY_MS: "20000" }); });
   after(() => chat.stop());
 
   const problem = (page, text) => page.locator("#door-problem", { hasText: text }).waitFor();

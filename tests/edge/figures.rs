@@ -266,8 +266,8 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
         ],
     );
     let mut stats = Zmq::unix(&socket, Socket::Sub);
-    stats.subscribe(b"report");
     stats.subscribe(b"activity");
+    stats.subscribe(b"report");
     while packet(&mut stats).0 != "report" {}
     let mut client = Client::open(edge.port, "localhost");
     assert_eq!(client.request("POST", "/plain", &[], BODY).body, ANSWER);

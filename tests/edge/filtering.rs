@@ -206,7 +206,7 @@ fn a_server_that_fails_costs_the_item_alone() {
         "cut" => Reply::Close(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ncut".to_vec()),
         content => text(content),
     });
-    let own = start(&origin, &["--filter-timeout-ms", "1000"]);
+    let own = start(&origin, &["--filter-timeout-ms", "5000"]);
     let mut client = stream(&own);
     let items = ["a", "500", "large", "late", "cut", "z"].map(|content| item(content, ""));
     publish(&own, &items);

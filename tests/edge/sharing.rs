@@ -224,7 +224,7 @@ fn who_comes_late_has_time_of_its_own() {
     let mut first = ask(&own, "/late", &[]);
     wait_for_open(&own, 1);
     // Well before the first one's time is over, and with most of its own left then.
-    std::thread::sleep(std::time::Duration::from_secs(6));
+    std::thread::sleep(std::time::Duration::from_secs(3));
     let mut late: Vec<Client> = (0..CLIENTS).map(|_| ask(&own, "/late", &[])).collect();
     wait_for_open(&own, 1 + CLIENTS as u64);
     assert_eq!(first.read_answer(false).status, 504);
