@@ -91,6 +91,12 @@ fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usiz
         let opening = value.len() - value.trim_start_matches(['"', '\'', '[']).len();
         let value = &value[opening..];
         let len = value.find(['\n', '\r', '"', '\'']).unwrap_or(value.len());
+        // A token has more than small letters: else it is a sentence about the header.
+        let word = value[..len].split(' ').next().unwrap_or_default();
+        let is_sentence = word.len() < len && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        if is_sentence && last_word(unquoted).eq_ignore_ascii_case("grip-sig") {
+            return None;
+        }
         return Some((blanks + opening, len));
     }
     if rest.starts_with(['=', '>']) {
@@ -157,6 +163,12 @@ mod tests {
     fn secrets_are_masked_and_nothing_else_is() {
         for (text, masked) in [
             ("redis://app:hunter2@db:6379/0", "redis://app:***@db:6379/0"),
+            (
+                "Grip-Sig: the token has expired; the client is held here",
+                "Grip-Sig: the token has expired; the client is held here",
+            ),
+            ("Grip-Sig: eyJh.eyJi.c2ln of a client", "Grip-Sig: ***"),
+            ("grip-sig: nonsense", "grip-sig: ***"),
             (
                 "amqp://u:p@ss@host/v and more",
                 "amqp://u:***@host/v and more",
