@@ -72,7 +72,9 @@ exec valgrind -q --max-stackframe=1000000 --num-callers=30 --suppressions="$root
     --log-file="$work/valgrind/%p.log" "$php" "\$@"
 WRAPPER
     chmod +x "$subject"
-    export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=300
+    export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=600
+    # Memcheck on a busy machine takes minutes for what the defaults give seconds: a slow worker is none to kill.
+    export FERMATA_DRAIN_TIMEOUT_MS=600000 FERMATA_STALL_TIMEOUT_MS=0
     # Shuffled ones are given out four at a time and not by the third of all.
     order=(--shuffle)
     # In the environment and not in the command, so that a test whose PHP leaks by nature can turn it off.
@@ -95,6 +97,9 @@ fi
 if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
     status=1
 fi
+
+# The names of the tests that failed, a line each: test-all.sh runs them again.
+sed -n 's/.*\[\([a-z0-9_]*\)\.phpt\].*/\1/p' <(sed -n '/^FAILED TEST SUMMARY/,/^WARNED\|^====/p' "$work/output") | sort -u >"$work/failed"
 
 count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output" | grep . || echo 0; }
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"

@@ -94,7 +94,7 @@ foreach (FILE_IO as $io) {
     var_dump($server->stop());
 
     // The master kills two seconds after the drain, in which memcheck does not get far.
-    $drainMs = getenv('FERMATA_PHPT_WAIT_S') ? 60000 : 0;
+    $drainMs = getenv('FERMATA_PHPT_WAIT_S') ? 600000 : 0;
     $server = new TestServer($code, "workers: 1, limits: new Limits(drainTimeoutMs: $drainMs)", environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => '0', 'FOLDER' => $folder]);
     $stopping = $server->connect();
     $stopping->start('GET', '/write?name=stopped');
