@@ -2,7 +2,8 @@
 
 use crate::error::{SettingError, quoted};
 use crate::listen::{Listen, Transport, parse_port};
-use crate::table::{Setting, Settings, find, table};
+use crate::nearest::nearest;
+use crate::table::{Settings, find, table};
 
 /// What every setting's environment variable starts with.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
@@ -132,7 +133,7 @@ impl Builder {
             };
             let name = name.to_ascii_lowercase();
             let known = find(&name).is_some();
-            if known || nearest(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX) {
+            if known || nearest_setting(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX) {
                 self.set(&name, &value, Source::Environment)?;
             }
         }
@@ -288,40 +289,17 @@ fn unknown(name: &str, source: Source) -> SettingError {
         Source::Code | Source::Default => name.to_owned(),
     };
     // A name that shares less than half its letters with the nearest one was not mistyped.
-    let suggestion = nearest(name)
-        .filter(|(setting, distance)| distance * 2 <= setting.name.len())
-        .map(|(setting, _)| written(setting.name));
+    let suggestion = nearest_setting(name)
+        .filter(|(setting, distance)| distance * 2 <= setting.len())
+        .map(|(setting, _)| written(setting));
     SettingError::Unknown {
         place: quoted(&written(name)),
         suggestion,
     }
 }
 
-/// The setting whose name needs the fewest edits, and how many.
-fn nearest(name: &str) -> Option<(&'static Setting, usize)> {
-    // Longer than any name could be mistyped; keeps the distance cheap for a hostile variable.
-    if name.len() > 64 {
-        return None;
-    }
-    table()
-        .iter()
-        .map(|setting| (setting, distance(setting.name.as_bytes(), name.as_bytes())))
-        .min_by_key(|(_, distance)| *distance)
-}
-
-/// Levenshtein distance: single-byte insertions, deletions and replacements.
-fn distance(left: &[u8], right: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, &a) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[right.len()]
+fn nearest_setting(name: &str) -> Option<(&'static str, usize)> {
+    nearest(name, table().iter().map(|setting| setting.name))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@
 mod builder;
 mod error;
 mod listen;
+mod nearest;
 mod networks;
 mod proxy_headers;
 pub mod reference;
@@ -30,6 +31,7 @@ mod value;
 pub use builder::{Builder, Source};
 pub use error::SettingError;
 pub use listen::{Access, LISTENERS_MAX, Listen, Scheme, Transport};
+pub use nearest::nearest;
 pub use networks::Networks;
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use secrets::mask_secrets;

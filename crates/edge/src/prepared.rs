@@ -1,11 +1,12 @@
 //! What workers start from.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fermata_grip::sig;
 
+use crate::error::StartError;
 use crate::publish::port::Port;
 use crate::publish::publishers::Publisher;
 use crate::pushpin::rendezvous::{Meeting, SocketFile};
@@ -14,7 +15,7 @@ use crate::routes::Routes;
 use crate::routes::figures::RouteFigures;
 use crate::routes::file::RoutesFile;
 use crate::settings::Settings;
-use crate::upstream::route_keys::RouteKeys;
+use crate::upstream::route_keys::{RouteKeys, read_key};
 use crate::upstream::targets::Targets;
 
 /// What workers start from.
@@ -31,8 +32,7 @@ pub(crate) struct Prepared {
     pub websocket: u16,
     pub port: u16,
     pub(crate) control: Option<Control>,
-    /// Keys that are settings: read before workers become another user, who may not read their files.
-    pub(crate) keys: Vec<(&'static str, Rc<sig::Key>)>,
+    pub keys: Keys,
     /// Those that routes name.
     pub route_keys: RouteKeys,
     /// The ZeroMQ ports of publishers.
@@ -63,11 +63,30 @@ impl Prepared {
     pub fn workers_paths(&self) -> Vec<PathBuf> {
         self.workers.iter().map(|it| it.path.clone()).collect()
     }
+}
 
-    /// A key that is a setting.
-    pub fn key(&self, name: &'static str) -> Option<Rc<sig::Key>> {
-        let found = self.keys.iter().find(|(is, _)| *is == name)?;
-        Some(Rc::clone(&found.1))
+/// Keys that are settings. They are read before workers become another user, who may not read their files.
+pub(crate) struct Keys {
+    pub sig: Option<Rc<sig::Key>>,
+    pub upstream: Option<Rc<sig::Key>>,
+    pub control: Option<Rc<sig::Key>>,
+}
+
+impl Keys {
+    /// `directory` is where their files are looked for.
+    pub fn read(settings: &Settings, directory: &Path) -> Result<Self, StartError> {
+        let read = |name: &str, text: &str| match text {
+            "" => Ok(None),
+            text => match read_key(text, directory) {
+                Ok(key) => Ok(Some(Rc::new(key))),
+                Err(error) => Err(StartError::Setting(format!("{name}: {error}"))),
+            },
+        };
+        Ok(Self {
+            sig: read("sig_key", &settings.sig_key)?,
+            upstream: read("upstream_key", &settings.upstream_key)?,
+            control: read("control_key", &settings.control_key)?,
+        })
     }
 }
 

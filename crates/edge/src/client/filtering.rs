@@ -91,8 +91,8 @@ pub(crate) enum Next {
 impl Filtering {
     pub fn new(settings: &Settings) -> Self {
         Self {
-            timeout_ms: settings.number("filter_timeout_ms"),
-            requests_max: settings.number("filter_requests_max") as usize,
+            timeout_ms: settings.filter_timeout_ms,
+            requests_max: settings.filter_requests_max,
             is_used: false,
             queues: HashMap::new(),
             asked: HashMap::new(),

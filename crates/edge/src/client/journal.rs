@@ -50,14 +50,14 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub fn new(settings: &Settings, logger: Logger) -> Self {
-        let level = settings.number("log_level");
-        let is_asked_for = settings.is_on("log_requests") && level >= u64::from(LEVEL);
+        let level = settings.log_level;
+        let is_asked_for = settings.log_requests && level >= u64::from(LEVEL);
         Self {
             logger,
             lines: String::new(),
             is_on: is_asked_for || level >= u64::from(LEVEL_ALL),
-            has_addresses: settings.is_on("log_from"),
-            has_programs: settings.is_on("log_user_agent"),
+            has_addresses: settings.log_from,
+            has_programs: settings.log_user_agent,
         }
     }
 

@@ -76,14 +76,14 @@ pub(crate) enum Queued {
 impl Pacer {
     /// What the settings ask for; each of the workers has its part of it. `None`: nothing.
     pub fn new(settings: &Settings) -> Option<Box<Self>> {
-        let rate = settings.number("message_rate");
-        let workers = settings.number("workers").max(1);
+        let rate = settings.message_rate;
+        let workers = settings.workers.max(1);
         let part = |number: u64| (number / workers).max(1);
         (rate > 0).then(|| {
             Box::new(Self::with(
                 part(rate),
-                part(settings.number("message_hwm")),
-                settings.number("message_block_bytes"),
+                part(settings.message_hwm),
+                settings.message_block_bytes,
             ))
         })
     }

@@ -145,26 +145,26 @@ pub(crate) fn bind(
 pub(crate) fn uris(settings: &Settings) -> Uris {
     let first = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Uris {
-        command: settings.text("zmq_rep").to_owned(),
-        pull: first(settings.text("zmq_pull")),
+        command: settings.zmq_rep.clone(),
+        pull: first(&settings.zmq_pull),
         // Publishers that are connected to need not be told where.
         sub: settings
-            .list("zmq_sub")
+            .zmq_sub
             .first()
-            .filter(|_| !settings.is_on("zmq_sub_connect"))
+            .filter(|_| !settings.zmq_sub_connect)
             .and_then(|text| first(text)),
     }
 }
 
 fn endpoints(settings: &Settings) -> Vec<(Port, &str)> {
     let mut endpoints = vec![
-        (Port::Pull, settings.text("zmq_pull")),
-        (Port::Rep, settings.text("zmq_rep")),
-        (Port::Stats, settings.text("zmq_stats")),
+        (Port::Pull, settings.zmq_pull.as_str()),
+        (Port::Rep, &settings.zmq_rep),
+        (Port::Stats, &settings.zmq_stats),
     ];
-    if !settings.is_on("zmq_sub_connect") {
-        let publishers = settings.list("zmq_sub").into_iter();
-        endpoints.extend(publishers.map(|it| (Port::Sub, it)));
+    if !settings.zmq_sub_connect {
+        let publishers = settings.zmq_sub.iter();
+        endpoints.extend(publishers.map(|it| (Port::Sub, it.as_str())));
     }
     endpoints.retain(|(_, text)| !text.is_empty());
     endpoints

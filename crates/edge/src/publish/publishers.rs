@@ -32,11 +32,14 @@ pub(crate) enum Address {
 
 /// Those that the settings name. Names of hosts are looked up now, and not again.
 pub(crate) fn read(settings: &Settings) -> Result<Vec<Publisher>, StartError> {
-    if !settings.is_on("zmq_sub_connect") {
+    if !settings.zmq_sub_connect {
         return Ok(Vec::new());
     }
-    let publishers = settings.list("zmq_sub").into_iter();
-    publishers.filter(|it| !it.is_empty()).map(one).collect()
+    let publishers = settings.zmq_sub.iter();
+    publishers
+        .filter(|it| !it.is_empty())
+        .map(|it| one(it))
+        .collect()
 }
 
 fn one(text: &str) -> Result<Publisher, StartError> {

@@ -45,7 +45,7 @@ impl Meeting {
         let random = fermata_io::random::u64();
         let name = format!("fermata-edge-{owner}-{random:x}.{ending}");
         let path = std::env::temp_dir().join(name);
-        let name = |name| Some(settings.text(name).to_owned()).filter(|it| !it.is_empty());
+        let name = |text: &String| Some(text.clone()).filter(|it| !it.is_empty());
         let listen = Listen {
             scheme: Scheme::Http,
             transport: Transport::Unix,
@@ -54,8 +54,8 @@ impl Meeting {
             // Workers are that user when they connect.
             access: Access {
                 mode: Some(FILE_MODE),
-                user: name("user"),
-                group: name("group"),
+                user: name(&settings.user),
+                group: name(&settings.group),
             },
             has_preface: false,
         };

@@ -38,7 +38,7 @@ impl Addresses {
     /// Those of the settings and routes.
     pub fn new(settings: &Settings, routes: &Routes) -> Self {
         let mut all = vec![Address {
-            spec: settings.text("zmq_state").to_owned(),
+            spec: settings.zmq_state.clone(),
             mode: None,
             is_stream: false,
         }];
@@ -299,7 +299,7 @@ pub(crate) fn bind(
     settings: &Settings,
     addresses: &Addresses,
 ) -> Result<Option<Meeting>, StartError> {
-    if addresses.is_empty() || settings.number("workers") < 2 {
+    if addresses.is_empty() || settings.workers < 2 {
         return Ok(None);
     }
     Meeting::bind("workers", "services", settings).map(Some)

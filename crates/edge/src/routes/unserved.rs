@@ -13,8 +13,8 @@ pub(crate) struct Parts {
 impl Parts {
     pub fn new(settings: &Settings) -> Self {
         Self {
-            has_sessions: !settings.text("zmq_state").is_empty(),
-            has_sockjs_url: !settings.text("sockjs_url").is_empty(),
+            has_sessions: !settings.zmq_state.is_empty(),
+            has_sockjs_url: !settings.sockjs_url.is_empty(),
         }
     }
 }

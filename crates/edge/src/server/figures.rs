@@ -20,7 +20,7 @@ const MINUTE_MS: u64 = 60_000;
 
 /// The setting `prometheus` as the engine has addresses.
 pub(super) fn prometheus_address(settings: &Settings) -> String {
-    url("http", settings.text("prometheus"))
+    url("http", &settings.prometheus)
 }
 
 /// What stands behind the engine's own figures.
@@ -30,7 +30,7 @@ pub(super) fn more_metrics(
     routes: RouteFigures,
     shown: Rc<RefCell<Rc<Table>>>,
 ) -> Box<MoreMetrics> {
-    let prefix = settings.text("prometheus_prefix").to_owned();
+    let prefix = settings.prometheus_prefix.clone();
     Box::new(move |snapshot, out| {
         for figure in Figure::ALL {
             figure.write(out, &prefix, value(&snapshot.total, figure));

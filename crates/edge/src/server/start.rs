@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::rc::Rc;
 
 use fermata_config::{Listen, Source as SettingSource};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
@@ -11,7 +10,7 @@ use fermata_io::net;
 
 use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use crate::error::StartError;
-use crate::prepared::{Control, Prepared, check_file, url};
+use crate::prepared::{Control, Keys, Prepared, check_file, url};
 use crate::publish::port::Port;
 use crate::publish::{ports, publishers, stream};
 use crate::pushpin::rendezvous::SocketFile;
@@ -26,7 +25,7 @@ use crate::server::figures;
 use crate::server::figures::prometheus_address;
 use crate::settings::Settings;
 use crate::upstream::authority::Authority;
-use crate::upstream::route_keys::{RouteKeys, read_key};
+use crate::upstream::route_keys::RouteKeys;
 use crate::upstream::targets::Targets;
 
 /// Connections that may wait at the control port.
@@ -71,37 +70,29 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
     for line in &problems {
         server.warn(line);
     }
-    let mut keys = Vec::new();
-    for name in ["sig_key", "upstream_key", "control_key"] {
-        let text = settings.text(name);
-        if !text.is_empty() {
-            let key = read_key(text, directory)
-                .map_err(|error| StartError::Setting(format!("{name}: {error}")))?;
-            keys.push((name, Rc::new(key)));
-        }
-    }
-    let control = match settings.text("control") {
+    let keys = Keys::read(&settings, directory)?;
+    let control = match settings.control.as_str() {
         "" => None,
         address => Some(bind(&mut server, address, &settings)?),
     };
     let services = Addresses::new(&settings, &routes);
     let zmq = ports::bind(&mut server, &settings, &services)?;
-    if settings.number("message_rate") > 0 {
+    if settings.message_rate > 0 {
         server.note(&format!(
             "message_rate: clients of a route get {} messages a second in all, what exceeds message_hwm is dropped; 0 is as fast as they take them",
-            settings.text("message_rate")
+            settings.message_rate
         ));
     }
     server.fallback(HANDLER_CLIENTS, true);
     server.begin_early(HANDLER_CLIENTS);
     server
-        .limit_body(HANDLER_CLIENTS, settings.number("body_bytes_max"))
+        .limit_body(HANDLER_CLIENTS, settings.body_bytes_max)
         .map_err(|error| StartError::Setting(format!("body_bytes_max: {error}")))?;
     server.take_reloads();
     let websocket = server
         .websocket_of_program(websocket(&settings))
         .map_err(|error| StartError::Setting(error.to_string()))?;
-    let listen = settings.list("listen");
+    let listen = settings.listen.clone();
     let prepared = Prepared {
         directory: directory.to_owned(),
         routes,
@@ -109,7 +100,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         targets: Targets::new(&settings).map_err(|error| {
             StartError::Setting(format!("memory for the state of targets: {error}"))
         })?,
-        route_figures: RouteFigures::new(settings.number("workers")).map_err(|error| {
+        route_figures: RouteFigures::new(settings.workers).map_err(|error| {
             StartError::Setting(format!("memory for figures of routes: {error}"))
         })?,
         websocket,
@@ -139,7 +130,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             if worker.index() == 0
                 && let Some(control) = &prepared.control
             {
-                let bytes_max = prepared.settings.number("control_body_bytes_max");
+                let bytes_max = prepared.settings.control_body_bytes_max;
                 control
                     .listener
                     .try_clone()
@@ -152,7 +143,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                     .listener
                     .try_clone()
                     .and_then(|listener| {
-                        let bytes_max = prepared.settings.number("body_bytes_max");
+                        let bytes_max = prepared.settings.body_bytes_max;
                         worker.listen_requests(listener, HANDLER_WORKERS, bytes_max)
                     })
                     .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
@@ -212,7 +203,7 @@ fn websocket(settings: &Settings) -> Route {
         origins: OriginPolicy::Any,
         message_bytes_max: Some(MESSAGE_BYTES_MAX),
         queue_bytes_max: Some(ITEM_BYTES_MAX),
-        compression: settings.is_on("compression").then_some(Compression {
+        compression: settings.compression.then_some(Compression {
             server_takeover: false,
             client_takeover: false,
             window_bits: 15,
@@ -224,59 +215,56 @@ fn websocket(settings: &Settings) -> Route {
 }
 
 fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Result<(), StartError> {
-    let plain = settings
-        .list("listen")
-        .into_iter()
-        .map(|it| url("http", it));
-    let secure = settings
-        .list("listen_tls")
-        .into_iter()
-        .map(|it| url("https", it));
-    let unix = settings
-        .list("listen_unix")
-        .into_iter()
-        .map(|it| format!("unix:{it}"));
+    let plain = settings.listen.iter().map(|it| url("http", it));
+    let secure = settings.listen_tls.iter().map(|it| url("https", it));
+    let unix = settings.listen_unix.iter().map(|it| format!("unix:{it}"));
     let listen: Vec<String> = plain.chain(secure).chain(unix).collect();
     // The engine has one bound for all ports; each port's own is the edge's to keep.
     let header_bytes = settings
-        .number("header_bytes_max")
-        .max(settings.number("control_header_bytes_max"));
+        .header_bytes_max
+        .max(settings.control_header_bytes_max);
     let mut set = |name: &str, value: &str| {
         server
             .set(name, value, SettingSource::Code)
             .map_err(|error| StartError::Setting(error.to_string()))
     };
     set("listen", &listen.join(","))?;
-    if !settings.list("listen_tls").is_empty() {
+    if !settings.listen_tls.is_empty() {
         let folder = certificates(settings, directory)?;
         set("tls_certificate", &folder)?;
         set("tls_key", &folder)?;
     }
-    set("workers", settings.text("workers"))?;
-    for name in ["user", "group"] {
-        if !settings.text(name).is_empty() {
-            set(name, settings.text(name))?;
+    set("workers", &settings.workers.to_string())?;
+    for (name, value) in [("user", &settings.user), ("group", &settings.group)] {
+        if !value.is_empty() {
+            set(name, value)?;
         }
     }
-    set("connections_max", settings.text("connections_max"))?;
+    set("connections_max", &settings.connections_max.to_string())?;
     set("header_bytes_max", &header_bytes.to_string())?;
     set("target_bytes_max", &header_bytes.to_string())?;
-    if !settings.text("prometheus").is_empty() {
+    if !settings.prometheus.is_empty() {
         set("metrics_listen", &prometheus_address(settings))
             .map_err(|error| StartError::Setting(format!("prometheus: {error}")))?;
     }
-    let body_bytes = settings.number("body_bytes_max");
+    let body_bytes = settings.body_bytes_max;
     set(
         "body_bytes_max",
         &body_bytes.min(STORED_BYTES_MAX).to_string(),
     )?;
-    for name in [
-        "body_timeout_ms",
-        "body_rate_min",
-        "websocket_ping_interval_ms",
-        "websocket_pong_timeout_ms",
+    for (name, value) in [
+        ("body_timeout_ms", settings.body_timeout_ms),
+        ("body_rate_min", settings.body_rate_min),
+        (
+            "websocket_ping_interval_ms",
+            settings.websocket_ping_interval_ms,
+        ),
+        (
+            "websocket_pong_timeout_ms",
+            settings.websocket_pong_timeout_ms,
+        ),
     ] {
-        set(name, settings.text(name))?;
+        set(name, &value.to_string())?;
     }
     set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
     set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
@@ -285,7 +273,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     set(
         "log_level",
-        match settings.number("log_level") {
+        match settings.log_level {
             0 => "error",
             1 => "warning",
             2 => "info",
@@ -296,7 +284,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
 
 /// The folder with certificates; a configuration directory of Pushpin's has them where it says nothing.
 fn certificates(settings: &Settings, directory: &Path) -> Result<String, StartError> {
-    let folder = match settings.text("tls_certificates") {
+    let folder = match settings.tls_certificates.as_str() {
         "" => directory.join("runner/certs"),
         folder => directory.join(folder),
     };
@@ -314,9 +302,9 @@ fn read_routes(
     settings: &Settings,
     directory: &Path,
 ) -> Result<(Routes, Option<RoutesFile>), StartError> {
-    let lines = settings.list("route");
+    let lines = &settings.route;
     let (text, file) = if lines.is_empty() {
-        let path = directory.join(settings.text("routes"));
+        let path = directory.join(&settings.routes);
         let seen = Stamp::of(&path).ok();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             StartError::Setting(format!(
@@ -381,7 +369,7 @@ fn bind(server: &mut Server, address: &str, settings: &Settings) -> Result<Contr
         .ok_or_else(|| failed(&"it is no address"))?;
     let (listener, bound) = net::bind_tcp(found, BACKLOG, false).map_err(|error| failed(&error))?;
     server.note(&format!("control: http://{bound}"));
-    if !bound.ip().is_loopback() && settings.text("control_key").is_empty() {
+    if !bound.ip().is_loopback() && settings.control_key.is_empty() {
         server.warn(&format!(
             "control: whoever reaches {bound} may publish to every client; set control_key, or listen for this machine alone, such as at 127.0.0.1:5561 or unix:/PATH"
         ));

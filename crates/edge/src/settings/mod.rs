@@ -9,10 +9,10 @@ mod reference;
 mod table;
 mod toml;
 
-use std::collections::BTreeMap;
+use fermata_config::nearest;
 
 pub use pushpin::{Notice, read_pushpin};
-pub use table::{Kind, Setting, table};
+pub use table::{Kind, Setting, Settings, table};
 pub use toml::read_toml;
 
 /// What environment variables begin with.
@@ -53,12 +53,6 @@ pub enum SettingError {
     },
 }
 
-/// Values by name, in the order of their sources.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    values: BTreeMap<&'static str, Vec<String>>,
-}
-
 impl Settings {
     /// Sets a value; `place` is where it comes from. Lists are replaced as a whole.
     ///
@@ -73,20 +67,20 @@ impl Settings {
         let wrong = |value: &str, fix| SettingError::Value {
             place: place.to_owned(),
             name: setting.name,
-            value: if setting.is_secret {
+            value: if setting.kind == Kind::Secret {
                 "(hidden)".to_owned()
             } else {
                 value.to_owned()
             },
             fix,
         };
-        if values.len() > 1 && setting.kind != Kind::List {
+        if values.len() != 1 && setting.kind != Kind::List {
             return Err(wrong(&values.join(", "), "one value".to_owned()));
         }
         for value in values {
             setting.kind.check(value).map_err(|fix| wrong(value, fix))?;
         }
-        self.values.insert(setting.name, values.to_vec());
+        self.assign(setting, values);
         Ok(())
     }
 
@@ -103,40 +97,10 @@ impl Settings {
                 continue;
             };
             let name = name.to_ascii_lowercase();
-            let values = match find(&name).map(|setting| &setting.kind) {
-                Some(Kind::List) => value.split_whitespace().map(str::to_owned).collect(),
-                _ => vec![value],
-            };
+            let values = find(&name).map_or_else(Vec::new, |setting| setting.kind.split(&value));
             self.set(&variable, &name, &values)?;
         }
         Ok(())
-    }
-
-    /// The value of a setting, or its default; the empty text where neither is there.
-    pub fn text(&self, name: &'static str) -> &str {
-        let given = self.values.get(name).and_then(|values| values.first());
-        given.map_or_else(
-            || find(name).map_or("", |setting| setting.default),
-            String::as_str,
-        )
-    }
-
-    /// The values of a list, or its default.
-    pub fn list(&self, name: &'static str) -> Vec<&str> {
-        match self.values.get(name) {
-            Some(values) => values.iter().map(String::as_str).collect(),
-            None => self.text(name).split_whitespace().collect(),
-        }
-    }
-
-    /// The value of a number.
-    pub fn number(&self, name: &'static str) -> u64 {
-        self.text(name).parse().unwrap_or(0)
-    }
-
-    /// The value of a switch.
-    pub fn is_on(&self, name: &'static str) -> bool {
-        self.text(name) == "true"
     }
 }
 
@@ -144,27 +108,10 @@ fn find(name: &str) -> Option<&'static Setting> {
     table().iter().find(|setting| setting.name == name)
 }
 
-/// The name that needs the fewest changes, if it needs few.
+/// The setting with the most similar name, if it is similar.
 fn similar(name: &str) -> Option<&'static str> {
-    let distances = table()
-        .iter()
-        .map(|setting| (distance(name, setting.name), setting.name));
-    let (changes, nearest) = distances.min()?;
-    (changes <= name.len() / 3 + 1).then_some(nearest)
-}
-
-/// Levenshtein's: insertions, removals and replacements.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, byte) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, against) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(byte != against);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
+    let (similar, changes) = nearest(name, table().iter().map(|setting| setting.name))?;
+    (changes <= name.len() / 3 + 1).then_some(similar)
 }
 
 #[cfg(test)]

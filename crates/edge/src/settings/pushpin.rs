@@ -152,7 +152,7 @@ fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
         Kind::Text if name == "prometheus" && !value.is_empty() && !value.starts_with("unix:") => {
             vec![address(value)]
         }
-        Kind::Text | Kind::Switch | Kind::Choice(_) => vec![value.to_owned()],
+        Kind::Text | Kind::Secret | Kind::Switch | Kind::Choice(_) => vec![value.to_owned()],
     }
 }
 

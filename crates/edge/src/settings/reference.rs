@@ -44,7 +44,7 @@ fn row(setting: &Setting) -> String {
         default => format!("`{default}`"),
     };
     let kind = match setting.kind {
-        Kind::Text => "a text".to_owned(),
+        Kind::Text | Kind::Secret => "a text".to_owned(),
         Kind::List => "several texts".to_owned(),
         Kind::Switch => "`true`, `false`".to_owned(),
         Kind::Number(min, max) => format!("{min} to {max}"),

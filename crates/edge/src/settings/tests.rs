@@ -38,29 +38,20 @@ fn the_configuration_of_seed_001_is_read() {
         [handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_http_addr=127.0.0.1\npush_in_http_port=5571\n\
         stats_spec=ipc://{rundir}/{ipc_prefix}stats\nmessage_rate=2500\nid_cache_ttl=30\nprometheus_port=9000\n").expect("valid");
     assert_eq!(
-        settings.list("listen"),
+        settings.listen,
         ["0.0.0.0:8000", "0.0.0.0:8001", "127.0.0.1:8002"]
     );
     assert_eq!(
-        (
-            settings.number("connections_max"),
-            settings.number("header_bytes_max")
-        ),
+        (settings.connections_max, settings.header_bytes_max),
         (1_001_000, 4_096)
     );
     assert_eq!(
-        (
-            settings.number("stats_connection_ttl_ms"),
-            settings.number("id_cache_ttl_ms")
-        ),
+        (settings.stats_connection_ttl_ms, settings.id_cache_ttl_ms),
         (600_000, 30_000)
     );
-    assert_eq!(settings.text("control"), "127.0.0.1:5571");
-    assert_eq!(
-        settings.text("zmq_stats"),
-        "ipc:///run/pushpin/pushpin-stats"
-    );
-    assert_eq!(settings.text("prometheus"), "0.0.0.0:9000");
+    assert_eq!(&settings.control, "127.0.0.1:5571");
+    assert_eq!(&settings.zmq_stats, "ipc:///run/pushpin/pushpin-stats");
+    assert_eq!(&settings.prometheus, "0.0.0.0:9000");
     assert_eq!(notices.len(), 3, "{notices:?}");
     assert_eq!(
         notices[0],
@@ -84,18 +75,15 @@ fn what_has_no_counterpart_is_noticed() {
 #[test]
 fn sources_overrule_each_other_in_their_order() {
     let mut settings = Settings::default();
-    assert_eq!(settings.number("message_wait_ms"), 5_000);
+    assert_eq!(settings.message_wait_ms, 5_000);
     read_toml(
         &mut settings,
         "edge.toml",
         "message_wait_ms = 1\ndebug = true\nlisten = [\"a:1\", \"b:2\"]\nzmq_pull = \"tcp://*:1\"",
     )
     .expect("valid");
-    assert_eq!(
-        (settings.number("message_wait_ms"), settings.is_on("debug")),
-        (1, true)
-    );
-    assert_eq!(settings.list("listen"), ["a:1", "b:2"]);
+    assert_eq!((settings.message_wait_ms, settings.debug), (1, true));
+    assert_eq!(settings.listen, ["a:1", "b:2"]);
     let variables = [
         ("FERMATA_EDGE_MESSAGE_WAIT_MS", "2"),
         ("FERMATA_EDGE_LISTEN", "c:3 d:4"),
@@ -104,11 +92,11 @@ fn sources_overrule_each_other_in_their_order() {
     settings
         .set_environment(variables.map(|(name, value)| (name.to_owned(), value.to_owned())))
         .expect("valid");
-    assert_eq!(settings.list("listen"), ["c:3", "d:4"]);
+    assert_eq!(settings.listen, ["c:3", "d:4"]);
     settings
         .set("--message-wait-ms", "message_wait_ms", &["3".to_owned()])
         .expect("valid");
-    assert_eq!(settings.number("message_wait_ms"), 3);
+    assert_eq!(settings.message_wait_ms, 3);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) struct Authority {
 impl Authority {
     /// `directory` is where the setting's file is looked for.
     pub fn new(settings: &Settings, directory: &Path) -> Self {
-        let path = settings.text(SETTING);
+        let path = &settings.origin_authorities;
         Self {
             authorities: (!path.is_empty()).then(|| directory.join(path)),
             configs: HashMap::new(),

@@ -80,17 +80,17 @@ pub(crate) struct Rewriting {
 
 impl Rewriting {
     pub fn new(settings: &Settings) -> Self {
-        let rule = settings.text("set_x_forwarded_protocol");
+        let rule = &settings.set_x_forwarded_protocol;
         Self {
-            forwarded_for: ForwardedFor::new(settings.text("x_forwarded_for")),
-            forwarded_for_trusted: ForwardedFor::new(settings.text("x_forwarded_for_trusted")),
-            accepts_forwarded: settings.is_on("accept_forwarded"),
+            forwarded_for: ForwardedFor::new(&settings.x_forwarded_for),
+            forwarded_for_trusted: ForwardedFor::new(&settings.x_forwarded_for_trusted),
+            accepts_forwarded: settings.accept_forwarded,
             sets_proto: rule != "false",
             sets_protocol: rule == "true",
-            accepts_pushpin_route: settings.is_on("accept_pushpin_route"),
-            cdn_loop: settings.text("cdn_loop").to_owned(),
+            accepts_pushpin_route: settings.accept_pushpin_route,
+            cdn_loop: settings.cdn_loop.clone(),
             need_mark: settings
-                .list("orig_headers_need_mark")
+                .orig_headers_need_mark
                 .iter()
                 .map(|name| name.as_bytes().to_vec())
                 .collect(),

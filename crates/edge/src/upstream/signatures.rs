@@ -28,8 +28,8 @@ pub(crate) struct Signatures {
 impl Signatures {
     pub(crate) fn new(prepared: &Prepared) -> Self {
         Self {
-            issuer: prepared.settings.text("sig_iss").to_owned(),
-            key: prepared.key("sig_key"),
+            issuer: prepared.settings.sig_iss.clone(),
+            key: prepared.keys.sig.clone(),
             made: HashMap::new(),
             of_routes: prepared.route_keys.clone(),
         }

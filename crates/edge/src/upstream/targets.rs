@@ -50,15 +50,15 @@ impl Targets {
         Ok(Self {
             health: Health::new(memory.words()),
             passive: Passive {
-                failures_max: settings.number("origin_out_after"),
-                within_ms: settings.number("origin_out_within_ms"),
-                out_ms: settings.number("origin_out_for_ms"),
+                failures_max: settings.origin_out_after,
+                within_ms: settings.origin_out_within_ms,
+                out_ms: settings.origin_out_for_ms,
             },
             check: Checking {
-                interval_ms: settings.number("origin_check_interval_ms"),
-                timeout_ms: settings.number("origin_check_timeout_ms"),
-                rise: settings.number("origin_check_rise"),
-                fall: settings.number("origin_check_fall"),
+                interval_ms: settings.origin_check_interval_ms,
+                timeout_ms: settings.origin_check_timeout_ms,
+                rise: settings.origin_check_rise,
+                fall: settings.origin_check_fall,
             },
         })
     }

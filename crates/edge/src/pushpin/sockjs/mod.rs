@@ -42,10 +42,10 @@ impl SockJs {
 
     pub fn new(settings: &Settings, paths: &[PathBuf]) -> Self {
         Self {
-            url: settings.text("sockjs_url").to_owned(),
-            heartbeat_ms: settings.number("sockjs_heartbeat_ms"),
-            linger_ms: settings.number("sockjs_linger_ms"),
-            sessions_max: settings.number("sockjs_sessions_max") as usize,
+            url: settings.sockjs_url.clone(),
+            heartbeat_ms: settings.sockjs_heartbeat_ms,
+            linger_ms: settings.sockjs_linger_ms,
+            sessions_max: settings.sockjs_sessions_max,
             has_framed: false,
             sessions: HashMap::new(),
             by_name: HashMap::new(),

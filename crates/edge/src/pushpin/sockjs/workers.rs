@@ -16,7 +16,7 @@ const CLIENT: &str = "Fermata-Client";
 
 /// Opens a socket for each worker, where there are several.
 pub(crate) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartError> {
-    let workers = settings.number("workers");
+    let workers = settings.workers;
     if workers < 2 {
         return Ok(Vec::new());
     }

@@ -55,10 +55,10 @@ impl Question {
 impl State {
     /// `None`: no service is named.
     pub fn new(settings: &Settings) -> Option<Box<Self>> {
-        let is_named = !settings.text("zmq_state").is_empty();
+        let is_named = !settings.zmq_state.is_empty();
         is_named.then(|| {
             Box::new(Self {
-                timeout_ms: settings.number("zmq_state_timeout_ms"),
+                timeout_ms: settings.zmq_state_timeout_ms,
                 updates: HashMap::new(),
                 alive_ms: 0,
             })

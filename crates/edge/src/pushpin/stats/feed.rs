@@ -12,7 +12,7 @@ pub(crate) const OWN: u64 = 0;
 
 /// Opens it, where several workers have something to tell.
 pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
-    if settings.text("zmq_stats").is_empty() || settings.number("workers") < 2 {
+    if settings.zmq_stats.is_empty() || settings.workers < 2 {
         return Ok(None);
     }
     Meeting::bind("zmq_stats", "stats", settings).map(Some)

@@ -56,27 +56,24 @@ pub(crate) struct Speaker {
 impl Stats {
     /// What worker number `worker` needs; `None`: nobody asks.
     pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
-        if settings.text("zmq_stats").is_empty() {
+        if settings.zmq_stats.is_empty() {
             return None;
         }
-        let connection_ttl_ms = settings.number("stats_connection_ttl_ms");
-        let subscription_ttl_ms = settings.number("stats_subscription_ttl_ms");
+        let connection_ttl_ms = settings.stats_connection_ttl_ms;
+        let subscription_ttl_ms = settings.stats_subscription_ttl_ms;
         let role = match (worker, meeting) {
             (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
             _ => Role::Speaker(Box::new(Speaker {
                 feeders: Feeders::default(),
                 // Twice within its time, so that one packet may be lost.
-                tally: Tally::new(
-                    subscription_ttl_ms / 2,
-                    settings.number("subscription_linger_ms"),
-                ),
+                tally: Tally::new(subscription_ttl_ms / 2, settings.subscription_linger_ms),
                 from: format!("fermata-edge_{}", std::process::id()).into_bytes(),
-                notation: match settings.text("stats_format") {
+                notation: match settings.stats_format.as_str() {
                     "json" => Notation::Json,
                     _ => Notation::Tnetstring,
                 },
                 subscription_ttl_ms,
-                report_ms: settings.number("stats_report_interval_ms"),
+                report_ms: settings.stats_report_interval_ms,
                 due_ms: 0,
                 since_ms: 0,
                 last: [0; 4],
@@ -90,7 +87,7 @@ impl Stats {
         Some(Box::new(Self {
             clients: Clients::new(
                 connection_ttl_ms / 2,
-                settings.is_on("stats_connection_send"),
+                settings.stats_connection_send,
                 Own {
                     worker,
                     process: std::process::id(),
