@@ -51,11 +51,15 @@ $server->get('/write', function (Request $request) use ($folder, $large) {
     return Response::text('written');
 });
 $server->get('/many', function () use ($folder) {
-    $refused = 0;
     $write = function (string $name) use ($folder, &$refused) {
         try { File::write("$folder/$name", 'x', sync: true); } catch (BackpressureException $e) { $refused++; }
     };
-    all(...array_map(fn ($name) => fn () => $write($name), ['m1', 'm2', 'm3', 'm4', 'm5']));
+    // On a busy machine a write may have ended before the last one is asked for.
+    for ($round = 0, $refused = 0; $refused < 2 && $round < 100; $round++) {
+        $refused = 0;
+        array_map(unlink(...), glob("$folder/m?"));
+        all(...array_map(fn ($name) => fn () => $write($name), ['m1', 'm2', 'm3', 'm4', 'm5']));
+    }
     return Response::text("$refused refused, " . count(glob("$folder/m?")) . ' written');
 });
 $server->get('/large', function () use ($folder) {

@@ -28,7 +28,7 @@ $peer = new Peer(<<<'PHP'
         }
     }
     PHP);
-$client = Client::connect("ws://$peer->address/chat?room=7", ['v2', 'v1'], ['Cookie' => 'a=b', 'X-Two' => ['1', '2']]);
+$client = Client::connect("ws://$peer->address/chat?room=7", ['v2', 'v1'], ['Cookie' => 'a=b', 'X-Two' => ['1', '2']], timeout: 600);
 echo preg_replace(['/127.0.0.1:\d+/', '/(?<=Key: ).{24}/', '/\r/'], ['ADDRESS', 'KEY', ''], $client->receive()), $client->protocol(), "\n";
 $client->send('grüße');
 echo $client->receive(), "\n";

@@ -26,7 +26,7 @@ $peer = new Peer(<<<'PHP'
     fwrite($stream, Codec::encodeClose(CloseCode::Normal));
     flood($stream, str_repeat(Codec::encode('x'), 1000));
     PHP);
-$connect = fn () => Client::connect("ws://$peer->address/");
+$connect = fn () => Client::connect("ws://$peer->address/", timeout: 600);
 
 $client = $connect();
 var_dump($client->receive(timeout: 0.1));

@@ -40,10 +40,10 @@ $peer = new Peer(<<<'PHP'
     }
     PHP, $file);
 set_error_handler(fn (int $type, string $message) => print "handler: $message\n");
-$refused = thrown(fn () => Client::connect("wss://$peer->address/"));
+$refused = thrown(fn () => Client::connect("wss://$peer->address/", timeout: 600));
 echo str_contains($refused, 'certificate verify failed') && str_starts_with($refused, 'ConnectionException 0: tls://ADDRESS cannot be reached: ') ? "not trusted\n" : $refused;
 $context = stream_context_create(['ssl' => ['cafile' => $file]]);
-$client = Client::connect("wss://$peer->address/", context: $context);
+$client = Client::connect("wss://$peer->address/", context: $context, timeout: 600);
 echo $client->receive(), "\n";
 var_dump($client->receive(0.05), $client->receive(timeout: 0));
 $large = str_repeat('0123456789', 20_000);
