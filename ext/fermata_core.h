@@ -2270,6 +2270,14 @@ bool fm_upload_field_at(struct FmWorker *worker,
                         struct FmStr *value);
 
 /**
+ * The name at `index` of those fields for files in which nothing was chosen. False past the end.
+ */
+bool fm_upload_unchosen_at(struct FmWorker *worker,
+                           uint32_t upload,
+                           size_t index,
+                           struct FmStr *name);
+
+/**
  * The file at `index` of a form. False past the end.
  */
 bool fm_upload_file_at(struct FmWorker *worker,

@@ -18,6 +18,7 @@
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 #define HEADER_NAME_BYTES_MAX 128 /* a longer one is in no program's $_SERVER */
 #define STATUS_OK 200
+#define UPLOAD_NO_FILE 4 /* UPLOAD_ERR_NO_FILE, which is in no header */
 #define MICROSECONDS 1000000.0
 
 /* Server parameters */
@@ -237,9 +238,25 @@ static void add_file_part(zval *files, FmStr field, const char *part, zval *valu
 	smart_str_free(&name);
 }
 
+/* A field for a file in which nothing was chosen, which programs of PHP expect with UPLOAD_ERR_NO_FILE. */
+static void add_unchosen(zval *files, FmStr field)
+{
+	static const char *const empty[] = {"name", "full_path", "type", "tmp_name"};
+	zval value;
+	for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
+		ZVAL_EMPTY_STRING(&value);
+		add_file_part(files, field, empty[i], &value);
+	}
+	ZVAL_LONG(&value, UPLOAD_NO_FILE);
+	add_file_part(files, field, "error", &value);
+	ZVAL_LONG(&value, 0);
+	add_file_part(files, field, "size", &value);
+}
+
 static zend_array *file_arrays(const fermata_request *request)
 {
 	FmUploadedFile file;
+	FmStr unchosen;
 	zval files, value;
 	array_init(&files);
 	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_file_at(fermata.worker, request->event.upload, i, &file); i++) {
@@ -261,6 +278,9 @@ static zend_array *file_arrays(const fermata_request *request)
 		add_file_part(&files, file.field, "error", &value);
 		ZVAL_LONG(&value, (zend_long)file.bytes);
 		add_file_part(&files, file.field, "size", &value);
+	}
+	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, i, &unchosen); i++) {
+		add_unchosen(&files, unchosen);
 	}
 	return Z_ARR(files);
 }

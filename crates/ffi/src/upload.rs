@@ -52,6 +52,24 @@ pub extern "C" fn fm_upload_field_at(
     })
 }
 
+/// The name at `index` of those fields for files in which nothing was chosen. False past the end.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_upload_unchosen_at(
+    worker: Option<&mut FmWorker>,
+    upload: u32,
+    index: usize,
+    name: Option<&mut MaybeUninit<FmStr>>,
+) -> bool {
+    ask(worker, false, |worker| {
+        let upload = worker.worker.upload(upload);
+        let Some(field) = upload.and_then(|upload| upload.unchosen.get(index)) else {
+            return false;
+        };
+        put(name, FmStr::lend(field));
+        true
+    })
+}
+
 /// The file at `index` of a form. False past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_file_at(

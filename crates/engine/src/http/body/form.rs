@@ -107,8 +107,14 @@ impl Collected {
 
     fn begin(&mut self, part: Part) -> Result<Open, BodyError> {
         match &part.filename {
-            // What a browser sends for a file input in which nothing was chosen.
-            Some(filename) if filename.is_empty() => Ok(Open::Dropped),
+            Some(filename) if filename.is_empty() => {
+                // As in PHP they count as neither files nor fields; those past so many are left out.
+                if self.upload.unchosen.len() < self.limits.fields_max {
+                    self.count_field_bytes(part.name.len())?;
+                    self.upload.unchosen.push(part.name);
+                }
+                Ok(Open::Dropped)
+            }
             Some(_) => {
                 let files_max = self.limits.files_max;
                 if self.upload.files.len() == files_max {

@@ -90,6 +90,8 @@ pub struct Upload {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// Files of a form, in its order.
     pub files: Vec<UploadedFile>,
+    /// Fields for files in which nothing was chosen: their names, in order.
+    pub unchosen: Vec<Vec<u8>>,
 }
 
 /// Why a body is not accepted.
