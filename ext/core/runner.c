@@ -12,6 +12,8 @@
 #include "core/stray.h"
 #include "fibers/watch.h"
 #include "main/php_main.h"
+#include "ext/json/php_json.h"
+#include "ext/pcre/php_pcre.h"
 #include "ext/random/php_random.h"
 #include "ext/standard/basic_functions.h"
 #include "ext/standard/php_filestat.h"
@@ -147,6 +149,12 @@ static ZEND_COLD void clean_last_error(void)
 	}
 }
 
+void fermata_clean_last_codes(void)
+{
+	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
+	PCRE_G(error_code) = PHP_PCRE_NO_ERROR;
+}
+
 /* Undoes what PHP itself would undo between two requests. Every test is one load in the common case. */
 void fermata_clean_up(void)
 {
@@ -162,6 +170,7 @@ void fermata_clean_up(void)
 	if (UNEXPECTED(PG(last_error_message))) {
 		clean_last_error();
 	}
+	fermata_clean_last_codes();
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}

@@ -10,6 +10,9 @@
  *
  * Invariant: a handler or task is begun only while another fiber is left, or may be made, to go on with the loop. */
 #include "core/changes.h"
+#include "core/runner.h"
+#include "ext/json/php_json.h"
+#include "ext/pcre/php_pcre.h"
 #include "fibers/fibers.h"
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
@@ -128,6 +131,20 @@ static void restore_last_error(fermata_fiber *fiber)
 	fiber->last_error = (fermata_last_error){0};
 }
 
+/* So may be what json_decode() and preg_match() have failed at. */
+static void save_last_codes(fermata_fiber *fiber)
+{
+	fiber->json_error = (int)JSON_G(error_code);
+	fiber->preg_error = (int)PCRE_G(error_code);
+	fermata_clean_last_codes();
+}
+
+static void restore_last_codes(const fermata_fiber *fiber)
+{
+	JSON_G(error_code) = fiber->json_error;
+	PCRE_G(error_code) = fiber->preg_error;
+}
+
 /* Whoever has waited and goes on is what the core counts the time for. */
 static void note_resumed(const fermata_fiber *to)
 {
@@ -156,6 +173,7 @@ static void switch_to(fermata_fiber *to)
 	save_output(from);
 	save_timeout(from);
 	save_last_error(from);
+	save_last_codes(from);
 	if (UNEXPECTED(from->changes || fermata_globals_differ())) {
 		fermata_changes_leave(from);
 	}
@@ -176,6 +194,7 @@ static void switch_to(fermata_fiber *to)
 	restore_output(from);
 	restore_timeout(from);
 	restore_last_error(from);
+	restore_last_codes(from);
 	if (UNEXPECTED(from->changes)) {
 		fermata_changes_enter(from);
 	}

@@ -113,6 +113,7 @@ struct fermata_fiber {
 	int output_len;
 	zend_long timeout_seconds;
 	fermata_last_error last_error; /* what error_get_last() tells its handler */
+	int json_error, preg_error; /* and json_last_error() and preg_last_error() */
 	/* what it works on */
 	fermata_client *client;
 	fermata_future *future; /* NULL = a handler */

@@ -1,5 +1,5 @@
 --TEST--
-What belongs to a handler that waits stays its own: output buffers, silenced errors, the last error, time limit, request
+What belongs to a handler that waits stays its own: output buffers, silenced errors, the last errors, time limit, request
 --EXTENSIONS--
 fermata
 --FILE--
@@ -20,6 +20,8 @@ $server->get('/silent', function () { $x = @(function () { delay(0.03); return $
 $server->get('/loud', function () { delay(0.01); return Response::text((string) error_reporting()); });
 $server->get('/fails', function () { @trigger_error('mine'); delay(0.03); return Response::text(error_get_last()['message'] ?? 'none'); });
 $server->get('/succeeds', function () { $before = error_get_last(); delay(0.05); return Response::text(json_encode([$before, error_get_last()])); });
+$server->get('/malformed', function () { json_decode('{'); preg_match('/./u', "\xff"); delay(0.03); return Response::text(json_last_error() . ' ' . preg_last_error()); });
+$server->get('/wellformed', function () { $before = json_last_error() . preg_last_error(); delay(0.05); return Response::text("$before " . json_last_error() . preg_last_error()); });
 $server->get('/limit', function () { set_time_limit(7); delay(0.02); return Response::text(ini_get('max_execution_time')); });
 $server->get('/limitless', function () { delay(0.01); delay(0.03); return Response::text(ini_get('max_execution_time')); });
 $server->get('/reference/{n}', function (Request $r) { static $all = []; $all[] = $r; delay(0.01); return Response::text(implode(',', array_map(fn ($r) => $r->route('n'), $all))); });
@@ -39,6 +41,8 @@ $ask('/buffer/3', '/buffer/1', '/plain', '/buffer/2');
 $ask('/silent', '/loud');
 $ask('/fails', '/succeeds', '/fails');
 $ask('/succeeds');
+$ask('/malformed', '/wellformed', '/malformed');
+$ask('/wellformed');
 $ask('/limit');
 $ask('/limitless');
 $ask('/reference/a', '/reference/b');
@@ -57,6 +61,10 @@ echo $server->output(), $server->logged('/undefined/'), "\n";
 200 [null,null]
 200 mine
 200 [null,null]
+200 4 4
+200 00 00
+200 4 4
+200 00 00
 200 7
 200 0
 200 a,b
