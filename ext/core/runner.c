@@ -11,6 +11,7 @@
 #include "fibers/fibers.h"
 #include "core/stray.h"
 #include "fibers/watch.h"
+#include "hooks/hooks.h"
 #include "main/php_main.h"
 #include "ext/json/php_json.h"
 #include "ext/pcre/php_pcre.h"
@@ -400,6 +401,9 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 
 	zend_long memory_limit = PG(memory_limit);
 	fermata_fibers_start(frame);
+	if (fermata_turns_are_single()) {
+		fermata_hook_session_locks();
+	}
 	if (PG(memory_limit) != memory_limit && start->worker_index == 0) {
 		char text[160];
 		int len = snprintf(text, sizeof(text), "memory_limit is -1 here: each worker gets " ZEND_LONG_FMT

@@ -6,6 +6,7 @@
 #include "core/changes.h"
 #include "fibers/fibers.h"
 #include "SAPI.h"
+#include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <poll.h>
 
@@ -294,6 +295,31 @@ void fermata_session_end(fermata_fiber *fiber)
 	}
 }
 
+static bool is_unlocked; /* the session that is being opened */
+
+void fermata_session_unlocked(void)
+{
+	is_unlocked = true;
+}
+
+/* PHP goes on without the lock, and would write over what its owner writes. */
+static void drop_unlocked_session(void)
+{
+	zend_function *abort = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("session_abort"));
+	if (EXPECTED(!is_unlocked)) {
+		return;
+	}
+	is_unlocked = false;
+	zval result;
+	ZVAL_UNDEF(&result);
+	zend_exception_save();
+	if (abort) {
+		zend_call_known_function(abort, NULL, NULL, &result, 0, NULL, NULL);
+	}
+	zval_ptr_dtor(&result);
+	zend_exception_restore();
+}
+
 /* Whether the session is that of a handler that waits while this code runs. */
 static bool is_anothers_session(void)
 {
@@ -333,6 +359,7 @@ static bool is_anothers_session(void)
 			RETURN_THROWS(); \
 		} \
 		original_##name(INTERNAL_FUNCTION_PARAM_PASSTHRU); \
+		drop_unlocked_session(); \
 	}
 REFUSED(DEFINE_REFUSED)
 

@@ -9,6 +9,8 @@ void fermata_stray_start(void);
 void fermata_stray_end(void);
 bool fermata_session_begin(void);
 void fermata_session_end(fermata_fiber *fiber);
+/* The wait for the lock of the session that is being opened was ended: it must not be used. */
+void fermata_session_unlocked(void);
 
 /* http/globals.c */
 zend_string *fermata_printed_take(void);

@@ -10,6 +10,7 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "core/stray.h"
 #include "hooks/hooks.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -477,22 +478,46 @@ static int hooked_ftruncate(int fd, off_t len)
 	WORK(ftruncate(fd, len), {.kind = FM_CALL_TRUNCATE, .fd = fd, .len = (uint64_t)len});
 }
 
+/* Whether PHP's sessions ask for the lock: theirs are waited for without the hook, since nobody else gets at the session
+ * meanwhile (core/stray.c). */
+static bool is_session_lock(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_module_entry *module = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION
+		? frame->func->internal_function.module : NULL;
+	return module && strcmp(module->name, "session") == 0;
+}
+
 static int hooked_flock(int fd, int operation)
 {
 	int result = -1;
-	if ((operation & (LOCK_NB | LOCK_UN)) || !may_wait()) {
+	bool is_session = false;
+	if ((operation & (LOCK_NB | LOCK_UN)) || !(may_wait() || (is_session = fermata_hook_may_wait() && is_session_lock()))) {
 		return flock(fd, operation);
 	}
 	uint64_t pause_ms = LOCK_PAUSE_MS_MIN;
 	while ((result = flock(fd, operation | LOCK_NB)) != 0 && errno == EWOULDBLOCK) {
 		uint64_t due_ms = fm_worker_now_ms(fermata_run.worker) + pause_ms;
 		if (UNEXPECTED(fermata_hook_wait(due_ms) == FERMATA_WAIT_FAILED)) {
+			if (is_session) {
+				fermata_session_unlocked();
+			}
 			errno = ECANCELED;
 			return -1;
 		}
 		pause_ms = MIN(pause_ms * 2, LOCK_PAUSE_MS_MAX);
 	}
 	return result;
+}
+
+static const fermata_replacement session_calls[] = {{"flock", hooked_flock}};
+
+/* In a worker whose handlers may open sessions. Where PHP's calls cannot be exchanged they block as ever. */
+void fermata_hook_session_locks(void)
+{
+	uint32_t failed = 0;
+	fermata_hooks_init();
+	fermata_patch(fermata_patch_has("session.so") ? "session.so" : "php", session_calls, 1, &failed);
 }
 
 const fermata_replacement fermata_calls_files[] = {

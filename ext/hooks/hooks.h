@@ -207,6 +207,7 @@ void fermata_spawn_end(void);
 bool fermata_spawn_closes(int fd);
 
 /* files.c */
+void fermata_hook_session_locks(void);
 extern const fermata_replacement fermata_calls_files[];
 extern const size_t fermata_calls_files_len;
 bool fermata_hook_files(void);
