@@ -26,6 +26,7 @@ ALLOWED = {
     "grip": set(),
     "testkit": set(),
     "pusher": set(),
+    "cluster": set(),
     "tls": {"io"},
     "origin": {"grip"},
     "load": {"io", "proto", "tls"},

@@ -104,6 +104,8 @@ need_test() {
     # Databases that the tests of hooks start for themselves, and PHP's clients.
     need mariadb-server has mariadbd
     need redis-server has redis-server
+    # The log that many machines share.
+    need nats-server has nats-server
     need postgresql has_postgres
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis

@@ -1,0 +1,155 @@
+//! Where the log is: `nats://[user:password@|token@]host[:port]`, several separated by commas.
+
+use thiserror::Error;
+
+const PORT: u16 = 4222;
+/// Most servers of one log that are named.
+const SERVERS_MAX: usize = 32;
+
+/// One server of the log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Name or address of the host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// User and password.
+    pub account: Option<(String, String)>,
+    /// The token, when there is no user.
+    pub token: Option<String>,
+}
+
+/// What is wrong with the text. It never has the text itself, which may have a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum AddressError {
+    /// Not `nats://`.
+    #[error(
+        "use nats://host:port, several separated by commas; other logs and TLS are not supported"
+    )]
+    Scheme,
+    /// No host.
+    #[error("there is no host in one of the addresses; use nats://host:port")]
+    Host,
+    /// Not a port.
+    #[error("the port of one of the addresses is not 1 to 65535")]
+    Port,
+    /// Too many.
+    #[error("there are more than {SERVERS_MAX} addresses")]
+    TooMany,
+}
+
+impl Address {
+    /// Reads a list of addresses. The scheme may be left out from the second on.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn list(text: &str) -> Result<Vec<Address>, AddressError> {
+        let list = text
+            .split(',')
+            .enumerate()
+            .map(|(at, text)| Address::read(text.trim(), at > 0))
+            .collect::<Result<Vec<_>, _>>()?;
+        if list.len() > SERVERS_MAX {
+            return Err(AddressError::TooMany);
+        }
+        Ok(list)
+    }
+
+    fn read(text: &str, is_scheme_optional: bool) -> Result<Address, AddressError> {
+        let rest = match text.strip_prefix("nats://") {
+            Some(rest) => rest,
+            None if is_scheme_optional && !text.contains("://") => text,
+            None => return Err(AddressError::Scheme),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (account, place) = match rest.rsplit_once('@') {
+            Some((account, place)) => (Some(account), place),
+            None => (None, rest),
+        };
+        let (host, port) = match place.strip_prefix('[') {
+            Some(place) => {
+                let (host, rest) = place.split_once(']').ok_or(AddressError::Host)?;
+                (host, rest.strip_prefix(':'))
+            }
+            None => match place.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            },
+        };
+        if host.is_empty()
+            || host.contains(|character: char| character == '/' || character.is_whitespace())
+        {
+            return Err(AddressError::Host);
+        }
+        let port = match port {
+            None => PORT,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or(AddressError::Port)?,
+        };
+        let (account, token) = match account.map(|account| account.split_once(':').ok_or(account)) {
+            None => (None, None),
+            Some(Ok((user, password))) => (Some((user.to_owned(), password.to_owned())), None),
+            Some(Err(token)) => (None, Some(token.to_owned())),
+        };
+        Ok(Address {
+            host: host.to_owned(),
+            port,
+            account,
+            token,
+        })
+    }
+}
+
+/// Without what is secret.
+impl std::fmt::Display for Address {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.host.contains(':') {
+            true => write!(out, "[{}]:{}", self.host, self.port),
+            false => write!(out, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        let list = Address::list("nats://a:4222, b ,nats://u:p:w@[::1]:7,nats://t@c/").unwrap();
+        let shown: Vec<String> = list.iter().map(Address::to_string).collect();
+        assert_eq!(shown, ["a:4222", "b:4222", "[::1]:7", "c:4222"]);
+        assert_eq!(list[2].account, Some(("u".to_owned(), "p:w".to_owned())));
+        assert_eq!(list[3].token.as_deref(), Some("t"));
+        assert!(!format!("{list:?}").contains("p:w"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, error) in [
+            ("", AddressError::Scheme),
+            ("redis://a", AddressError::Scheme),
+            ("nats://a,tls://b", AddressError::Scheme),
+            ("nats://", AddressError::Host),
+            ("nats://:4", AddressError::Host),
+            ("nats://[::1", AddressError::Host),
+            ("nats://a:0", AddressError::Port),
+            ("nats://a:65536", AddressError::Port),
+        ] {
+            assert_eq!(Address::list(text), Err(error), "{text}");
+        }
+        assert_eq!(
+            Address::list(&vec!["nats://a"; 33].join(",")),
+            Err(AddressError::TooMany)
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! What is asked of JetStream and what it answers: JSON, and the subject that a delivered message is acknowledged by.
+//!
+//! <https://docs.nats.io/reference/reference-protocols/nats_api_reference>
+
+use serde::Deserialize;
+use serde_json::json;
+
+/// The subject of the API call for a stream or its consumers.
+pub(crate) fn api(verb: &str, stream: &str) -> String {
+    format!("$JS.API.{verb}.{stream}")
+}
+
+/// What a stream is to be when it is not there yet. Times in nanoseconds.
+pub(crate) struct NewStream<'a> {
+    pub name: &'a str,
+    pub subjects: &'a str,
+    pub age_ns_max: u64,
+    pub bytes_max: u64,
+    pub replicas: u8,
+    pub duplicates_ns: u64,
+}
+
+impl NewStream<'_> {
+    pub fn to_json(&self) -> Vec<u8> {
+        json!({
+            "name": self.name,
+            "subjects": [self.subjects],
+            "retention": "limits",
+            "storage": "file",
+            "discard": "old",
+            "max_age": self.age_ns_max,
+            "max_bytes": self.bytes_max,
+            "num_replicas": self.replicas,
+            "duplicate_window": self.duplicates_ns,
+            "allow_direct": true,
+        })
+        .to_string()
+        .into_bytes()
+    }
+}
+
+/// An ordered consumer: one that is pushed every message from a place on, once, and acknowledges none.
+pub(crate) fn ordered_consumer(
+    stream: &str,
+    deliver_to: &str,
+    from: u64,
+    heartbeat_ns: u64,
+) -> Vec<u8> {
+    json!({
+        "stream_name": stream,
+        "config": {
+            "deliver_subject": deliver_to,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": from,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "flow_control": true,
+            "idle_heartbeat": heartbeat_ns,
+            "replay_policy": "instant",
+            "num_replicas": 1,
+            "mem_storage": true,
+        },
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// What went wrong.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ApiError {
+    pub code: u16,
+    #[serde(default)]
+    pub description: String,
+}
+
+/// The answer to a question about a stream, and to one that makes it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StreamAnswer {
+    pub error: Option<ApiError>,
+    #[serde(default)]
+    pub created: String,
+    #[serde(default)]
+    pub state: StreamState,
+}
+
+/// What a stream has.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct StreamState {
+    pub first_seq: u64,
+    pub last_seq: u64,
+}
+
+/// The answer to the making of a consumer.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ConsumerAnswer {
+    pub error: Option<ApiError>,
+}
+
+/// The answer to a publish.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PublishAnswer {
+    pub error: Option<ApiError>,
+    #[serde(default)]
+    pub seq: u64,
+}
+
+/// What a server says of itself.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Info {
+    #[serde(default)]
+    pub version: String,
+    #[serde(default)]
+    pub headers: bool,
+    #[serde(default)]
+    pub jetstream: bool,
+    #[serde(default)]
+    pub tls_required: bool,
+    #[serde(default)]
+    pub max_payload: u64,
+}
+
+/// Where a delivered message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// Among all messages of the stream.
+    pub stream_seq: u64,
+    /// Among those that this consumer was given.
+    pub consumer_seq: u64,
+    /// When the stream stored it.
+    pub unix_ns: u64,
+}
+
+impl Delivery {
+    /// `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or the same behind `$JS.ACK.domain.account` and
+    /// with more at its end.
+    pub fn read(reply: &[u8]) -> Option<Delivery> {
+        let text = std::str::from_utf8(reply).ok()?.strip_prefix("$JS.ACK.")?;
+        let fields: Vec<&str> = text.split('.').collect();
+        let first = match fields.len() {
+            7 => 3,
+            9.. => 5,
+            _ => return None,
+        };
+        let number = |at: usize| fields.get(first + at)?.parse().ok();
+        Some(Delivery {
+            stream_seq: number(0)?,
+            consumer_seq: number(1)?,
+            unix_ns: number(2)?,
+        })
+    }
+}
+
+/// Tells two logs of one name apart: a number of the moment when the stream was made, never zero.
+///
+/// FNV-1a, folded to 48 bits so that ids stay short.
+pub(crate) fn epoch_of(created: &str) -> u64 {
+    let hash = created
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    ((hash >> 48 ^ hash) & 0xffff_ffff_ffff).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_are_read_in_both_forms() {
+        let delivery = Delivery {
+            stream_seq: 42,
+            consumer_seq: 7,
+            unix_ns: 1_700,
+        };
+        for reply in [
+            "$JS.ACK.S.C.1.42.7.1700.0",
+            "$JS.ACK.d.h.S.C.1.42.7.1700.0",
+            "$JS.ACK._.h.S.C.1.42.7.1700.0.x",
+        ] {
+            assert_eq!(Delivery::read(reply.as_bytes()), Some(delivery), "{reply}");
+        }
+        for reply in [
+            "",
+            "$JS.FC.S.C.x",
+            "$JS.ACK.S.C.1.42.7.1700",
+            "$JS.ACK.S.C.1.x.7.1700.0",
+        ] {
+            assert_eq!(Delivery::read(reply.as_bytes()), None, "{reply}");
+        }
+    }
+
+    #[test]
+    fn epochs_differ() {
+        let (a, b) = (
+            epoch_of("2026-11-22T14:00:00.000000001Z"),
+            epoch_of("2026-11-22T14:00:00.000000002Z"),
+        );
+        assert_ne!(a, b);
+        assert!(a < 1 << 48 && b < 1 << 48);
+    }
+}

@@ -1,0 +1,35 @@
+//! Channels over many machines: the bridge between a node and a shared log, and NATS JetStream as that log.
+//!
+//! A node's workers append what they publish to an *outbox*. The [`Bridge`] publishes it to the log, learns the place the
+//! log gave it, and reads the log in its order for the node's ring. Order and identity of events come from the log
+//! ([`Place`]), so they are the same on every node.
+//!
+//! No sockets, no clock and no shared memory here: bytes, outbox records and the time come in, bytes and [`Event`]s go out.
+//!
+//! # What holds
+//!
+//! - A record is accepted only when the log has acknowledged it. What was sent and not acknowledged when a connection ends is
+//!   sent again under the same id, by which the log knows it ([`wire`]'s `Nats-Msg-Id`).
+//! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
+//!   that something may be missing.
+//! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.
+//!
+//! # Decisions and their price
+//!
+//! **Our own client.** The protocol has ten verbs, and the clients that exist bring a runtime. Price: no TLS and no
+//! authentication but user, password and token as yet.
+//!
+//! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: a
+//! node costs what the whole cluster publishes, whoever is connected to it.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod bridge;
+mod jetstream;
+mod subject;
+mod wire;
+
+pub use address::{Address, AddressError};
+pub use bridge::{Bridge, Event, IN_FLIGHT_MAX, Options, Outgoing, Place, Received, Rejected};
+pub use wire::{Operation, WireError, parse};

@@ -1,0 +1,302 @@
+//! The client protocol of NATS: what a server sends, parsed, and what a client sends, written.
+//!
+//! <https://docs.nats.io/reference/reference-protocols/nats-protocol>
+
+use thiserror::Error;
+
+/// Longest line without its end. `INFO` names all servers of a large cluster.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Largest message with headers: what NATS itself allows at most.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// About itself: JSON.
+    Info(&'a [u8]),
+    /// A message for a subscription.
+    Message(Message<'a>),
+    /// It wants a `PONG`.
+    Ping,
+    /// The answer to our `PING`.
+    Pong,
+    /// The answer to whatever came before, for clients that want one.
+    Ok,
+    /// What went wrong, as text.
+    Error(&'a [u8]),
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// To whom it was published.
+    pub subject: &'a [u8],
+    /// Where an answer goes.
+    pub reply: Option<&'a [u8]>,
+    /// `NATS/1.0`, perhaps a status, and headers, with all line ends; empty without headers.
+    pub head: &'a [u8],
+    /// Its content.
+    pub payload: &'a [u8],
+}
+
+/// Bytes that are not this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// A line without end.
+    #[error("a line of the NATS protocol is longer than {LINE_BYTES_MAX} bytes")]
+    LineTooLong,
+    /// A message beyond all bounds.
+    #[error("a message has more than {MESSAGE_BYTES_MAX} bytes")]
+    MessageTooLong,
+    /// Something else.
+    #[error("this is not the NATS protocol")]
+    Malformed,
+}
+
+/// The first operation in `input` and the bytes it takes; `None` when it is not complete.
+///
+/// # Errors
+/// [`WireError`]: the connection is of no more use.
+pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> {
+    let looked_at = &input[..input.len().min(LINE_BYTES_MAX)];
+    let Some((line, taken)) = line(looked_at) else {
+        return match looked_at.len() < LINE_BYTES_MAX {
+            true => Ok(None),
+            false => Err(WireError::LineTooLong),
+        };
+    };
+    let verb_len = line
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'\t'))
+        .unwrap_or(line.len());
+    let (verb, rest) = line.split_at(verb_len);
+    let rest = rest.trim_ascii();
+    let operation = match verb.to_ascii_uppercase().as_slice() {
+        b"MSG" => return message(rest, taken, input, false),
+        b"HMSG" => return message(rest, taken, input, true),
+        b"INFO" => Operation::Info(rest),
+        b"PING" => Operation::Ping,
+        b"PONG" => Operation::Pong,
+        b"+OK" => Operation::Ok,
+        b"-ERR" => Operation::Error(rest),
+        _ => return Err(WireError::Malformed),
+    };
+    Ok(Some((operation, taken)))
+}
+
+/// `subject sid [reply] [head bytes] bytes`, and the content behind the line.
+fn message<'a>(
+    line: &'a [u8],
+    line_taken: usize,
+    input: &'a [u8],
+    has_head: bool,
+) -> Result<Option<(Operation<'a>, usize)>, WireError> {
+    let mut fields = [&line[..0]; 5];
+    let mut count = 0;
+    for field in line
+        .split(|byte| matches!(byte, b' ' | b'\t'))
+        .filter(|field| !field.is_empty())
+    {
+        *fields.get_mut(count).ok_or(WireError::Malformed)? = field;
+        count += 1;
+    }
+    let sizes = if has_head { 2 } else { 1 };
+    let reply = match count.checked_sub(2 + sizes) {
+        Some(0) => None,
+        Some(1) => Some(fields[2]),
+        _ => return Err(WireError::Malformed),
+    };
+    let total = number(fields[count - 1])?;
+    let head_len = if has_head {
+        number(fields[count - 2])?
+    } else {
+        0
+    };
+    if total > MESSAGE_BYTES_MAX {
+        return Err(WireError::MessageTooLong);
+    }
+    if head_len > total {
+        return Err(WireError::Malformed);
+    }
+    let Some(content) = input.get(line_taken..line_taken + total + 2) else {
+        return Ok(None);
+    };
+    if !content.ends_with(b"\r\n") {
+        return Err(WireError::Malformed);
+    }
+    let (head, payload) = content[..total].split_at(head_len);
+    let message = Message {
+        subject: fields[0],
+        reply,
+        head,
+        payload,
+    };
+    Ok(Some((Operation::Message(message), line_taken + total + 2)))
+}
+
+/// The first line and the bytes it takes with its end.
+fn line(input: &[u8]) -> Option<(&[u8], usize)> {
+    let end = input.iter().position(|&byte| byte == b'\n')?;
+    let line = &input[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+fn number(digits: &[u8]) -> Result<usize, WireError> {
+    let text = std::str::from_utf8(digits).map_err(|_| WireError::Malformed)?;
+    // `parse` takes a sign.
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return Err(WireError::Malformed);
+    }
+    text.parse().map_err(|_| WireError::Malformed)
+}
+
+impl<'a> Message<'a> {
+    /// The status of a message by which the server itself speaks, and what it says: `100 Idle Heartbeat`.
+    pub fn status(&self) -> Option<(u16, &'a [u8])> {
+        let (line, _) = line(self.head)?;
+        let rest = line.strip_prefix(b"NATS/1.0")?.trim_ascii();
+        let code = std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok()?;
+        Some((code, rest[3..].trim_ascii()))
+    }
+
+    /// The value of a header, as it stands behind the colon and one space.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let mut rest = self.head;
+        while let Some((line, taken)) = line(rest) {
+            rest = &rest[taken..];
+            let Some((is, value)) = line.split_at_checked(name.len()) else {
+                continue;
+            };
+            if is.eq_ignore_ascii_case(name.as_bytes())
+                && let Some(value) = value.strip_prefix(b":")
+            {
+                return Some(value.strip_prefix(b" ").unwrap_or(value));
+            }
+        }
+        None
+    }
+}
+
+/// Appends a message with headers; without any it is a plain one.
+pub(crate) fn publish(
+    out: &mut Vec<u8>,
+    subject: &[u8],
+    reply: Option<&[u8]>,
+    headers: &[(&str, &[u8])],
+    payload: &[u8],
+) {
+    let mut head = Vec::new();
+    if !headers.is_empty() {
+        head.extend_from_slice(b"NATS/1.0\r\n");
+        for (name, value) in headers {
+            head.extend_from_slice(name.as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value);
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(if head.is_empty() { b"PUB " } else { b"HPUB " });
+    out.extend_from_slice(subject);
+    out.push(b' ');
+    if let Some(reply) = reply {
+        out.extend_from_slice(reply);
+        out.push(b' ');
+    }
+    if !head.is_empty() {
+        out.extend_from_slice(head.len().to_string().as_bytes());
+        out.push(b' ');
+    }
+    out.extend_from_slice((head.len() + payload.len()).to_string().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&head);
+    out.extend_from_slice(payload);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_publish_is_written_as_documented() {
+        let mut out = Vec::new();
+        let headers = [("Nats-Msg-Id", &b"a1"[..])];
+        publish(
+            &mut out,
+            b"fermata.c.room7",
+            Some(b"_INBOX.x"),
+            &headers,
+            b"hello",
+        );
+        let expected =
+            "HPUB fermata.c.room7 _INBOX.x 29 34\r\nNATS/1.0\r\nNats-Msg-Id: a1\r\n\r\nhello\r\n";
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+        out.clear();
+        publish(&mut out, b"a", None, &[], b"");
+        assert_eq!(out, b"PUB a 0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_message_with_headers_is_read_at_any_split() {
+        let text = b"HMSG a.b 1 r.x 48 53\r\nNATS/1.0 100 Idle\r\nA: b c\r\nFermata-Name:  x \r\n\r\nhello\r\nPING\r\n";
+        let head_len = text.len() - b"HMSG a.b 1 r.x 48 53\r\n".len() - b"hello\r\nPING\r\n".len();
+        let fixed = String::from_utf8_lossy(text)
+            .replace("48 53", &format!("{} {}", head_len, head_len + 5));
+        let text = fixed.as_bytes();
+        let whole = text.len() - b"PING\r\n".len();
+        for end in 0..whole {
+            assert_eq!(parse(&text[..end]), Ok(None), "{end}");
+        }
+        let (operation, taken) = parse(text).unwrap().unwrap();
+        assert_eq!(taken, whole);
+        let Operation::Message(message) = operation else {
+            panic!("{operation:?}");
+        };
+        assert_eq!(
+            (message.subject, message.reply),
+            (&b"a.b"[..], Some(&b"r.x"[..]))
+        );
+        assert_eq!(message.payload, b"hello");
+        assert_eq!(message.status(), Some((100, &b"Idle"[..])));
+        assert_eq!(message.header("a"), Some(&b"b c"[..]));
+        assert_eq!(message.header("fermata-name"), Some(&b" x "[..]));
+        assert_eq!(message.header("b"), None);
+        assert_eq!(parse(&text[whole..]), Ok(Some((Operation::Ping, 6))));
+    }
+
+    #[test]
+    fn what_is_not_the_protocol_is_refused() {
+        for (text, error) in [
+            (&b"HTTP/1.1 400 Bad Request\r\n"[..], WireError::Malformed),
+            (b"MSG a 1\r\n", WireError::Malformed),
+            (b"MSG a 1 r 1 1 1\r\n", WireError::Malformed),
+            (b"MSG a 1 +1\r\n", WireError::Malformed),
+            (b"HMSG a 1 9 8\r\n", WireError::Malformed),
+            (b"MSG a 1 1\r\nabc", WireError::Malformed),
+            (b"MSG a 1 99999999999\r\n", WireError::MessageTooLong),
+            (&[b'x'; LINE_BYTES_MAX], WireError::LineTooLong),
+        ] {
+            assert_eq!(
+                parse(text),
+                Err(error),
+                "{}",
+                String::from_utf8_lossy(&text[..text.len().min(40)])
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(text in "(MSG|HMSG|INFO|-ERR|PING) ?[ -~]{0,20}\r\n[ -~\r\n]{0,20}") {
+            if let Ok(Some((operation, taken))) = parse(text.as_bytes()) {
+                prop_assert!(taken <= text.len());
+                if let Operation::Message(message) = operation {
+                    let _ = (message.status(), message.header("a"));
+                }
+            }
+        }
+    }
+}

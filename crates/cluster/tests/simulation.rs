@@ -1,0 +1,557 @@
+//! Bridges of several nodes and a log that speaks NATS, in one thread and under a seed: connections are cut at any byte, bridges
+//! die, the log restarts, forgets old messages, and is made anew.
+//!
+//! Repeat a run with `FERMATA_TEST_SEED`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{HashMap, VecDeque};
+
+use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place};
+use fermata_testkit::Random;
+
+const NODES: usize = 3;
+
+fn below(random: &mut Random, end: u64) -> u64 {
+    random.within(0..end as usize) as u64
+}
+
+/// What may go wrong besides connections and bridges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Keeps,
+    Forgets,
+    IsMadeAnew,
+}
+
+#[derive(Clone)]
+struct Stored {
+    subject: Vec<u8>,
+    head: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// The log's server, as far as a bridge can tell.
+#[derive(Default)]
+struct Server {
+    life: u64,
+    exists: bool,
+    first: u64,
+    stored: Vec<Stored>,
+    known: HashMap<Vec<u8>, u64>,
+    connections: HashMap<usize, Connection>,
+}
+
+#[derive(Default)]
+struct Connection {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Where the consumer delivers to, its next message, and how many it was given.
+    consumer: Option<(Vec<u8>, u64, u64)>,
+}
+
+impl Server {
+    fn last(&self) -> u64 {
+        self.first + self.stored.len() as u64 - 1
+    }
+
+    fn delete(&mut self) {
+        self.exists = false;
+        self.stored.clear();
+        self.known.clear();
+        for connection in self.connections.values_mut() {
+            connection.consumer = None;
+        }
+    }
+
+    fn open(&mut self, node: usize) {
+        let info = "INFO {\"version\":\"test\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
+        let connection = Connection {
+            output: info.as_bytes().to_vec(),
+            ..Connection::default()
+        };
+        self.connections.insert(node, connection);
+    }
+
+    fn take(&mut self, node: usize, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&node) else {
+            return;
+        };
+        connection.input.extend_from_slice(bytes);
+        let mut input = std::mem::take(&mut connection.input);
+        while let Some((line_end, content)) = next_operation(&input) {
+            let line = String::from_utf8(input[..line_end].to_vec()).unwrap();
+            let content: Vec<u8> = input[content.clone()].to_vec();
+            let taken = match content.is_empty() && !line.contains("PUB") {
+                true => line_end + 2,
+                false => line_end + 2 + content.len() + 2,
+            };
+            input.drain(..taken);
+            self.run(node, &line, &content);
+        }
+        self.connections.get_mut(&node).unwrap().input = input;
+    }
+
+    fn run(&mut self, node: usize, line: &str, content: &[u8]) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let connection = self.connections.get_mut(&node).unwrap();
+        match fields[0] {
+            "PING" => connection.output.extend_from_slice(b"PONG\r\n"),
+            "PUB" => {
+                let reply = if fields.len() == 4 { fields[2] } else { "" };
+                self.ask(node, fields[1], reply, content);
+            }
+            "HPUB" => {
+                let head_len = fields[3].parse().unwrap();
+                let (head, data) = content.split_at(head_len);
+                self.store(node, fields[1], fields[2], head, data);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, node: usize, to: &str, text: &str) {
+        let output = &mut self.connections.get_mut(&node).unwrap().output;
+        output.extend_from_slice(format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()).as_bytes());
+    }
+
+    fn describe(&mut self, node: usize, to: &str) {
+        let text = format!(
+            "{{\"created\":\"life {}\",\"state\":{{\"first_seq\":{},\"last_seq\":{}}}}}",
+            self.life,
+            self.first,
+            self.last()
+        );
+        self.answer(node, to, &text);
+    }
+
+    fn ask(&mut self, node: usize, subject: &str, reply: &str, content: &[u8]) {
+        if subject.starts_with("$JS.API.STREAM.INFO.") {
+            match self.exists {
+                true => self.describe(node, reply),
+                false => self.answer(
+                    node,
+                    reply,
+                    "{\"error\":{\"code\":404,\"description\":\"none\"}}",
+                ),
+            }
+        } else if subject.starts_with("$JS.API.STREAM.CREATE.") {
+            // Whoever comes second finds it there.
+            if !std::mem::replace(&mut self.exists, true) {
+                self.life += 1;
+                self.first = 1;
+            }
+            self.describe(node, reply);
+        } else if subject.starts_with("$JS.API.CONSUMER.CREATE.") {
+            if !self.exists {
+                return self.answer(
+                    node,
+                    reply,
+                    "{\"error\":{\"code\":404,\"description\":\"none\"}}",
+                );
+            }
+            let text = String::from_utf8(content.to_vec()).unwrap();
+            let value = |key: &str| {
+                let rest = text.split(&format!("\"{key}\":")).nth(1).unwrap();
+                rest.split([',', '}'])
+                    .next()
+                    .unwrap()
+                    .trim_matches('"')
+                    .to_owned()
+            };
+            let from: u64 = value("opt_start_seq").parse().unwrap();
+            let consumer = (
+                value("deliver_subject").into_bytes(),
+                from.max(self.first),
+                0,
+            );
+            self.answer(node, reply, "{}");
+            self.connections.get_mut(&node).unwrap().consumer = Some(consumer);
+        }
+    }
+
+    fn store(&mut self, node: usize, subject: &str, reply: &str, head: &[u8], data: &[u8]) {
+        if !self.exists {
+            let output = &mut self.connections.get_mut(&node).unwrap().output;
+            output.extend_from_slice(
+                format!("HMSG {reply} 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n").as_bytes(),
+            );
+            return;
+        }
+        let text = String::from_utf8(head.to_vec()).unwrap();
+        let id = text
+            .split("Nats-Msg-Id: ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap();
+        let (seq, is_known) = match self.known.get(id.as_bytes()) {
+            Some(seq) => (*seq, true),
+            None => {
+                self.stored.push(Stored {
+                    subject: subject.as_bytes().to_vec(),
+                    head: head.to_vec(),
+                    data: data.to_vec(),
+                });
+                self.known.insert(id.as_bytes().to_vec(), self.last());
+                (self.last(), false)
+            }
+        };
+        let text = format!("{{\"stream\":\"S\",\"seq\":{seq},\"duplicate\":{is_known}}}");
+        self.answer(node, reply, &text);
+    }
+
+    /// The consumer says that it lives, and what it has given.
+    fn beat(&mut self, node: usize) {
+        let Some(connection) = self.connections.get_mut(&node) else {
+            return;
+        };
+        if let Some((deliver_to, _, given)) = &connection.consumer {
+            let head =
+                format!("NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: {given}\r\n\r\n");
+            let deliver_to = String::from_utf8_lossy(deliver_to);
+            let text = format!(
+                "HMSG {deliver_to} 1 {} {}\r\n{head}\r\n",
+                head.len(),
+                head.len()
+            );
+            connection.output.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Pushes a message to a consumer.
+    fn push(&mut self, node: usize) -> bool {
+        let (first, last) = (self.first, self.last());
+        let Some(connection) = self.connections.get_mut(&node) else {
+            return false;
+        };
+        let Some((_, next, given)) = &mut connection.consumer else {
+            return false;
+        };
+        *next = (*next).max(first);
+        if *next > last {
+            return false;
+        }
+        let message = &self.stored[(*next - first) as usize];
+        *given += 1;
+        let line = format!(
+            "HMSG {} 1 $JS.ACK.S.C.1.{next}.{given}.5000000.0 {} {}\r\n",
+            String::from_utf8_lossy(&message.subject),
+            message.head.len(),
+            message.head.len() + message.data.len()
+        );
+        *next += 1;
+        connection.output.extend_from_slice(line.as_bytes());
+        connection.output.extend_from_slice(&message.head);
+        connection.output.extend_from_slice(&message.data);
+        connection.output.extend_from_slice(b"\r\n");
+        true
+    }
+}
+
+/// The end of the first line, and where its content lies.
+fn next_operation(input: &[u8]) -> Option<(usize, std::ops::Range<usize>)> {
+    let end = input.windows(2).position(|two| two == b"\r\n")?;
+    let line = std::str::from_utf8(&input[..end]).unwrap();
+    if !line.starts_with("PUB") && !line.starts_with("HPUB") {
+        return Some((end, 0..0));
+    }
+    let len: usize = line.rsplit(' ').next().unwrap().parse().unwrap();
+    (input.len() >= end + 4 + len).then_some((end, end + 2..end + 2 + len))
+}
+
+/// What a node's clients were told, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Gap(Place),
+    Event(Place, Vec<u8>),
+}
+
+struct Node {
+    bridge: Bridge,
+    lives: u32,
+    /// Records that are not released yet, the newest last, and how many of them were handed over.
+    outbox: VecDeque<(u64, Vec<u8>)>,
+    handed: usize,
+    written: u64,
+    accepted: HashMap<u64, Place>,
+    told: Vec<Told>,
+    is_ready: bool,
+}
+
+fn options(node: usize, life: u32) -> Options {
+    Options {
+        servers: Address::list("nats://a,nats://b").unwrap(),
+        prefix: "app".to_owned(),
+        inbox: format!("_INBOX.{node}x{life}"),
+        outbox: format!("n{node}"),
+        age_ms_max: 1000,
+        bytes_max: 1 << 20,
+        replicas: 1,
+        past_max: 1000,
+    }
+}
+
+impl Node {
+    fn new(node: usize) -> Node {
+        Node {
+            bridge: Bridge::new(options(node, 0), None, 0),
+            lives: 1,
+            outbox: VecDeque::new(),
+            handed: 0,
+            written: 0,
+            accepted: HashMap::new(),
+            told: Vec::new(),
+            is_ready: false,
+        }
+    }
+
+    fn reached(&self) -> Option<Place> {
+        self.told.last().map(|told| match told {
+            Told::Gap(place) | Told::Event(place, _) => *place,
+        })
+    }
+
+    /// The process is killed and started again: only what is in shared memory is left.
+    fn kill(&mut self, node: usize, now_ms: u64) {
+        self.bridge = Bridge::new(options(node, self.lives), self.reached(), now_ms);
+        self.lives += 1;
+        self.handed = 0;
+        self.is_ready = false;
+    }
+
+    fn publish(&mut self, node: usize) {
+        self.written += 1;
+        let data = format!("{node}:{}", self.written).into_bytes();
+        self.outbox.push_back((self.written, data));
+    }
+
+    fn hand_over(&mut self, now_ms: u64) {
+        while self.bridge.can_send() && self.handed < self.outbox.len() {
+            let (outbox, data) = &self.outbox[self.handed];
+            self.handed += 1;
+            let record = Outgoing {
+                outbox: *outbox,
+                channel: b"a room.of *",
+                name: None,
+                data,
+                except: Some((7, *outbox)),
+            };
+            self.bridge.send(&record, now_ms);
+        }
+    }
+
+    fn take_events(&mut self, node: usize, server: &mut Server, is_reachable: bool, now_ms: u64) {
+        while let Some(event) = self.bridge.poll_event() {
+            match event {
+                Event::Connect(_) if is_reachable => {
+                    server.open(node);
+                    self.bridge.handle_connected(now_ms);
+                }
+                Event::Connect(_) => self.bridge.handle_closed("refused", now_ms),
+                Event::Disconnect => {
+                    server.connections.remove(&node);
+                }
+                Event::Begin(place) => self.told.push(Told::Gap(place)),
+                Event::Record(record) => {
+                    assert_eq!(record.channel, b"a room.of *");
+                    assert_eq!(record.except.map(|it| it.0), Some(7));
+                    self.told.push(Told::Event(record.place, record.data));
+                }
+                Event::Accepted { outbox, place } => {
+                    let before = self.accepted.insert(outbox, place);
+                    assert!(
+                        before.is_none_or(|before| before == place || before.epoch != place.epoch)
+                    );
+                }
+                Event::Rejected(rejected) => panic!("{rejected:?}"),
+                Event::Released(outbox) => {
+                    while self.outbox.front().is_some_and(|(it, _)| *it <= outbox) {
+                        self.outbox.pop_front();
+                        self.handed -= 1;
+                    }
+                }
+                Event::Rewind => self.handed = 0,
+                Event::Ready => self.is_ready = true,
+                Event::Away(_) => self.is_ready = false,
+                Event::Notice(_) => {}
+            }
+        }
+    }
+}
+
+fn simulate(seed: u64, log: Log) {
+    let mut random = Random::new(seed);
+    let mut server = Server {
+        first: 1,
+        ..Server::default()
+    };
+    let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
+    let mut now_ms = 0;
+    let mut is_reachable = true;
+    let steps = 4_000;
+    // The long quiet at the end lets everything arrive.
+    for step in 0..steps + 20_000 {
+        let has_faults = step < steps;
+        if !has_faults {
+            is_reachable = true;
+            let is_done = nodes.iter().all(|node| {
+                node.is_ready
+                    && node.outbox.is_empty()
+                    && node.reached().map(|it| it.seq) == Some(server.last())
+            });
+            if is_done {
+                break;
+            }
+        }
+        now_ms += below(&mut random, 20);
+        if has_faults {
+            match below(&mut random, 400) {
+                0 => is_reachable = !is_reachable,
+                1 => server.connections.clear(),
+                2 if log == Log::Forgets => {
+                    let count = below(&mut random, server.stored.len() as u64 + 1);
+                    server.stored.drain(..count as usize);
+                    server.first += count;
+                }
+                3 if log == Log::IsMadeAnew => server.delete(),
+                _ => {}
+            }
+        }
+        let at = below(&mut random, NODES as u64) as usize;
+        let node = &mut nodes[at];
+        if has_faults {
+            match below(&mut random, 200) {
+                0 => {
+                    server.connections.remove(&at);
+                }
+                1 => {
+                    server.connections.remove(&at);
+                    node.kill(at, now_ms);
+                }
+                2..80 => node.publish(at),
+                _ => {}
+            }
+        }
+        if node.bridge.due_ms() <= now_ms {
+            node.bridge.handle_time(now_ms);
+        }
+        node.take_events(at, &mut server, is_reachable, now_ms);
+        node.hand_over(now_ms);
+        node.take_events(at, &mut server, is_reachable, now_ms);
+        let sent = node.bridge.transmit();
+        let count = below(&mut random, sent.len().min(3000) as u64 + 1) as usize;
+        let bytes: Vec<u8> = sent.drain(..count).collect();
+        server.take(at, &bytes);
+        for _ in 0..below(&mut random, 8) {
+            server.push(at);
+        }
+        if below(&mut random, 20) == 0 {
+            server.beat(at);
+        }
+        match server.connections.get_mut(&at) {
+            None => node.bridge.handle_closed("cut", now_ms),
+            Some(connection) => {
+                let count =
+                    below(&mut random, connection.output.len().min(3000) as u64 + 1) as usize;
+                let bytes: Vec<u8> = connection.output.drain(..count).collect();
+                node.bridge.handle_input(&bytes, now_ms);
+            }
+        }
+        node.take_events(at, &mut server, is_reachable, now_ms);
+    }
+    check(&server, &nodes, log);
+}
+
+fn check(server: &Server, nodes: &[Node], log: Log) {
+    for (at, node) in nodes.iter().enumerate() {
+        assert!(
+            node.is_ready && node.outbox.is_empty(),
+            "node {at} has not come to rest"
+        );
+        assert_eq!(
+            node.accepted.len() as u64,
+            node.written,
+            "node {at}: every record is accepted"
+        );
+        // One order without holes, except behind a gap.
+        for pair in node.told.windows(2) {
+            let (Told::Gap(before) | Told::Event(before, _)) = &pair[0];
+            if let Told::Event(place, _) = &pair[1] {
+                assert_eq!(place.epoch, before.epoch);
+                assert_eq!(place.seq, before.seq + 1, "node {at}");
+            }
+        }
+        let gaps = node
+            .told
+            .iter()
+            .filter(|told| matches!(told, Told::Gap(_)))
+            .count();
+        if log == Log::Keeps {
+            assert_eq!(gaps, 1, "node {at}: only the beginning");
+        }
+        // What it has told of the present log is what the log has.
+        let end = node
+            .told
+            .iter()
+            .rev()
+            .take_while(|told| matches!(told, Told::Event(..)));
+        for told in end {
+            if let Told::Event(place, data) = told
+                && place.seq >= server.first
+            {
+                assert_eq!(
+                    *data,
+                    server.stored[(place.seq - server.first) as usize].data
+                );
+            }
+        }
+        // Each record is in the log once, where its publisher was told that it is.
+        if log == Log::Keeps {
+            for (outbox, place) in &node.accepted {
+                let stored = &server.stored[(place.seq - server.first) as usize];
+                assert_eq!(stored.data, format!("{at}:{outbox}").into_bytes());
+            }
+        }
+    }
+    let mut all: Vec<&[u8]> = server
+        .stored
+        .iter()
+        .map(|stored| &stored.data[..])
+        .collect();
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "a record is in the log twice");
+    if log == Log::Keeps {
+        assert_eq!(
+            count as u64,
+            nodes.iter().map(|node| node.written).sum::<u64>()
+        );
+    }
+}
+
+fn run(log: Log) {
+    let seed = Random::seed_from_environment();
+    for round in 0..40 {
+        let seed = seed.wrapping_add(round);
+        println!("round {round}: FERMATA_TEST_SEED={seed}");
+        simulate(seed, log);
+    }
+}
+
+#[test]
+fn a_log_that_keeps_everything_is_the_same_everywhere() {
+    run(Log::Keeps);
+}
+
+#[test]
+fn what_the_log_has_forgotten_is_a_gap() {
+    run(Log::Forgets);
+}
+
+#[test]
+fn a_log_that_was_made_anew_is_a_gap() {
+    run(Log::IsMadeAnew);
+}
