@@ -2,10 +2,11 @@
 //!
 //! The property tests beside the parsers try the same promises on stable.
 
+use fermata_proto::response_reader::{self, ResponseReader};
+
 use crate::fastcgi;
 use crate::routes::{Proto, Request, Routes};
 use crate::settings::{Settings, read_pushpin, read_toml};
-use crate::upstream;
 
 /// Files of configuration. Any text is read or refused, and no rule is found that does not match.
 pub fn edge_files(data: &[u8]) {
@@ -70,39 +71,44 @@ pub fn edge_response(data: &[u8]) {
         let part = response(wire, len, selector);
         assert_eq!((&part.0, part.2), (&whole.0, whole.2));
         // What a chunk holds before its error depends on what came with it.
-        if !matches!(whole.2, Some(upstream::ResponseError::Chunk(_))) {
+        if !matches!(whole.2, Some(response_reader::ResponseError::Chunk(_))) {
             assert_eq!(part.1, whole.1);
         }
     }
     if let (Some(head), body, None) = whole {
         match head.body {
-            upstream::Body::Length(length) => assert_eq!(body.len() as u64, length),
-            upstream::Body::Empty => assert!(body.is_empty()),
-            upstream::Body::Chunked | upstream::Body::UntilClose | upstream::Body::Upgraded => {}
+            response_reader::Body::Length(length) => assert_eq!(body.len() as u64, length),
+            response_reader::Body::Empty => assert!(body.is_empty()),
+            response_reader::Body::Chunked
+            | response_reader::Body::UntilClose
+            | response_reader::Body::Upgraded => {}
         }
     }
 }
 
 type HttpAnswer = (
-    Option<upstream::Head>,
+    Option<response_reader::Head>,
     Vec<u8>,
-    Option<upstream::ResponseError>,
+    Option<response_reader::ResponseError>,
 );
 
 fn response(wire: &[u8], len: usize, selector: u8) -> HttpAnswer {
-    let mut exchange = upstream::Exchange::new(selector & 1 == 1, selector & 2 == 2);
+    let mut reader = ResponseReader::new(response_reader::RequestKind {
+        is_head: selector & 1 == 1,
+        wants_upgrade: selector & 2 == 2,
+    });
     let mut events = Vec::new();
     let error = wire
         .chunks(len)
-        .find_map(|piece| exchange.handle(piece, &mut events).err());
-    let error = error.or_else(|| exchange.finish(&mut events).err());
+        .find_map(|piece| reader.handle(piece, &mut events).err());
+    let error = error.or_else(|| reader.finish(&mut events).err());
     let (mut head, mut body) = (None, Vec::new());
     for event in events {
         match event {
-            upstream::Event::Head(found) => assert!(head.replace(found).is_none()),
-            upstream::Event::Body(piece) => body.extend(piece),
-            upstream::Event::Interim(found) => assert!(found.is_interim()),
-            upstream::Event::Upgraded(_) | upstream::Event::End { .. } => {}
+            response_reader::Event::Head(found) => assert!(head.replace(found).is_none()),
+            response_reader::Event::Body(piece) => body.extend(piece),
+            response_reader::Event::Interim(found) => assert!(found.is_interim()),
+            response_reader::Event::Upgraded(_) | response_reader::Event::End { .. } => {}
         }
     }
     (head, body, error)

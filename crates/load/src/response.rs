@@ -1,28 +1,18 @@
-//! Reading HTTP/1.1 responses.
+//! Reading HTTP/1.1 responses of which only the status matters.
 
 use fermata_proto::chunked;
-use fermata_proto::number::parse_decimal;
-use memchr::memmem;
-
-/// The largest head of a response; more is an error.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+use fermata_proto::response_reader::{self, HEAD_BYTES_MAX, HeadError, RequestKind};
 
 /// Why a response cannot be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("a response's head is larger than 64 KiB")]
-    HeadTooLarge,
-    #[error("a response begins with no HTTP/1.x status line")]
-    StatusLine,
-    #[error("a response has a header that is none")]
-    Header,
-    #[error("a response has a Content-Length that is no number")]
-    Length,
+    #[error(transparent)]
+    Head(#[from] HeadError),
     #[error("a response has a malformed chunk")]
     Chunk,
 }
 
-/// How a body ends.
+/// What is left of a body, and how it ends.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     /// After so many more bytes.
@@ -45,67 +35,21 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads the head at the front of `bytes`; `None` when it is not complete. `to_head` says that the
-    /// request was a HEAD, whose responses have no body.
-    pub fn parse(bytes: &[u8], to_head: bool) -> Result<Option<Self>, Malformed> {
-        let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-            return match bytes.len() {
-                0..HEAD_BYTES_MAX => Ok(None),
-                _ => Err(Malformed::HeadTooLarge),
-            };
-        };
-        let mut lines = bytes[..end].split(|&byte| byte == b'\n');
-        let status_line = lines.next().unwrap_or_default();
-        let (minor, status) = status(status_line).ok_or(Malformed::StatusLine)?;
-        let mut keep_alive = minor != b'0';
-        let mut body = Body::UntilClose;
-        for line in lines {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let colon = memchr::memchr(b':', line).ok_or(Malformed::Header)?;
-            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-            if name.eq_ignore_ascii_case(b"content-length") {
-                if !matches!(body, Body::Chunked(_)) {
-                    body = Body::Length(parse_decimal(value).ok_or(Malformed::Length)?);
-                }
-            } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-                if value.to_ascii_lowercase().ends_with(b"chunked") {
-                    body = Body::Chunked(chunked::Decoder::new());
-                }
-            } else if name.eq_ignore_ascii_case(b"connection") {
-                let value = value.to_ascii_lowercase();
-                let has = |token: &[u8]| memmem::find(&value, token).is_some();
-                keep_alive = !has(b"close") && (keep_alive || has(b"keep-alive"));
-            }
-        }
-        if to_head || status < 200 || status == 204 || status == 304 {
-            body = Body::Length(0);
-        }
-        if matches!(body, Body::UntilClose) {
-            keep_alive = false;
-        }
-        Ok(Some(Self {
-            status,
-            keep_alive,
-            body,
-            bytes: end + 4,
+    /// Reads the head at the front of `bytes`; `None` when it is not complete.
+    pub fn parse(bytes: &[u8], request: RequestKind) -> Result<Option<Self>, HeadError> {
+        let head = response_reader::Head::read(bytes, request)?;
+        Ok(head.map(|(head, bytes)| Self {
+            status: head.status,
+            keep_alive: head.keep_alive,
+            body: match head.body {
+                response_reader::Body::Empty | response_reader::Body::Upgraded => Body::Length(0),
+                response_reader::Body::Length(length) => Body::Length(length),
+                response_reader::Body::Chunked => Body::Chunked(chunked::Decoder::new()),
+                response_reader::Body::UntilClose => Body::UntilClose,
+            },
+            bytes,
         }))
     }
-}
-
-/// Minor version (as a digit) and status.
-fn status(line: &[u8]) -> Option<(u8, u16)> {
-    let rest = line.strip_prefix(b"HTTP/1.")?;
-    let &[minor, b' ', a, b, c, ..] = rest else {
-        return None;
-    };
-    let digits = [a, b, c];
-    if !digits.iter().all(u8::is_ascii_digit) || !minor.is_ascii_digit() {
-        return None;
-    }
-    let status = digits
-        .iter()
-        .fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
-    Some((minor, status))
 }
 
 /// A whole response has come.
@@ -132,7 +76,11 @@ pub(crate) struct Reader {
 impl Reader {
     /// Reads on in `input` and returns the first response that ends in it. Call it again with the rest,
     /// whose start it moves `input` to, until it returns `None`: then `input` is used up.
-    pub fn handle(&mut self, input: &mut &[u8], to_head: bool) -> Result<Option<Done>, Malformed> {
+    pub fn handle(
+        &mut self,
+        input: &mut &[u8],
+        request: RequestKind,
+    ) -> Result<Option<Done>, Malformed> {
         loop {
             if let Some(head) = &mut self.current {
                 let done = match &mut head.body {
@@ -170,7 +118,7 @@ impl Reader {
                 }
             } else if input.is_empty() {
                 return Ok(None);
-            } else if let Some(head) = self.head(input, to_head)? {
+            } else if let Some(head) = self.head(input, request)? {
                 self.current = Some(head);
             } else {
                 return Ok(None);
@@ -193,7 +141,7 @@ impl Reader {
         self.current = None;
     }
 
-    fn head(&mut self, input: &mut &[u8], to_head: bool) -> Result<Option<Head>, Malformed> {
+    fn head(&mut self, input: &mut &[u8], request: RequestKind) -> Result<Option<Head>, Malformed> {
         if self.partial.is_empty() {
             if let Some((bytes, head)) = &self.known
                 && input.starts_with(bytes)
@@ -201,7 +149,7 @@ impl Reader {
                 *input = &input[bytes.len()..];
                 return Ok(Some(head.clone()));
             }
-            let parsed = Head::parse(input, to_head)?;
+            let parsed = Head::parse(input, request)?;
             if let Some(head) = &parsed {
                 if matches!(head.body, Body::Length(_)) && head.status >= 200 {
                     self.known = Some((input[..head.bytes].to_vec(), head.clone()));
@@ -216,7 +164,7 @@ impl Reader {
         let before = self.partial.len();
         let added = input.len().min(HEAD_BYTES_MAX + 4);
         self.partial.extend_from_slice(&input[..added]);
-        let parsed = Head::parse(&self.partial, to_head)?;
+        let parsed = Head::parse(&self.partial, request)?;
         if let Some(head) = &parsed {
             *input = &input[head.bytes - before..];
             self.partial = Vec::new();
@@ -242,7 +190,10 @@ mod tests {
         let mut reader = Reader::default();
         let mut statuses = Vec::new();
         for mut piece in STREAM.chunks(split) {
-            while let Some(done) = reader.handle(&mut piece, false).expect("well formed") {
+            while let Some(done) = reader
+                .handle(&mut piece, RequestKind::default())
+                .expect("well formed")
+            {
                 statuses.push((done.status, done.keep_alive));
             }
             assert!(piece.is_empty());
@@ -271,25 +222,13 @@ mod tests {
 
     #[test]
     fn a_response_to_head_has_no_body() {
+        let head = RequestKind {
+            is_head: true,
+            ..RequestKind::default()
+        };
         let mut reader = Reader::default();
         let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: Close\r\n\r\n"[..];
-        let done = reader.handle(&mut input, true).expect("well formed");
+        let done = reader.handle(&mut input, head).expect("well formed");
         assert_eq!(done.map(|done| done.keep_alive), Some(false));
-    }
-
-    #[test]
-    fn what_is_no_response_is_refused() {
-        let refused = |bytes: &[u8]| Head::parse(bytes, false).expect_err("refused");
-        assert_eq!(refused(b"SSH-2.0-x\r\n\r\n"), Malformed::StatusLine);
-        assert_eq!(refused(b"HTTP/1.1 2x0 OK\r\n\r\n"), Malformed::StatusLine);
-        assert_eq!(refused(b"HTTP/1.1 200 OK\r\nx\r\n\r\n"), Malformed::Header);
-        let length = b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n";
-        assert_eq!(refused(length), Malformed::Length);
-        assert_eq!(refused(&[b'x'; HEAD_BYTES_MAX]), Malformed::HeadTooLarge);
-        assert!(
-            Head::parse(b"HTTP/1.1 200 OK\r\n", false)
-                .expect("so far")
-                .is_none()
-        );
     }
 }

@@ -1,5 +1,6 @@
 //! The client's side of opening a WebSocket (RFC 6455, 4.1), and masks.
 
+use fermata_proto::response_reader::RequestKind;
 use fermata_proto::ws::accept::{ACCEPT_BYTES, KEY_BYTES, accept_key};
 use fermata_proto::ws::frame::{self, Opcode, Reserved};
 use memchr::memmem;
@@ -50,7 +51,11 @@ impl Opening {
 
     /// Checks the answer at the front of `bytes` and tells its length; `None` while it is not complete.
     pub fn check(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
-        let Some(head) = Head::parse(bytes, true).map_err(|error| error.to_string())? else {
+        let request = RequestKind {
+            wants_upgrade: true,
+            ..RequestKind::default()
+        };
+        let Some(head) = Head::parse(bytes, request).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
         if head.status != 101 {

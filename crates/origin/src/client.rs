@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fermata_proto::response_reader::{Event, RequestKind, ResponseError, ResponseReader};
 use rustls::ClientConfig;
 use serde_json::json;
 
 use crate::address::Url;
-use crate::reply::{Reply, is_complete};
 use crate::tls::{self, Stream};
 
 /// The longest answer that is read.
@@ -226,38 +226,48 @@ impl Connection {
         self.socket.limit(until)?;
         self.stream.write_all(request)?;
         self.stream.flush()?;
-        let mut answer = Vec::new();
+        let mut reader = ResponseReader::new(RequestKind::default());
+        let (mut events, mut answer) = (Vec::new(), None::<Answer>);
         let mut buffer = [0; 4096];
-        let mut is_whole = false;
-        while !is_whole && answer.len() <= ANSWER_BYTES_MAX {
+        loop {
             self.socket.limit(until)?;
-            match self.stream.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(len) => answer.extend_from_slice(&buffer[..len]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            let read = match self.stream.read(&mut buffer) {
+                Ok(0) => reader.finish(&mut events),
+                Ok(len) => reader.handle(&buffer[..len], &mut events),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // Servers that close without TLS's farewell have answered nevertheless.
-                Err(error)
-                    if error.kind() == io::ErrorKind::UnexpectedEof
-                        && Reply::read(&answer).is_some() =>
-                {
-                    break;
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && answer.is_some() => {
+                    reader.finish(&mut events)
                 }
                 Err(error) => return Err(error),
+            };
+            for event in events.drain(..) {
+                match (event, &mut answer) {
+                    (Event::Head(head), _) => {
+                        answer = Some(Answer {
+                            status: head.status,
+                            body: Vec::new(),
+                            is_kept: false,
+                        });
+                    }
+                    (Event::Body(piece), Some(answer)) => answer.body.extend(piece),
+                    (Event::End { is_reusable }, Some(answer)) => answer.is_kept = is_reusable,
+                    _ => {}
+                }
             }
-            is_whole = is_complete(&answer);
+            let is_long = |answer: &Answer| answer.body.len() > ANSWER_BYTES_MAX;
+            match read {
+                Err(error @ ResponseError::Empty) => {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
+                }
+                // The status counts, also where the rest is cut off.
+                Err(_) => return Ok(answer),
+                Ok(()) if reader.is_complete() || answer.as_ref().is_some_and(is_long) => {
+                    return Ok(answer);
+                }
+                Ok(()) => {}
+            }
         }
-        if answer.is_empty() {
-            let reason = "the connection was closed without an answer";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
-        }
-        let Some(reply) = Reply::read(&answer) else {
-            return Ok(None);
-        };
-        Ok(Some(Answer {
-            status: reply.status,
-            is_kept: is_whole && reply.keeps_connection(),
-            body: reply.body.to_vec(),
-        }))
     }
 }
 
@@ -321,14 +331,20 @@ mod tests {
     }
 
     fn read_request(socket: &mut TcpStream) -> String {
-        let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
-        // What it says of its length is said as answers do.
-        while !is_complete(&[b"HTTP/1.1 200 ", &request[..]].concat()) {
+        let (mut request, mut buffer) = (String::new(), [0; 4096]);
+        loop {
             let len = socket.read(&mut buffer).expect("a request");
             assert!(len > 0, "a whole request");
-            request.extend_from_slice(&buffer[..len]);
+            request.push_str(std::str::from_utf8(&buffer[..len]).expect("ASCII"));
+            let Some((head, body)) = request.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let (_, rest) = head.split_once("Content-Length: ").expect("a length");
+            let length = rest.lines().next().expect("a line");
+            if body.len() >= length.parse().expect("a number") {
+                return request;
+            }
         }
-        String::from_utf8(request).expect("text")
     }
 
     /// Publishes to a server that answers so; the outcome, and what the server was sent.
@@ -407,7 +423,7 @@ mod tests {
         );
         for (garbage, said) in [
             (&b"SSH-2.0-x\r\n"[..], "not HTTP"),
-            (b"", "without an answer"),
+            (b"", "without a response"),
             (b"HTTP/1.1 2", "not HTTP"),
         ] {
             let error = against(garbage).0.expect_err("no answer");

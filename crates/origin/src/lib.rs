@@ -17,7 +17,6 @@ pub mod client;
 pub mod courier;
 pub mod edges;
 mod pending;
-mod reply;
 mod tls;
 
 pub use address::{Address, Transport};

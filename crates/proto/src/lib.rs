@@ -31,6 +31,7 @@ pub mod proxy;
 pub mod range;
 mod refusal;
 pub mod response;
+pub mod response_reader;
 mod span;
 pub mod sse;
 pub mod ws;

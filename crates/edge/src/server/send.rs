@@ -4,9 +4,13 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use fermata_config::LogLevel;
+use fermata_proto::response_reader::{RequestKind, ResponseReader};
+
 use crate::client::body::Arriving;
 use crate::client::request::Body;
 use crate::client::source::Owner;
+use crate::fastcgi;
 use crate::fastcgi::Script;
 use crate::pushpin::sockjs::workers;
 use crate::pushpin::state::id::SessionId;
@@ -17,8 +21,6 @@ use crate::upstream::forward::{Forwarded, Hop};
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::unopened::Unopened;
-use crate::{fastcgi, upstream};
-use fermata_config::LogLevel;
 
 /// Piece of a body in a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -66,7 +68,7 @@ impl Edge {
     ) -> Result<(), Unopened> {
         let source = &talk.source;
         if let Purpose::Worker = talk.purpose {
-            talk.codec = Codec::Http(upstream::Exchange::new(false, false));
+            talk.codec = Codec::Http(ResponseReader::new(RequestKind::default()));
             talk.out.clear();
             talk.sent = 0;
             workers::pack(&source.request, &mut talk.out);
@@ -111,7 +113,10 @@ impl Edge {
                 Purpose::Plain | Purpose::Worker | Purpose::Events(_) => None,
             };
             let is_head = source.request.is_head();
-            talk.codec = Codec::Http(upstream::Exchange::new(is_head, key.is_some()));
+            talk.codec = Codec::Http(ResponseReader::new(RequestKind {
+                is_head,
+                wants_upgrade: key.is_some(),
+            }));
             match key {
                 None => forwarded.write_http(&source.request, &mut talk.out),
                 Some(key) => forwarded.write_upgrade(key, !source.is_plain(), &mut talk.out),

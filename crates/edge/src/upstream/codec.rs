@@ -1,12 +1,13 @@
 //! What is spoken on a connection to an origin.
 
 use fermata_proto::chunk;
+use fermata_proto::response_reader::ResponseReader;
 
-use crate::{fastcgi, upstream, zhttp};
+use crate::{fastcgi, zhttp};
 
 /// What is spoken on the connection.
 pub(crate) enum Codec {
-    Http(upstream::Exchange),
+    Http(ResponseReader),
     FastCgi(Box<fastcgi::Exchange>),
     Zhttp(Box<zhttp::Exchange>),
 }

@@ -1,8 +1,4 @@
-//! Backends: reading HTTP/1.1 responses, keeping connections, when a request may be sent again, which target gets it, and
-//! how targets fare.
-//!
-//! A backend is trusted more than a client, but not with framing: what two readers could take differently is refused,
-//! or one response could be made to contain another client's.
+//! Backends: keeping connections, when a request may be sent again, which target gets it, and how targets fare.
 
 pub(crate) mod authority;
 pub(crate) mod codec;
@@ -24,14 +20,10 @@ pub(crate) mod test_origin;
 pub(crate) mod unopened;
 
 mod balance;
-mod exchange;
-mod head;
 mod health;
 mod pool;
 
 pub use balance::{Balancer, Candidate, HashBy, Policy};
-pub use exchange::{Event, Exchange, ResponseError};
-pub use head::{Body, HEAD_BYTES_MAX, HEADERS_COUNT_MAX, Head, HeadError};
 pub use health::{
     Asked, Change, Figures, Health, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State, Streaks,
 };

@@ -1,6 +1,8 @@
 //! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
 
-use crate::{fastcgi, upstream};
+use fermata_proto::response_reader::Event;
+
+use crate::fastcgi;
 
 /// A response without its body.
 #[derive(Clone, Debug, Default)]
@@ -65,19 +67,19 @@ fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
     fermata_proto::number::parse_decimal(first.trim_ascii())
 }
 
-pub(crate) fn of_http(event: upstream::Event) -> Option<Said> {
+pub(crate) fn of_http(event: Event) -> Option<Said> {
     match event {
         // An interim response is for this hop; what it says comes again.
-        upstream::Event::Interim(_) => None,
-        upstream::Event::Upgraded(bytes) => Some(Said::Upgraded(bytes)),
-        upstream::Event::Head(head) => Some(Said::Head(Head {
+        Event::Interim(_) => None,
+        Event::Upgraded(bytes) => Some(Said::Upgraded(bytes)),
+        Event::Head(head) => Some(Said::Head(Head {
             status: head.status,
             reason: head.reason,
             length: length_of(&head.headers),
             headers: cleaned(head.headers),
         })),
-        upstream::Event::Body(piece) => Some(Said::Body(piece)),
-        upstream::Event::End { is_reusable } => Some(Said::End { is_reusable }),
+        Event::Body(piece) => Some(Said::Body(piece)),
+        Event::End { is_reusable } => Some(Said::End { is_reusable }),
     }
 }
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
 
+use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::accept::KEY_BYTES;
 
 use crate::client::body::Arriving;
 use crate::client::journal::Noted;
 use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
-use crate::upstream;
 use crate::upstream::Asked;
 use crate::upstream::codec::Codec;
 use crate::upstream::place::Place;
@@ -166,7 +166,7 @@ impl Talk {
             wire: 0,
             question: None,
             stream: None,
-            codec: Codec::Http(upstream::Exchange::new(false, false)),
+            codec: Codec::Http(ResponseReader::new(RequestKind::default())),
             out: Vec::new(),
             sent: 0,
             file: None,

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use fermata_proto::response_reader::RequestKind;
+
 use super::{Answer, Protocol};
 use crate::response::Reader;
 use crate::target::{Template, Values};
@@ -60,7 +62,7 @@ pub(crate) struct Http {
     /// The whole request, when it is always the same.
     constant: Option<Vec<u8>>,
     close: bool,
-    to_head: bool,
+    request_kind: RequestKind,
     accepted: RangeInclusive<u16>,
     scratch: Vec<u8>,
 }
@@ -75,7 +77,10 @@ impl Http {
             constant = Some(bytes);
         }
         Self {
-            to_head: request.method == "HEAD",
+            request_kind: RequestKind {
+                is_head: request.method == "HEAD",
+                ..RequestKind::default()
+            },
             request,
             constant,
             close,
@@ -114,7 +119,7 @@ impl Protocol for Http {
         _out: &mut Vec<u8>,
     ) -> Result<(usize, Option<Answer>), String> {
         let mut rest = &*input;
-        let done = wire.handle(&mut rest, self.to_head);
+        let done = wire.handle(&mut rest, self.request_kind);
         let done = done.map_err(|malformed| malformed.to_string())?;
         let answer = done.map(|done| Answer::Response {
             good: self.accepted.contains(&done.status),

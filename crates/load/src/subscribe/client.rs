@@ -1,6 +1,7 @@
 //! One held client: what it remembers, and how its bytes become messages.
 
 use fermata_io::Fd;
+use fermata_proto::response_reader::RequestKind;
 use fermata_proto::ws::Role;
 use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{Event, Reader, Rules};
@@ -170,7 +171,9 @@ impl Shared {
             let checked = opening.check(bytes)?;
             return Ok(checked.map(|len| (len, Feed::Websocket(Reader::new()))));
         }
-        match Head::parse(bytes, false).map_err(|malformed| malformed.to_string())? {
+        match Head::parse(bytes, RequestKind::default())
+            .map_err(|malformed| malformed.to_string())?
+        {
             Some(head) if head.status != 200 => {
                 Err(format!("the answer was status {}", head.status))
             }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use fermata_io::alarm::Alarm;
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::{Driver, Event, Fd, net};
+use fermata_proto::response_reader::RequestKind;
 use fermata_proto::ws::Role;
 use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{self, Rules};
@@ -449,7 +450,9 @@ impl Publisher {
         }
         let mut bytes = &*bytes;
         loop {
-            let handled = self.connections[slot].reader.handle(&mut bytes, false);
+            let handled = self.connections[slot]
+                .reader
+                .handle(&mut bytes, RequestKind::default());
             match handled.map_err(|malformed| malformed.to_string())? {
                 None => return Ok(()),
                 Some(done) => {

@@ -1,10 +1,10 @@
 //! A polling session of SockJS.
 
+use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
 
 use crate::client::source::Source;
 use crate::pushpin::sockjs::queue::{Asker, Queue};
-use crate::upstream::Exchange;
 use crate::upstream::response::Head;
 
 /// A session.
@@ -25,7 +25,7 @@ pub(crate) struct Session {
 /// How far its WebSocket is.
 pub(crate) enum Stage {
     Opening {
-        exchange: Exchange,
+        reader: ResponseReader,
         refusal: Option<(Head, Vec<u8>)>,
     },
     Open(Box<Client>),

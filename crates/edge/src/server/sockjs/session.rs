@@ -2,6 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
+use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
@@ -10,7 +11,6 @@ use crate::pushpin::sockjs::queue::{Asker, Due, Queue};
 use crate::pushpin::sockjs::session::{Name, Session, Stage, Step};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-use crate::upstream::Exchange;
 use crate::upstream::handshake::mask;
 use crate::upstream::response::{Said, of_http};
 use crate::upstream::talk::WireUse;
@@ -67,7 +67,10 @@ impl Edge {
             source: Some(source),
             wire,
             stage: Stage::Opening {
-                exchange: Exchange::new(false, true),
+                reader: ResponseReader::new(RequestKind {
+                    is_head: false,
+                    wants_upgrade: true,
+                }),
                 refusal: None,
             },
             can_read: false,
@@ -277,9 +280,9 @@ impl Edge {
         match &mut session.stage {
             Stage::Ended => Step::Goes,
             Stage::Open(_) => self.on_session_frames(session, bytes.to_vec()),
-            Stage::Opening { exchange, refusal } => {
+            Stage::Opening { reader, refusal } => {
                 let mut events = Vec::new();
-                let outcome = exchange.handle(bytes, &mut events);
+                let outcome = reader.handle(bytes, &mut events);
                 let mut rest = None;
                 let mut is_whole = outcome.is_err();
                 for said in events.into_iter().filter_map(of_http) {

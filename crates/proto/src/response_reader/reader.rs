@@ -1,15 +1,14 @@
 //! Reading the response to one request, from any pieces.
 
-use fermata_proto::{Refusal, chunked};
+use super::head::{Body, HEAD_BYTES_MAX, Head, HeadError, RequestKind};
+use crate::{Refusal, chunked};
 
-use super::head::{Asked, Body, HEAD_BYTES_MAX, Head, HeadError};
-
-/// Interim responses of one request; more is a backend that never answers.
+/// Interim responses of one request; more is a server that never answers.
 const INTERIM_COUNT_MAX: u32 = 16;
 /// Bytes by which HTTP is told from something else.
 const HEAD_START_BYTES: usize = b"HTTP/1.".len();
 
-/// What a backend says.
+/// What a server sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A head before the head: 100, 102, 103.
@@ -34,26 +33,26 @@ pub enum ResponseError {
     #[error(transparent)]
     Head(#[from] HeadError),
     /// Of a chunk.
-    #[error("the backend's response has a malformed chunk: {0}")]
+    #[error("the response has a malformed chunk: {0}")]
     Chunk(Refusal),
     /// It ended before the response did.
-    #[error("the backend closed the connection within its response")]
+    #[error("the server closed the connection within its response")]
     Truncated,
-    /// It ended before the response began. On a connection that was kept, this is how idle ones end: see `may_retry`.
-    #[error("the backend closed the connection without a response")]
+    /// It ended before the response began. On a connection that was kept, this is how idle ones end.
+    #[error("the server closed the connection without a response")]
     Empty,
     /// Bytes after the response.
-    #[error("the backend goes on after the end of its response")]
+    #[error("the server goes on after the end of its response")]
     Rest,
     /// Interim responses without end.
-    #[error("the backend sends more than {INTERIM_COUNT_MAX} interim responses")]
+    #[error("the server sends more than {INTERIM_COUNT_MAX} interim responses")]
     Interim,
 }
 
 /// The response to one request, as its bytes come.
 #[derive(Debug)]
-pub struct Exchange {
-    asked: Asked,
+pub struct ResponseReader {
+    request: RequestKind,
     state: State,
     /// A head that is not complete.
     head: Vec<u8>,
@@ -71,14 +70,11 @@ enum State {
     Ended,
 }
 
-impl Exchange {
+impl ResponseReader {
     /// For a request of this kind: to a HEAD there is no body, and 101 only where an upgrade was asked for.
-    pub fn new(is_head: bool, wants_upgrade: bool) -> Self {
+    pub fn new(request: RequestKind) -> Self {
         Self {
-            asked: Asked {
-                is_head,
-                wants_upgrade,
-            },
+            request,
             state: State::Head,
             head: Vec::new(),
             keep_alive: false,
@@ -135,7 +131,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The backend has closed its side. A body that ends with the connection is complete now.
+    /// The server has closed its side. A body that ends with the connection is complete now.
     ///
     /// # Errors
     /// The response is not.
@@ -172,7 +168,7 @@ impl Exchange {
         if before >= HEAD_START_BYTES && !may_end && self.head.len() < HEAD_BYTES_MAX {
             return Ok(&[]);
         }
-        let Some((head, len)) = Head::read(&self.head, self.asked)? else {
+        let Some((head, len)) = Head::read(&self.head, self.request)? else {
             return Ok(&[]);
         };
         self.head.clear();

@@ -1,14 +1,18 @@
-//! The head of a response.
+//! The head of a response (RFC 9112, 4 and 6.3).
+
+use crate::http1::is_token;
 
 /// The largest head.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The most headers.
 pub const HEADERS_COUNT_MAX: usize = 200;
 
-/// What the request was, as far as its response's framing depends on it.
+/// The request, as far as its response's framing depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub struct RequestKind {
+    /// A HEAD, whose response has no body.
     pub is_head: bool,
+    /// It asked for another protocol, so 101 may answer it.
     pub wants_upgrade: bool,
 }
 
@@ -38,38 +42,41 @@ pub struct Head {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// How the body ends.
     pub body: Body,
-    /// Whether the backend lets the connection be used again, once the body has ended.
+    /// Whether the server lets the connection be used again, once the body has ended.
     pub keep_alive: bool,
 }
 
-/// Why bytes are no head: 502 for the client.
+/// Why bytes are no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     /// More than [`HEAD_BYTES_MAX`].
-    #[error("the backend's response has a head of more than {HEAD_BYTES_MAX} bytes")]
+    #[error("the response has a head of more than {HEAD_BYTES_MAX} bytes")]
     TooLarge,
     /// More than [`HEADERS_COUNT_MAX`].
-    #[error("the backend's response has more than {HEADERS_COUNT_MAX} headers")]
+    #[error("the response has more than {HEADERS_COUNT_MAX} headers")]
     TooMany,
     /// Not `HTTP/1.x NNN REASON`.
-    #[error("the backend's response begins with no status line of HTTP/1")]
+    #[error("the response begins with no status line of HTTP/1")]
     StatusLine,
     /// A line that is no header, is folded, or does not end in CRLF.
-    #[error("the backend's response has a line in its head that is no header")]
+    #[error("the response has a line in its head that is no header")]
     Line,
     /// Several lengths that differ, a length beside chunks, or a coding other than chunked.
     #[error(
-        "the end of the backend's response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
+        "the end of the response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
     )]
     Framing,
     /// 101 that nobody asked for.
-    #[error("the backend switches protocols though nobody asked for it")]
+    #[error("the server switches protocols though nobody asked for it")]
     Upgrade,
 }
 
 impl Head {
     /// Reads the head in front of `bytes`, and how many bytes it has. `None`: it is not all there.
-    pub(super) fn read(bytes: &[u8], asked: Asked) -> Result<Option<(Self, usize)>, HeadError> {
+    ///
+    /// # Errors
+    /// The bytes are no head, or one that two readers could take differently.
+    pub fn read(bytes: &[u8], request: RequestKind) -> Result<Option<(Self, usize)>, HeadError> {
         // Something else than HTTP is told by its first bytes; waiting for more would wait for a time-out.
         let start = bytes.len().min(b"HTTP/1.".len());
         if bytes[..start] != b"HTTP/1."[..start] {
@@ -93,10 +100,10 @@ impl Head {
         }
         let framing = framing(minor, &headers)?;
         let body = match (status, framing) {
-            (101, _) if asked.wants_upgrade => Body::Upgraded,
+            (101, _) if request.wants_upgrade => Body::Upgraded,
             (101, _) => return Err(HeadError::Upgrade),
             (100..=199 | 204 | 304, _) => Body::Empty,
-            _ if asked.is_head => Body::Empty,
+            _ if request.is_head => Body::Empty,
             (_, Body::Length(0)) => Body::Empty,
             (_, body) => body,
         };
@@ -167,8 +174,7 @@ fn header(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), HeadError> {
         .position(|&byte| byte == b':')
         .ok_or(HeadError::Line)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+    if !is_token(name) || !value.iter().all(is_text) {
         return Err(HeadError::Line);
     }
     Ok((name.to_vec(), value.to_vec()))
@@ -187,7 +193,7 @@ fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Result<Body, HeadError>
     }
     let mut length = None;
     for text in tokens(headers, b"content-length") {
-        let found = fermata_proto::number::parse_decimal(text).ok_or(HeadError::Framing)?;
+        let found = crate::number::parse_decimal(text).ok_or(HeadError::Framing)?;
         if length.is_some_and(|length| length != found) {
             return Err(HeadError::Framing);
         }
