@@ -74,7 +74,7 @@ WRAPPER
     chmod +x "$subject"
     export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=600
     # Memcheck on a busy machine takes minutes for what the defaults give seconds: a slow worker is none to kill.
-    export FERMATA_DRAIN_TIMEOUT_MS=600000 FERMATA_STALL_TIMEOUT_MS=0
+    export FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0
     # Shuffled ones are given out four at a time and not by the third of all.
     order=(--shuffle)
     # In the environment and not in the command, so that a test whose PHP leaks by nature can turn it off.
